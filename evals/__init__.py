@@ -1,0 +1,1 @@
+"""What a good answer is: records, facts, questions, verifiers, metrics, reports."""

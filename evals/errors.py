@@ -1,0 +1,41 @@
+"""Errors we raise on purpose. Catch `LabError` to catch them all.
+
+    LabError                 something the person at the keyboard can act on; the message says how
+    ├── BadRow               one row of an input file is wrong (file, line, field)
+    ├── MissingModel         a base model, encoder or adapter is not there
+    ├── ChainMismatch        an adapter chain does not fit the base, tokenizer or weights it was made for
+    ├── BadConfig            a setting is unknown, out of range or contradicts another one
+    └── IncomparableReports  two reports were measured with different instruments
+
+To add one: a person must be able to act on it, and some caller must need to tell it apart.
+A message carries four things: what was wrong, the value seen, what is accepted, what to do next.
+"""
+
+
+class LabError(Exception):
+    """Something the person using the lab can act on; the message says how."""
+
+
+class BadRow(LabError, ValueError):
+    """One row of an input file is wrong."""
+
+    def __init__(self, path: object, line: int, field: str, problem: str) -> None:
+        super().__init__(f"{path}, line {line}, field {field!r}: {problem}")
+        self.line = line
+        self.field = field
+
+
+class MissingModel(LabError):
+    """A base model, encoder or adapter is not there."""
+
+
+class ChainMismatch(LabError):
+    """An adapter chain does not fit the base, tokenizer or weights it was made for."""
+
+
+class BadConfig(LabError, ValueError):
+    """A setting is unknown, out of range or contradicts another one."""
+
+
+class IncomparableReports(LabError):
+    """Two reports were measured with different instruments."""

@@ -1,0 +1,41 @@
+"""The `assay` command: one sub-command per noun, each in its own file under `lab/commands`.
+
+Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage.
+Heavy imports wait until a command runs, so `--help` answers at once.
+"""
+
+import sys
+
+import typer
+
+from evals.errors import LabError
+from lab.commands import chain, data, evaluate, prefs, serve, train
+from lab.console import notes
+
+app = typer.Typer(
+    name="assay",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Train, question, judge and publish biology language models, with numbers you can trust.",
+)
+app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
+app.add_typer(evaluate.app, name="eval")
+app.add_typer(chain.app, name="chain")
+app.add_typer(prefs.app, name="prefs")
+app.command("ask")(chain.ask)
+app.command("lab")(serve.lab)
+app.command("doctor")(serve.doctor)
+
+
+def main() -> None:
+    """Run the command line; errors a person can fix become one line and exit code 1."""
+    try:
+        app()
+    except LabError as error:
+        notes.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        notes.print("stopped")
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""One module per noun of the `assay` command; each exposes a typer `app` or one function."""

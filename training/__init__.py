@@ -1,0 +1,1 @@
+"""Where torch lives: data for trainers, the training stages, the base model and the adapter chain."""
