@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Direction = Literal["UP", "DOWN"]
+Choice = Literal["left", "right", "tie", "both_bad"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -362,4 +363,30 @@ class Comparison(Record):
     right_answer: str
     left_stage: str
     right_stage: str
-    choice: Literal["left", "right", "tie", "both_bad"]
+    choice: Choice
+
+
+class StagePairCounts(Record):
+    """How votes between two stages fell; `first` sorts before `second`."""
+
+    first: str
+    second: str
+    first_chosen: int = Field(ge=0)
+    second_chosen: int = Field(ge=0)
+    ties: int = Field(ge=0)
+    both_bad: int = Field(ge=0)
+
+
+class VoteCounts(Record):
+    """What the store holds. `votes` stand, `withdrawn` were taken back and count nowhere else.
+
+    `usable` are votes for one side between different texts: those that make a preference pair.
+    """
+
+    answers: int = Field(ge=0)
+    votes: int = Field(ge=0)
+    withdrawn: int = Field(ge=0)
+    raters: int = Field(ge=0)
+    usable: int = Field(ge=0)
+    by_choice: dict[Choice, int]
+    by_stages: tuple[StagePairCounts, ...]

@@ -32,7 +32,14 @@ def plain(document: object) -> object:
 
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a caption; an empty one says so."""
-    table = Table(*columns, title=title, title_justify="left", caption=None if rows else "nothing yet")
+    table = Table(
+        *columns, title=title, title_justify="left", caption=None if rows else "nothing yet"
+    )
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     return table
+
+
+def counted(n: int, noun: str) -> str:
+    """Return "1 vote", "2 votes"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,53 @@
+# make lab     install what is missing and start the lab      make lab PORT=7861
+# make test    install what is missing and run all tests      make test ARGS="tests/evals -x"
+# make check   format, lint, types, imports, tests: what must hold before a commit
+# make fix     format, and mend what the linter can mend
+# make bench   measure, as ratios against a named reference
+# make setup   only install                                   make setup PYTHON=python3.12
+# make lock    write constraints.txt anew from requirements*.txt
+
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?=
+HOST ?=
+ARGS ?=
+TORCH_INDEX ?=
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
+PYTHON ?= $(shell for name in $(PYTHONS); do \
+	  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; \
+	done)
+SETUP = $(if $(PYTHON),$(PYTHON),python3) install.py --venv $(VENV) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
+NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
+	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \
+	  exit $$status; } >&2
+
+.PHONY: help lab test check fix bench setup lock
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup:
+	@$(SETUP) || $(NO_PYTHON)
+
+lab: setup
+	@$(BIN)/assay lab $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
+
+test: setup
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/ty check
+	$(BIN)/python -m pytest tests/test_architecture.py
+	$(BIN)/python -m pytest $(ARGS)
+
+fix: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lock:
+	@$(SETUP) --lock || $(NO_PYTHON)

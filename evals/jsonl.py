@@ -1,0 +1,81 @@
+"""Rows from a JSONL file: one JSON object per line, all of them right or none taken."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from evals.errors import BadRow, LabError
+
+Row = TypeVar("Row", bound=BaseModel)
+
+SHOWN = 80
+"""Characters of a bad value that a message shows."""
+NAMED = 5
+"""Further bad lines that a message names."""
+
+
+def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None) -> list[Row]:
+    """Return the rows of a JSONL file as records; blank lines are skipped.
+
+    `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
+    its field and says which others are bad; LabError for a file that is missing, is not UTF-8 or
+    holds no row.
+    """
+    rows: list[Row] = []
+    seen: dict[str, int] = {}
+    bad: list[BadRow] = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = _row(path, number, line, record)
+            if key is not None:
+                _check_unique(path, number, key(row), seen)
+        except BadRow as error:
+            bad.append(error)
+        else:
+            rows.append(row)
+    if bad:
+        raise _first_of(bad)
+    if not rows:
+        raise LabError(f"{path} holds no rows; it should have one JSON object per line")
+    return rows
+
+
+def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
+    try:
+        return record.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
+        shown = repr(first["input"])
+        shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
+        raise BadRow(path, number, field, f"{first['msg']}, seen {shown}") from None
+
+
+def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> None:
+    if key in seen:
+        raise BadRow(path, number, "id", f"{key!r} was used in line {seen[key]}; ids are unique")
+    seen[key] = number
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise LabError(f"there is no file {path}; name a JSONL file, one object per line") from None
+    except IsADirectoryError:
+        raise LabError(f"{path} is a folder; name a JSONL file in it") from None
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _first_of(bad: list[BadRow]) -> BadRow:
+    first, others = bad[0], bad[1:]
+    if others:
+        lines = ", ".join(str(error.line) for error in others[:NAMED])
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        first.args = (f"{first} (also bad: line {lines}{more})",)
+    return first

@@ -1,0 +1,26 @@
+"""Questions made from the figures: KMP (gene counts) and pathways (directions), with their splits."""
+
+from evals.questions.bank import DATASETS, find
+from evals.questions.kmp import kmp_test, kmp_training
+from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
+from evals.questions.rows import data_sha256, read_examples, write_examples
+
+__all__ = [
+    "DATASETS",
+    "SYSTEM_PROMPT",
+    "data_sha256",
+    "find",
+    "kmp_test",
+    "kmp_training",
+    "pathway_halves",
+    "pathway_heldout",
+    "pathway_training",
+    "read_examples",
+    "write_examples",
+]
+
+SYSTEM_PROMPT = (
+    "Answer the biology question in one to three short sentences that name the tissue."
+    " End with a last line of the form:\nConfidence: N%"
+)
+"""What every stage is told, in training, evaluation and the lab."""

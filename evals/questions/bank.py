@@ -1,0 +1,45 @@
+"""Every question we ask, by data set name and by wording."""
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+
+from evals.questions.kmp import kmp_test, kmp_training, kmp_wordings
+from evals.questions.pathways import pathway_heldout, pathway_training
+from evals.schema import Example
+
+DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
+    {
+        "pathways-heldout": pathway_heldout,
+        "kmp-test": kmp_test,
+        "kmp-train": kmp_training,
+        "pathways-train": pathway_training,
+    }
+)
+"""Named data sets, as `assay eval run --data NAME` takes them, with the standard hold-out."""
+
+
+def find(question: str) -> Example | None:
+    """Return our question with this wording, or None; case and white space do not matter.
+
+    "  how many degs does the study list for ... " finds the row that was written with capitals.
+    """
+    return _by_wording().get(normalised(question))
+
+
+def normalised(question: str) -> str:
+    """Return a question as `find` compares it: NFKC, one blank between words, no case."""
+    return " ".join(unicodedata.normalize("NFKC", question).casefold().split())
+
+
+@cache
+def _by_wording() -> dict[str, Example]:
+    """Return all questions by wording; comparisons over held-out tissues are among them."""
+    rows = (
+        *kmp_wordings(),
+        *pathway_training(held_out=()),
+        *pathway_training(),
+        *pathway_heldout(),
+    )
+    return {normalised(row.prompt): row for row in (*rows, *kmp_test())}

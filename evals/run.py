@@ -1,0 +1,175 @@
+"""Put questions to a model, stage by stage, and judge every answer. A stopped run goes on where it was.
+
+Rows are appended to `<report>.partial.jsonl` batch by batch; its first line says what is being run, so
+that an unfinished run is never continued with other questions, other weights or other settings.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evals.baselines import BASELINES
+from evals.errors import BadConfig
+from evals.model import Model, Progress, Sampling
+from evals.questions import data_sha256
+from evals.report import instrument
+from evals.schema import EvalRow, Example, Message
+from evals.verifiers import verify
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How to run: `partial` is where unfinished rows are kept (None: nowhere, nothing to resume)."""
+
+    system_prompt: str
+    sampling: Sampling = Sampling()
+    batch_size: int = 8
+    stage_checksums: Mapping[str, str] | None = None
+    partial: Path | None = None
+
+
+def run_evaluation(
+    model: Model,
+    examples: Sequence[Example],
+    stages: Sequence[str],
+    settings: RunSettings,
+    progress: Progress | None = None,
+) -> tuple[EvalRow, ...]:
+    """Return one row per question and stage, questions in order and stages in the order asked.
+
+    A batch of which any row is missing is generated whole, so a resumed run gives the same texts.
+    BadConfig for a stage that the model does not have, and for a partial file of another run.
+    """
+    _check(model, examples, stages, settings)
+    done = _resume(examples, stages, settings)
+    for start in range(0, len(examples), settings.batch_size):
+        batch = examples[start : start + settings.batch_size]
+        if all((example.id, stage) in done for example in batch for stage in stages):
+            continue
+        rows = _answered(model, batch, stages, settings)
+        done.update({(row.example.id, row.stage): row for row in rows})
+        _append(settings.partial, rows)
+        if progress is not None:
+            count = min(start + settings.batch_size, len(examples))
+            progress(count / len(examples), f"{count} of {len(examples)} questions answered")
+    return tuple(done[example.id, stage] for example in examples for stage in stages)
+
+
+def baseline_rows(examples: Sequence[Example], system_prompt: str) -> tuple[EvalRow, ...]:
+    """Return the rows of every trivial baseline, judged like a model's."""
+    return tuple(
+        _row(example, name, conversation(example, system_prompt), policy(example), "stop")
+        for name, policy in BASELINES.items()
+        for example in examples
+    )
+
+
+def conversation(example: Example, system_prompt: str) -> tuple[Message, ...]:
+    """Return what the model is shown: the system text, then the question."""
+    return Message(role="system", content=system_prompt), Message(
+        role="user", content=example.prompt
+    )
+
+
+def _answered(
+    model: Model, batch: Sequence[Example], stages: Sequence[str], settings: RunSettings
+) -> list[EvalRow]:
+    prompts = [conversation(example, settings.system_prompt) for example in batch]
+    answers = model.generate(prompts, stages, settings.sampling)
+    return [
+        _row(example, stage, prompt, answer.text, answer.finish_reason)
+        for example, prompt, of_stages in zip(batch, prompts, answers, strict=True)
+        for stage, answer in zip(stages, of_stages, strict=True)
+    ]
+
+
+def _row(
+    example: Example, stage: str, prompt: tuple[Message, ...], text: str, finish_reason: str
+) -> EvalRow:
+    return EvalRow.model_validate(
+        {
+            "example": example,
+            "stage": stage,
+            "prompt": prompt,
+            "completion": text,
+            "finish_reason": finish_reason,
+            "verdict": verify(example, text),
+        }
+    )
+
+
+# ---- unfinished runs ------------------------------------------------------------------------
+
+
+def _fingerprint(examples: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> str:
+    return json.dumps(
+        {
+            "data_sha256": data_sha256(examples),
+            "stages": list(stages),
+            "stage_checksums": dict(settings.stage_checksums or {}),
+            "system_prompt": settings.system_prompt,
+            "sampling": asdict(settings.sampling),
+            "batch_size": settings.batch_size,
+            "versions": instrument(),
+        },
+        sort_keys=True,
+    )
+
+
+def _resume(
+    examples: Sequence[Example], stages: Sequence[str], settings: RunSettings
+) -> dict[tuple[str, str], EvalRow]:
+    """Return the rows of an unfinished run; starts the partial file where there is none."""
+    path = settings.partial
+    if path is None:
+        return {}
+    fingerprint = _fingerprint(examples, stages, settings)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(fingerprint + "\n", encoding="utf-8")
+        return {}
+    first, *lines = path.read_text(encoding="utf-8").split("\n")
+    if first != fingerprint:
+        raise BadConfig(
+            f"{path} holds an unfinished run of other questions, stages, weights or settings; delete"
+            " it to start anew, or give this run another --out"
+        )
+    rows = [row for line in lines if (row := _whole(line)) is not None]
+    text = "".join(f"{line}\n" for line in (fingerprint, *(row.model_dump_json() for row in rows)))
+    whole = path.with_name(path.name + ".new")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(path)
+    return {(row.example.id, row.stage): row for row in rows}
+
+
+def _whole(line: str) -> EvalRow | None:
+    """Return the row of a line, None if it was cut off when the run was stopped."""
+    try:
+        return EvalRow.model_validate_json(line) if line else None
+    except ValidationError:
+        return None
+
+
+def _append(path: Path | None, rows: Sequence[EvalRow]) -> None:
+    if path is None:
+        return
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(row.model_dump_json() + "\n" for row in rows))
+
+
+def _check(
+    model: Model, examples: Sequence[Example], stages: Sequence[str], settings: RunSettings
+) -> None:
+    unknown = [stage for stage in stages if stage not in model.stages]
+    if unknown or not stages:
+        named = ", ".join(unknown) or "none"
+        raise BadConfig(f"stage asked for: {named}; this chain has {', '.join(model.stages)}")
+    if not examples:
+        raise BadConfig("there is no question to ask; name a data set or a file with rows")
+    if len({example.id for example in examples}) < len(examples):
+        raise BadConfig("two questions have the same id; ids tell rows apart, so make them unique")
+    if settings.batch_size < 1:
+        raise BadConfig(f"batch size must be 1 or more, found {settings.batch_size}")

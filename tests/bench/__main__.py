@@ -1,0 +1,50 @@
+"""Run every benchmark, one after another, each in a process of its own.
+
+    make bench                      all of them
+    make bench ARGS=serving         one
+
+A benchmark is a module beside this one whose `main()` prints a table of ratios against a named
+reference measured in the same run. Absolute times belong to the machine named in the first line.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Return the benchmarks there are, by name."""
+    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def main(wanted: list[str]) -> int:
+    """Run the wanted benchmarks (all when none is named); return 1 if one failed."""
+    unknown = set(wanted) - set(names())
+    if unknown:
+        print(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+        return 2
+    print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    failed = []
+    for name in wanted or names():
+        started = time.monotonic()
+        print(f"\n== {name}", flush=True)
+        code = f"from tests.bench.{name} import main; main()"
+        environment = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", **os.environ}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=FOLDER.parents[1], env=environment, check=False
+        )
+        print(f"({time.monotonic() - started:.0f} s)", flush=True)
+        if done.returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"\nfailed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

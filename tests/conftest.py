@@ -1,0 +1,67 @@
+"""What holds for every test: nothing leaves this machine, nothing reaches the user's own files."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.network import NetworkGuard
+
+GUARD = pytest.StashKey[NetworkGuard]()
+HOME = pytest.StashKey[Path]()
+
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "TOKENIZERS_PARALLELISM": "false",
+    "NO_PROXY": "127.0.0.1,localhost,::1",
+    "no_proxy": "127.0.0.1,localhost,::1",
+}
+"""Read by the libraries when they are imported, and by every process that a test starts."""
+
+PRIVATE = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "SYSTEM", "SPACE_ID", "ASSAY_CHAIN")
+"""A developer's own settings; a test that wants one sets it itself."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the surroundings before any test module is imported."""
+    home = Path(tempfile.mkdtemp(prefix="assay-tests-"))
+    for name in PRIVATE:
+        os.environ.pop(name, None)
+    os.environ.update(OFFLINE)
+    os.environ["HF_HOME"] = str(home / "huggingface")
+    os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
+    os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
+    guard = NetworkGuard()
+    guard.install()
+    config.stash[HOME] = home
+    config.stash[GUARD] = guard
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the run left behind."""
+    config.stash[GUARD].remove()
+    shutil.rmtree(config.stash[HOME], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def network_guard(request: pytest.FixtureRequest) -> Iterator[NetworkGuard]:
+    """Fail the test if anything in it tried to reach another machine, caught or not.
+
+    A test marked `network` is let through. A test that means to try clears `attempts` itself.
+    """
+    guard = request.config.stash[GUARD]
+    guard.lifted = request.node.get_closest_marker("network") is not None
+    guard.attempts.clear()
+    yield guard
+    guard.lifted = False
+    if guard.attempts:
+        pytest.fail(f"this test tried to reach {', '.join(guard.attempts)}; see tests/network.py")

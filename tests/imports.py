@@ -1,0 +1,63 @@
+"""Reads who imports whom from source text; nothing is executed."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, in full, and where it is imported.
+
+    `inline` says that it happens inside a function, so only when that function runs.
+    """
+
+    module: str
+    file: Path
+    line: int
+    inline: bool
+
+    @property
+    def root(self) -> str:
+        """The top-level package: `torch` of `torch.nn`."""
+        return self.module.split(".")[0]
+
+
+def imports_of(file: Path, root: Path) -> list[Import]:
+    """Return every import in `file`, relative ones resolved against `root`.
+
+    `from a.b import c` counts as `a.b.c`, whether c is a module or a name in one.
+    `importlib.import_module("a")` and `__import__("a")` count when the name is written out.
+    """
+    relative = file.relative_to(root)
+    package = relative.parent.parts
+    found = []
+    for node, inline in _walk(ast.parse(file.read_text(encoding="utf-8"), str(file)), False):
+        found += [
+            Import(module, relative, getattr(node, "lineno", 0), inline)
+            for module in _modules(node, package)
+        ]
+    return found
+
+
+def _walk(node: ast.AST, inside: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, inside
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _walk(child, inside or function)
+
+
+def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        above = package[: max(len(package) - node.level + 1, 0)] if node.level else ()
+        start = [*above, *([node.module] if node.module else [])]
+        return [".".join([*start, alias.name]) for alias in node.names]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in {"import_module", "__import__"}:
+            return [str(node.args[0].value)]
+    return []

@@ -1,0 +1,54 @@
+"""Reports on the real questions, answered by a scripted model: right and sure to set degrees."""
+
+import random
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from evals.model import ScriptedModel
+from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.report import Origin, build_report
+from evals.run import RunSettings, baseline_rows, run_evaluation
+from evals.schema import EvalReport, Example
+from tests.lab.votes import NOON
+
+STAGES = {"base": (0.35, (80, 90, 100)), "sft": (0.6, (60, 70, 80)), "grpo": (0.75, (60, 80, 90))}
+"""Stage -> share of right answers, and the confidences it states."""
+
+OPPOSITE = {"up": "down", "down": "up", "upregulated": "downregulated", "higher": "lower"}
+
+
+@cache
+def scripted_report(
+    data: str = "pathways-heldout", stages: tuple[str, ...] = tuple(STAGES)
+) -> EvalReport:
+    """Return a report of scripted stages and all baselines on one of the lab's data sets."""
+    examples = DATASETS[data]()
+    chance = random.Random(0)
+    script = {
+        (stage, example.prompt): _answer(example, *STAGES[stage], chance)
+        for stage in stages
+        for example in examples
+    }
+    rows = run_evaluation(ScriptedModel(script), examples, stages, RunSettings(SYSTEM_PROMPT))
+    origin = Origin(
+        data_name=data,
+        chain_name="scripted",
+        stage_checksums={stage: f"sha-of-{stage}" for stage in stages},
+        settings={"max_new_tokens": 128, "temperature": 0.0},
+        created_at=NOON,
+        command=f"assay eval run --chain scripted --stage all --data {data}",
+    )
+    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT)), origin)
+
+
+def _answer(
+    example: Example, share_right: float, confidences: Sequence[int], chance: random.Random
+) -> str:
+    said = example.answer.rsplit("\n", 1)[0]
+    if chance.random() > share_right:
+        words = re.compile(r"\b(" + "|".join(OPPOSITE) + r")\b")
+        said = words.sub(lambda found: OPPOSITE[found[0]], said)
+    if chance.random() < 0.05:
+        return said
+    return f"{said}\nConfidence: {chance.choice(confidences)}%"

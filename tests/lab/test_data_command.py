@@ -1,0 +1,135 @@
+"""`assay data` writes what it says, twice the same, and refuses what it cannot do."""
+
+import hashlib
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.errors import LabError
+from evals.questions import data_sha256, kmp_test, kmp_training, read_examples
+from lab.commands.data import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def printed(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_kmp_writes_training_test_and_statistics(tmp_path):
+    document = printed(run("kmp", "--out", tmp_path / "new" / "kmp", "--json"))
+    folder = tmp_path / "new" / "kmp"
+    assert sorted(entry.name for entry in folder.iterdir()) == [
+        "statistics.json",
+        "test.jsonl",
+        "train.jsonl",
+    ]
+    assert read_examples(folder / "train.jsonl") == kmp_training()
+    assert read_examples(folder / "test.jsonl") == kmp_test()
+    assert json.loads((folder / "statistics.json").read_text(encoding="utf-8")) == document
+
+
+def test_statistics_hold_the_checksums_of_the_files_and_rows(tmp_path):
+    document = printed(run("kmp", "--out", tmp_path, "--json"))
+    for split, numbers in document["splits"].items():
+        path = tmp_path / f"{split}.jsonl"
+        rows = read_examples(path)
+        assert numbers["file_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert numbers["data_sha256"] == data_sha256(rows)
+        assert numbers["rows"] == len(rows) == sum(numbers["kinds"].values())
+        assert sum(numbers["tissues"].values()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("kmp", "--seed", 5), ("pathways", "--seed", 5), ("pathways", "--hold-out", "eye")],
+)
+def test_the_same_command_writes_the_same_bytes(tmp_path, arguments):
+    for name in ("one", "two"):
+        assert run(*arguments, "--out", tmp_path / name).exit_code == 0
+    for name in ("train.jsonl", "test.jsonl", "statistics.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_drill_multiplies_the_training_rows(tmp_path):
+    document = printed(run("kmp", "--out", tmp_path, "--drill", 2, "--json"))
+    assert document["splits"]["train"]["rows"] == 2 * len(kmp_training())
+    assert document["splits"]["test"]["rows"] == 20
+    assert document["settings"] == {"seed": 0, "drill": 2}
+
+
+@pytest.mark.parametrize(
+    ("hold_out", "train", "test"),
+    [("", 276, 0), ("eye", 244, 25), ("eye, thymus", 144, 107), ("thymus,eye,eye", 144, 107)],
+)
+def test_pathways_are_split_by_the_tissues_named(tmp_path, hold_out, train, test):
+    document = printed(run("pathways", "--out", tmp_path, "--hold-out", hold_out, "--json"))
+    splits = document["splits"]
+    assert (splits["train"]["rows"], splits["test"]["rows"]) == (train, test)
+
+
+def test_a_seed_changes_the_order_of_pathway_rows_and_nothing_else(tmp_path):
+    plain = printed(run("pathways", "--out", tmp_path / "a", "--json"))["splits"]["train"]
+    mixed = printed(run("pathways", "--out", tmp_path / "b", "--seed", 3, "--json"))["splits"][
+        "train"
+    ]
+    assert plain["data_sha256"] == mixed["data_sha256"]
+    assert plain["file_sha256"] != mixed["file_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("pathways", "--hold-out", "lung"), "'lung'.*known are liver"),
+        (("kmp", "--drill", 0), "drill is 0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_nothing_is_written(tmp_path, arguments, says):
+    result = run(*arguments, "--out", tmp_path / "data")
+    assert isinstance(result.exception, LabError)
+    with pytest.raises(LabError, match=says):
+        raise result.exception
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_a_person_can_fix(tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    result = run("kmp", "--out", tmp_path / "file")
+    assert isinstance(result.exception, LabError)
+    assert "cannot write" in str(result.exception)
+
+
+def test_the_table_shows_counts_of_both_splits(tmp_path):
+    result = run("pathways", "--out", tmp_path)
+    assert result.exit_code == 0
+    for words in (("direct", "50", "48"), ("thymus", "0", "82"), ("144", "107")):
+        assert any(all(word in line for word in words) for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ["kmp", "pathways"])
+def test_help_shows_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"assay data {command} --out" in result.stdout
+
+
+def test_the_command_and_its_data_need_no_model_library():
+    script = (
+        "import sys\nfrom lab.commands import data\nimport evals.questions\n"
+        "evals.questions.kmp_training()\n"
+        "print([name for name in ('torch', 'transformers', 'gradio', 'pandas') if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": "."},
+    )
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.errors import LabError
+from lab.commands.prefs import app
+from tests.lab.votes import cast, new_store, url_in
+
+
+@pytest.fixture
+def assay(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    return lambda *words: CliRunner().invoke(app, list(words), catch_exceptions=True)
+
+
+@pytest.fixture
+def votes(tmp_path):
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "right")
+    cast(store, 2, ("base", "sft"), "both_bad")
+    store.close()
+
+
+def test_counting_an_empty_store_answers_zero(assay):
+    result = assay("count", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["votes"] == 0
+
+
+@pytest.mark.usefixtures("votes")
+def test_count_prints_one_json_document(assay):
+    document = json.loads(assay("count", "--json").stdout)
+    assert (document["votes"], document["usable"]) == (2, 1)
+    assert document["by_stages"][0]["second_chosen"] == 1
+
+
+@pytest.mark.usefixtures("votes")
+def test_count_prints_a_table_for_people(assay):
+    assert "2 votes by 1 rater" in " ".join(assay("count").stdout.split())
+
+
+@pytest.mark.usefixtures("votes")
+@pytest.mark.parametrize(("form", "rows"), [("dpo", 1), ("kto", 4), ("sft", 1), ("arena", 2)])
+def test_export_writes_the_format_that_was_asked_for(assay, tmp_path, form, rows):
+    result = assay("export", "--format", form, "--out", str(tmp_path / "out"), "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["rows"] == rows
+    assert len((tmp_path / "out/train.jsonl").read_text().splitlines()) == rows
+
+
+@pytest.mark.usefixtures("votes")
+def test_a_named_licence_stands_on_the_card_and_a_missing_one_is_mentioned(assay, tmp_path):
+    named = assay("export", "--out", str(tmp_path / "out"), "--license", "cc-by-4.0")
+    assert "license: cc-by-4.0" in (tmp_path / "out/README.md").read_text()
+    assert "--license" not in named.stderr
+    assert "--license" in assay("export", "--out", str(tmp_path / "out")).stderr
+
+
+def test_an_export_without_votes_writes_nothing_and_says_why(assay, tmp_path):
+    result = assay("export", "--out", str(tmp_path / "out"))
+    assert isinstance(result.exception, LabError)
+    assert "Vote in the Compare tab first" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_format_is_wrong_usage_and_names_the_known_ones(assay, tmp_path):
+    result = assay("export", "--format", "csv", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "arena" in result.stderr

@@ -1,0 +1,112 @@
+import sqlite3
+
+import pytest
+
+from evals.errors import BadConfig, LabError
+from lab.database import open_engine, writing
+from lab.store import Store, is_current
+from lab.tables import AnswerRow
+from tests.lab.votes import answer, cast, new_store, url_in
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "cannot be read"),
+        ("not a url", "cannot be read"),
+        ("sqlite://", "lost at the end"),
+        ("sqlite:///:memory:", "lost at the end"),
+        ("mysql://root@localhost/votes", "does not know the database 'mysql'"),
+        ("postgresql+nosuchdriver://localhost/votes", "pip install"),
+    ],
+)
+def test_an_unusable_address_is_refused_with_the_accepted_ones(url, says):
+    with pytest.raises(BadConfig, match=says) as refusal:
+        Store(url)
+    assert "postgresql://" in str(refusal.value) or "psycopg" in str(refusal.value)
+
+
+def test_a_password_never_appears_in_a_message():
+    pytest.importorskip("psycopg", reason="the PostgreSQL driver is not installed")
+    with pytest.raises(LabError) as failure:
+        Store("postgresql://kim:hunter2@127.0.0.1:1/votes")
+    assert "hunter2" not in str(failure.value)
+    assert "server is running" in str(failure.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LabError, match=r"cannot be made.*ASSAY_DATABASE_URL"):
+        is_current(f"sqlite:///{tmp_path / 'file' / 'sub' / 'assay.db'}")
+
+
+def test_a_folder_in_place_of_the_file_is_said_to_be_unopenable(tmp_path):
+    (tmp_path / "assay.db").mkdir()
+    with pytest.raises(LabError, match="check that its folder exists and is writable"):
+        Store(url_in(tmp_path))
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path):
+    notes = tmp_path / "assay.db"
+    notes.write_text("my notes, not a database\n" * 200)
+    with pytest.raises(LabError, match="The file is something else"):
+        Store(url_in(tmp_path))
+    assert notes.read_text().startswith("my notes")
+
+
+def test_a_damaged_database_is_reported_with_the_way_to_recover_it(tmp_path):
+    store = new_store(tmp_path)
+    for number in range(40):
+        cast(store, number, ("base", "sft"), "left", text="x" * 2000)
+    store.close()
+    file = tmp_path / "assay.db"
+    content = bytearray(file.read_bytes())
+    content[8192:65536] = b"\xff" * (65536 - 8192)
+    file.write_bytes(content)
+    with pytest.raises(LabError, match=r"\.recover"):
+        Store(url_in(tmp_path)).answers()
+
+
+def test_a_database_that_stays_locked_is_reported_and_loses_nothing(tmp_path):
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "left")
+    impatient = open_engine(url_in(tmp_path), busy_timeout_seconds=0.05)
+    other_program = sqlite3.connect(tmp_path / "assay.db", isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    with (
+        pytest.raises(LabError, match=r"close it and try again.*is not stored"),
+        writing(impatient) as session,
+    ):
+        session.add(AnswerRow(**dict(answer("new"))))
+    other_program.execute("ROLLBACK")
+    other_program.close()
+    impatient.dispose()
+    assert store.counts().votes == 1
+    store.close()
+
+
+def test_reading_goes_on_while_another_program_writes(tmp_path):
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "left")
+    other_program = sqlite3.connect(tmp_path / "assay.db", isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    assert store.counts().votes == 1
+    other_program.execute("ROLLBACK")
+    other_program.close()
+    store.close()
+
+
+def test_a_write_protected_database_can_be_read_and_says_why_it_cannot_be_written(tmp_path):
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "left")
+    store.close()
+    protected = Store(f"sqlite:///file:{tmp_path / 'assay.db'}?mode=ro&uri=true")
+    assert protected.counts().votes == 1
+    with pytest.raises(LabError, match="give the user of the lab write permission"):
+        protected.add_answers([answer("new")])
+    protected.close()
+
+
+def test_an_empty_database_says_what_to_start_first(tmp_path):
+    with pytest.raises(LabError, match=r"at revision None.*assay lab"):
+        Store(url_in(tmp_path))

@@ -1,0 +1,89 @@
+"""A store in a temporary folder, and short ways to put answers and votes into it."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from evals.schema import Answer, Choice, Comparison, EvalReport
+from lab.engine import Chain, Engine
+from lab.migrate import upgrade
+from lab.services import Services
+from lab.settings import Settings
+from lab.store import Store
+
+NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+
+
+def url_in(folder: Path) -> str:
+    return f"sqlite:///{folder / 'assay.db'}"
+
+
+def new_store(folder: Path) -> Store:
+    upgrade(url_in(folder))
+    return Store(url_in(folder), now=lambda: NOON + timedelta(days=1))
+
+
+def answer(answer_id: str, stage: str = "base", **changes: object) -> Answer:
+    fields: dict[str, object] = {
+        "id": answer_id,
+        "asked_at": NOON,
+        "session": "s1",
+        "question": "Is MYC up in liver?",
+        "example_id": None,
+        "stage": stage,
+        "text": f"{stage} says yes.\nConfidence: 80%",
+        "finish_reason": "stop",
+        "chain": "embedded",
+        "stage_sha256": f"sha-of-{stage}",
+        "system_prompt": "Answer briefly.",
+        "seed": 7,
+        "max_new_tokens": 96,
+        "temperature": 0.0,
+        "dtype": "bfloat16",
+    }
+    return Answer.model_validate(fields | changes)
+
+
+def vote(left: Answer, right: Answer, choice: Choice, **changes: object) -> Comparison:
+    fields: dict[str, object] = {
+        "id": f"vote-{left.id}-{right.id}",
+        "voted_at": NOON + timedelta(minutes=1),
+        "rater": "kim",
+        "question": left.question,
+        "example_id": left.example_id,
+        "left_answer": left.id,
+        "right_answer": right.id,
+        "left_stage": left.stage,
+        "right_stage": right.stage,
+        "choice": choice,
+    }
+    return Comparison.model_validate(fields | changes)
+
+
+def cast(
+    store: Store, number: int, stages: tuple[str, str], choice: Choice, **changes: object
+) -> Comparison:
+    """Store two answers to one question and a vote between them; `changes` go to both answers."""
+    left, right = (
+        answer(f"{side}{number}", stage, **changes)
+        for side, stage in zip(("l", "r"), stages, strict=True)
+    )
+    store.add_answers([left, right])
+    voted_at = NOON + timedelta(minutes=number)
+    return store.add_comparison(vote(left, right, choice, voted_at=voted_at))
+
+
+def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
+    """The lab's collaborators around a new store; the engine has nothing to load."""
+
+    def load(_: object) -> Chain:
+        raise AssertionError("these tests need no model")
+
+    return Services(
+        settings=Settings(cache=folder / "cache", database_url=url_in(folder)),
+        engine=Engine(load),
+        store=new_store(folder),
+        reports=lambda: reports,
+        now=lambda: NOON + timedelta(days=1),
+        random=random.Random(0),
+    )

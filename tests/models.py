@@ -1,0 +1,130 @@
+"""Models small enough for any test: a random Llama, a byte-level tokenizer, strong random adapters.
+
+They are real files that the real loaders read; only their answers mean nothing.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+SYSTEM_PROMPT = "Answer in one sentence."
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+VOCABULARY = 400
+CONTEXT = 1024
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+CORPUS = (
+    "In the soleus of mice kept in hindlimb unloading the muscle atrophies and thousands of genes"
+    " change. The liver keeps its oxidative phosphorylation up while the thymus shows it down.",
+    "Which direction does the pathway take in the tissue? It goes up. It goes down. Confidence: 80%",
+    "The data cannot answer this question, because humans were not studied. Confidence: 10%",
+)
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Return a byte-level BPE tokenizer that can write any text, with a ChatML template."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(CORPUS * 4, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        unk_token="<|endoftext|>",
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tiny_base(folder: Path, seed: int = 0, layers: int = 2) -> Path:
+    """Write a random Llama (64 wide, 2 layers) and its tokenizer to `folder` and return it."""
+    tokenizer = tiny_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        initializer_range=0.1,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tiny_adapter(
+    base: Path,
+    folder: Path,
+    *,
+    seed: int = 1,
+    rank: int = 4,
+    targets: Sequence[str] = ALL_LINEAR,
+    strength: float = 0.2,
+    **options: object,
+) -> Path:
+    """Write a PEFT LoRA adapter with a strong random effect to `folder` and return it.
+
+    `strength` is the standard deviation of lora_B (0 = an adapter that changes nothing);
+    `options` go to LoraConfig.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    settings = {"lora_alpha": 2 * rank, "task_type": "CAUSAL_LM", **options}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM.from_pretrained(base, dtype=torch.float32)
+        adapted = get_peft_model(
+            model, LoraConfig(r=rank, target_modules=list(targets), **settings)
+        )
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.data.normal_(0.0, strength)
+    adapted.save_pretrained(folder)
+    return folder
+
+
+def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
+    """Write base, SFT run and GRPO run under `folder`; return the run folder of the last stage."""
+    from training.base import find_base
+    from training.chain import NewStage, append_stage
+
+    source = tiny_base(folder / "model")
+    base = find_base(str(source))
+    chain = None
+    for seed, (name, rank) in enumerate((("sft", 4), ("grpo", 2)), start=1):
+        run = folder / name
+        adapter = tiny_adapter(source, run / "adapter", seed=seed, rank=rank, strength=strength)
+        stage = NewStage(name, name, adapter)
+        chain = append_stage(run, stage, base, chain, None if chain else SYSTEM_PROMPT)
+    return folder / "grpo"
+
+
+def embedded_cache() -> Path:
+    """Return the folder where tests keep the unpacked embedded model; kept from run to run."""
+    return Path(tempfile.gettempdir()) / f"assay-embedded-{os.getuid()}"

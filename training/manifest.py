@@ -1,0 +1,94 @@
+"""chain.json: where an adapter comes from, found by name and read. Knows nothing of torch.
+
+PEFT records only the root base, so an adapter that was trained on top of another one loads, and
+answers wrongly, without a word. The manifest names every stage in order, with checksums and a probe.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evals.errors import ChainMismatch, MissingModel
+from evals.schema import ChainManifest, ChainStage
+
+FILE_NAME = "chain.json"
+EMBEDDED = "embedded"
+BARE = "base:"
+"""Prefix of a chain without adapters: base:embedded, base:org/name, base:folder."""
+BASE_STAGE = "base"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A manifest that was read, and the folder that its relative paths start from."""
+
+    manifest: ChainManifest
+    folder: Path
+
+    def adapter_folder(self, stage: ChainStage) -> Path:
+        """Return where the stage's adapter lies."""
+        return (self.folder / stage.path).resolve()
+
+
+def chain_file(name: str | Path) -> Path:
+    """Return the chain.json that a name stands for: "embedded", a run folder, or the file itself."""
+    if name == EMBEDDED:
+        return Path(__file__).parent / "embedded" / "grpo" / FILE_NAME
+    path = Path(name).expanduser()
+    return path if path.suffix == ".json" else path / FILE_NAME
+
+
+def read_chain(name: str | Path) -> Chain:
+    """Return the chain called `name`.
+
+    Raises MissingModel if there is none, ChainMismatch if the file is not a chain.
+    """
+    file = chain_file(name)
+    try:
+        manifest = ChainManifest.model_validate_json(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingModel(_no_chain(name, file)) from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise ChainMismatch(
+            f"{file} is not a chain this version can read: {_first_problem(error)}. Write it anew by"
+            " training the stage again, or use the version of Assay that wrote it."
+        ) from error
+    return Chain(manifest, file.resolve().parent)
+
+
+def active_adapters(stages: Sequence[ChainStage]) -> dict[str, frozenset[str]]:
+    """Return which adapters are at work in each stage, the base first with none.
+
+    "continue" went on training the adapter before it, so it stands in its place; the other modes
+    add to all that came before.
+    """
+    active: dict[str, frozenset[str]] = {BASE_STAGE: frozenset()}
+    current: list[str] = []
+    for stage in stages:
+        if stage.mode == "continue":
+            current = current[:-1]
+        current.append(stage.name)
+        active[stage.name] = frozenset(current)
+    return active
+
+
+def _no_chain(name: str | Path, file: Path) -> str:
+    if name == EMBEDDED:
+        return (
+            "the embedded chain has not been trained in this copy; train it with `assay train sft` and"
+            f" `assay train grpo`, or use the bare base model meanwhile: {BARE}{EMBEDDED}."
+        )
+    return (
+        f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
+        f" itself, {EMBEDDED!r}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
+        " what is here."
+    )
+
+
+def _first_problem(error: ValidationError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
