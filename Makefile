@@ -13,9 +13,10 @@ HOST ?=
 ARGS ?=
 TORCH_INDEX ?=
 PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
-PYTHON ?= $(shell for name in $(PYTHONS); do \
+# The first that runs and is new enough, looked for once and only when it is needed.
+PYTHON ?= $(eval PYTHON := $(shell for name in $(PYTHONS); do \
 	  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; \
-	done)
+	done))$(PYTHON)
 SETUP = $(if $(PYTHON),$(PYTHON),python3) install.py --venv $(VENV) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \

@@ -85,8 +85,9 @@ def calibrate(
         return Calibration(n=len(correct), n_missing_confidence=missing, note=note)
     c = np.array([value for value, _, _ in stated], dtype=np.float64)
     y = np.array([outcome for _, outcome, _ in stated], dtype=np.float64)
-    if not ((c >= 0) & (c <= 1)).all():
-        raise ValueError(f"a confidence is a share 0..1, found {c[(c < 0) | (c > 1)][0]}")
+    inside = (c >= 0) & (c <= 1)
+    if not inside.all():
+        raise ValueError(f"a confidence is a share 0..1, found {c[~inside][0]}")
     edges = bin_edges(c, settings)
     metrics = _metrics(edges)
     kept = [name for _, _, name in stated]
@@ -139,9 +140,11 @@ def auroc(c: Floats, y: Floats, w: Floats) -> Floats:
 
     nan where a draw holds only correct or only wrong rows.
     """
-    values, level = np.unique(c, return_inverse=True)
-    onehot = np.eye(len(values))[level]
-    right, wrong = (w * y) @ onehot, (w * (1 - y)) @ onehot
+    order = np.argsort(c, kind="stable")
+    ordered = c[order]
+    ties = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
+    right = np.add.reduceat((w * y)[:, order], ties, axis=1)
+    wrong = np.add.reduceat((w * (1 - y))[:, order], ties, axis=1)
     below = np.cumsum(wrong, axis=1) - wrong
     pairs = right.sum(axis=1) * wrong.sum(axis=1)
     return _ratio((right * (below + wrong / 2)).sum(axis=1), pairs)

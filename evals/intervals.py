@@ -8,7 +8,6 @@ weights 1) and its draws come from the same code.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt

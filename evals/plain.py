@@ -20,6 +20,10 @@ TYPOGRAPHY = {
     **dict.fromkeys("“”„″«»", '"'),
     **dict.fromkeys("\u0085\u2028\u2029", "\n"),
     "×": " x ",
+    "↑": " up ",
+    "⬆": " up ",
+    "↓": " down ",
+    "⬇": " down ",
     "≈": "~",
     "∼": "~",
     "…": ".",
@@ -77,4 +81,5 @@ def _spelled(odd: str) -> str:
         return ""
     if odd.isspace():
         return " "
-    return unicodedata.normalize("NFKC", odd).lower()
+    spelled = unicodedata.normalize("NFKC", odd).lower()
+    return "".join(mark for mark in spelled if unicodedata.category(mark) != "Mn")

@@ -105,22 +105,12 @@ def checked_question(text: str | None) -> str:
 
 def checked_sampling(seed: object, max_new_tokens: object, temperature: object) -> Sampling:
     """Return the settings as numbers in range. Raises BadQuestion."""
-    numbers = {"seed": seed, "max_new_tokens": max_new_tokens, "temperature": temperature}
-    ranges = {
-        "seed": (0, HIGHEST_SEED),
-        "max_new_tokens": (SHORTEST_ANSWER, LONGEST_ANSWER),
-        "temperature": (0.0, HIGHEST_TEMPERATURE),
-    }
-    for name, value in numbers.items():
-        low, high = ranges[name]
-        whole = name != "temperature"
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and low <= value <= high and (not whole or value == int(value))):
-            raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
     return Sampling(
-        seed=int(numbers["seed"]),
-        max_new_tokens=int(numbers["max_new_tokens"]),
-        temperature=float(numbers["temperature"]),
+        seed=int(_number("seed", seed, 0, HIGHEST_SEED)),
+        max_new_tokens=int(
+            _number("max_new_tokens", max_new_tokens, SHORTEST_ANSWER, LONGEST_ANSWER)
+        ),
+        temperature=_number("temperature", temperature, 0, HIGHEST_TEMPERATURE, is_whole=False),
     )
 
 
@@ -177,6 +167,13 @@ def stage_name(stage: str) -> str:
     ('GRPO', 'Base', 'Warm-up')
     """
     return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+
+
+def _number(name: str, value: object, low: float, high: float, *, is_whole: bool = True) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or (is_whole and value != int(value)):
+        raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
+    return float(value)
 
 
 def _grown(

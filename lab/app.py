@@ -8,14 +8,13 @@ from starlette.staticfiles import StaticFiles
 
 from lab import views
 from lab.answers import Visitor, new_visitor
+from lab.events import AT_ONCE, QUIET
 from lab.services import Services
 from lab.tabs import ask, calibration, compare, leaderboard, preferences
 from lab.theme import ASSETS, ROUTE, Theme
 from lab.wording import say
 
 STATUS_SECONDS = 1.0
-AT_ONCE = 40
-IN_LINE = 200
 # Kept under a name and key of our own, so that a browser is known again after a restart. The key
 # is no secret: it travels with the page.
 BROWSER_KEY = "assay-visitor"
@@ -44,14 +43,18 @@ def build_app(services: Services) -> gr.Blocks:
         gr.HTML(views.keys())
         remembered = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_SECRET)
         app.load(meet, remembered, [visitor, remembered], api_visibility="private", queue=False)
-    app.queue(default_concurrency_limit=AT_ONCE, max_size=IN_LINE)
     return app
 
 
-def meet(remembered: str | None, request: gr.Request) -> tuple[Visitor, str]:
-    """Return who is at the page: the name they logged in with, or the one their browser keeps."""
-    visitor = new_visitor(request.username or _plausible(remembered))
-    return visitor, remembered if request.username else visitor.rater
+def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who is at the page, and what their browser shall keep.
+
+    A visitor is known by the name they logged in with, else by the one their browser kept.
+    """
+    if request.username:
+        return new_visitor(request.username), remembered
+    visitor = new_visitor(_plausible(remembered))
+    return visitor, visitor.rater
 
 
 def launch(app: gr.Blocks, services: Services, **options: Any) -> None:
@@ -103,9 +106,8 @@ def _header(services: Services, app: gr.Blocks) -> None:
         return look()
 
     shown = [pill, trouble, retry, timer]
-    quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False}
-    gr.on([timer.tick, app.load], look, None, shown, api_name="model", **quiet)
-    retry.click(on_retry, None, shown, api_name="reload_model", **quiet)
+    gr.on([timer.tick, app.load], look, None, shown, api_name="model", **QUIET)
+    retry.click(on_retry, None, shown, api_name="reload_model", **QUIET)
 
 
 def _plausible(remembered: object) -> str | None:

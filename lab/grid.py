@@ -46,10 +46,12 @@ def measure(metric: Metric | None, scale: Scale = "share") -> Html:
         reason = shown(metric.note or "undefined")
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
     parts = [f"<b>{number(metric.value, scale)}</b>"]
-    if metric.low is not None and metric.high is not None:
-        parts.append(f"<small>{interval(metric.low, metric.high, scale)}</small>")
+    if metric.low is None or metric.high is None:
+        parts.append(f"<small>n = {metric.n}</small>")
+    else:
+        span = interval(metric.low, metric.high, scale)
+        parts.append(f"<small>{span} · n = {metric.n}</small>")
         parts.append(_bar(metric.value, metric.low, metric.high))
-    parts.append(f"<small>n = {metric.n}</small>")
     return Html(f'<span class="assay-measure">{"".join(parts)}</span>')
 
 

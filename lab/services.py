@@ -12,7 +12,7 @@ from pathlib import Path
 from evals.model import Progress
 from evals.schema import EvalReport
 from lab.engine import Chain, Engine
-from lab.settings import Settings
+from lab.settings import EMBEDDED, Settings
 from lab.store import Store, is_current
 
 REPORTS = "reports"
@@ -68,7 +68,7 @@ def load_chain(settings: Settings, progress: Progress) -> Chain:
     from lab.gpu import Borrowed
     from training.chain import load_chain as load
 
-    chain = load(settings.chain, dtype=settings.dtype, progress=progress)
+    chain = load(settings.chain, dtype=settings.dtype, progress=progress, cache=settings.cache)
     return Borrowed(chain)
 
 
@@ -81,8 +81,11 @@ def load_reports(chain: str) -> tuple[EvalReport, ...]:
 
 
 def chain_folder(chain: str) -> Path:
-    """Return the folder of a chain without loading it: "embedded", a run folder or a chain.json."""
-    if chain == "embedded":
+    """Return the folder of a chain without loading it: "embedded", a run folder or a chain.json.
+
+    A chain that is a base model alone (base:NAME) has none; the path returned does not exist.
+    """
+    if chain == EMBEDDED:
         return Path(__file__).parents[1] / "training" / "embedded" / "grpo"
     path = Path(chain).expanduser()
     return path.parent if path.suffix == ".json" else path

@@ -24,14 +24,6 @@ class Settings:
     chain: str = EMBEDDED
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
 
-    @property
-    def chain_folder(self) -> Path:
-        """The folder of the chain, found without loading it."""
-        if self.chain == EMBEDDED:
-            return Path(__file__).parents[1] / "training" / "embedded" / "grpo"
-        path = Path(self.chain).expanduser()
-        return path.parent if path.suffix == ".json" else path
-
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings of ASSAY_CACHE, ASSAY_DATABASE_URL and ASSAY_CHAIN, or their defaults."""

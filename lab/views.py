@@ -95,6 +95,11 @@ def lead(name: str) -> str:
     return f'<p class="lead">{escape(page(name))}</p>'
 
 
+def heading(text: str) -> str:
+    """Return a small heading over a group."""
+    return f"<h3>{escape(text)}</h3>"
+
+
 def question(text: str, source: str = "") -> str:
     """Return the question that two answers are about."""
     tag = f"<span>{escape(source)}</span>" if source else ""

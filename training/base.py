@@ -79,7 +79,7 @@ def find_base(source: str, progress: Progress | None = None, cache: Path | None 
     report = progress or _silent
     if source == EMBEDDED:
         return _embedded(cache or default_cache(), report)
-    if Path(source).expanduser().is_dir():
+    if source and Path(source).expanduser().is_dir():
         return _local(source)
     match = HUB_ID.fullmatch(source)
     if match is None:
@@ -101,6 +101,11 @@ def load_base(
     base: Base, dtype: Dtype = "bfloat16", device: str = "cpu"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the model, in evaluation mode on `device`, and its tokenizer."""
+    return load_model(base, dtype, device), load_tokenizer(base)
+
+
+def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> PreTrainedModel:
+    """Return the model alone, in evaluation mode; BadConfig for an unknown `dtype`."""
     if dtype not in DTYPES:
         raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
     with _without_bars():
@@ -114,7 +119,7 @@ def load_base(
         )
     model.eval()
     model.name_or_path = base.public_name  # PEFT writes this name into every adapter
-    return model, load_tokenizer(base)
+    return model
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:

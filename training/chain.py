@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import ChainManifest, Completion, Message
@@ -21,7 +23,7 @@ from training.base import (
     best_device,
     find_base,
     identity_of,
-    load_base,
+    load_model,
     load_tokenizer,
 )
 from training.findings import Finding, file_findings, probe_finding, refuse
@@ -127,9 +129,10 @@ def load_chain(
     chain = read_chain(name)
     found = find_base(base or _base_source(chain), _first_half(report), cache)
     report(0.5, "checking the chain")
-    refuse(name, file_findings(chain, found, load_tokenizer(found)))
+    tokenizer = load_tokenizer(found)
+    refuse(name, file_findings(chain, found, tokenizer))
     report(0.6, "loading the model")
-    running = _Running(chain, found, dtype)
+    running = _Running(chain, load_model(found, dtype, best_device()), tokenizer, dtype)
     report(0.9, "checking what the chain computes")
     refuse(name, running.probe_findings())
     report(1.0, "ready")
@@ -150,22 +153,26 @@ def check_chain(
     """
     chain = read_chain(name)
     found = find_base(base or _base_source(chain), progress, cache)
-    findings = file_findings(chain, found, load_tokenizer(found))
+    tokenizer = load_tokenizer(found)
+    findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok for finding in findings):
-        findings += _Running(chain, found, "float32").probe_findings()
+        model = load_model(found, "float32", best_device())
+        findings += _Running(chain, model, tokenizer, "float32").probe_findings()
     return findings
 
 
 class _Running:
     """A chain's model with its adapters stacked, before anybody may ask it anything."""
 
-    def __init__(self, chain: Chain, base: Base, dtype: Dtype) -> None:
+    def __init__(
+        self, chain: Chain, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, dtype: Dtype
+    ) -> None:
         stages = chain.manifest.stages
         adapters = {stage.name: read_adapter(chain.adapter_folder(stage)) for stage in stages}
         self._manifest = chain.manifest
         self._dtype = dtype
-        self._model, self._tokenizer = load_base(base, dtype, best_device())
-        self._stack = Stack(self._model, adapters)
+        self._model, self._tokenizer = model, tokenizer
+        self._stack = Stack(model, adapters)
         self._active = active_adapters(stages)
 
     def writer(self) -> Writer:
@@ -192,7 +199,7 @@ def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) 
     """Return a base model as a chain with no adapters, so it can be asked before any training."""
     base = find_base(source, _first_half(report), cache)
     report(0.6, "loading the model")
-    model, tokenizer = load_base(base, dtype, best_device())
+    model, tokenizer = load_model(base, dtype, best_device()), load_tokenizer(base)
     stack = Stack(model, {})
     prompt = probe_prompt(tokenizer, SYSTEM_PROMPT)
     (measured,) = measure(model, tokenizer, prompt, stack, [frozenset()])

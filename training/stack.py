@@ -25,8 +25,6 @@ from training.adapter import Adapter, LoraPair
 
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers of one parent that are given the same input, in the order in which they are called."""
-SHARED_WEIGHTS = ("lm_head",)
-"""Layers whose weight may also be the embedding: never copied, adapted beside."""
 
 
 class Columns:
@@ -57,6 +55,8 @@ class Stack:
         with torch.no_grad():
             for group in _groups(model, targets):
                 self._replace(model, group, targets)
+            if adapters:
+                _let_go_of_file(model)
 
     @contextmanager
     def rows(self, adapters_of_row: Sequence[frozenset[str]]) -> Generator[None]:
@@ -95,7 +95,7 @@ class Stack:
         columns = self._columns.setdefault(owners, Columns(owners))
         down, up = _matrices(layers, pairs)
         down, up = down.to(self._device, self._dtype), up.to(self._device, self._dtype)
-        plain = _plain_layers(group, layers)
+        plain = _plain_layers(layers)
         if not plain:
             model.set_submodule(group[0], Beside(layers[0], down, up, columns))
             return
@@ -166,7 +166,7 @@ class Part(nn.Module):
 
 
 class Beside(nn.Module):
-    """Adapters beside a layer that is called as it is: 4-bit weights, or weights that are shared."""
+    """Adapters beside a layer that is called as it is, such as one with 4-bit weights."""
 
     def __init__(
         self, layer: nn.Module, down: torch.Tensor, up: torch.Tensor, columns: Columns
@@ -234,11 +234,21 @@ def _groups(
         siblings = next((names for names in SIBLINGS if last in names), (last,))
         group = tuple(f"{parent}.{sibling}" if parent else sibling for sibling in siblings)
         is_whole = all(_exists(model, member) for member in group)
-        if is_whole and _plain_layers(group, [model.get_submodule(member) for member in group]):
+        if is_whole and _plain_layers([model.get_submodule(member) for member in group]):
             groups[group] = None
         else:
             groups[name,] = None
     return list(groups)
+
+
+def _let_go_of_file(model: nn.Module) -> None:
+    """Copy what is still read from the mapped weights file, so that the mapping can be dropped.
+
+    Else the pages of the replaced layers stay in memory for as long as the embedding needs the map.
+    """
+    for parameter in model.parameters():
+        if parameter.device.type == "cpu":
+            parameter.data = parameter.data.clone()
 
 
 def _exists(model: nn.Module, name: str) -> bool:
@@ -246,10 +256,8 @@ def _exists(model: nn.Module, name: str) -> bool:
     return last in dict(model.get_submodule(parent).named_children())
 
 
-def _plain_layers(group: Sequence[str], layers: Sequence[nn.Module]) -> list[nn.Linear]:
+def _plain_layers(layers: Sequence[nn.Module]) -> list[nn.Linear]:
     """Return the layers if all hold ordinary matrices of their own; empty if one does not."""
-    if any(name.rpartition(".")[2] in SHARED_WEIGHTS for name in group):
-        return []
     plain = [layer for layer in layers if isinstance(layer, nn.Linear) and type(layer) is nn.Linear]
     return plain if len(plain) == len(layers) else []
 

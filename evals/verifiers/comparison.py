@@ -17,7 +17,11 @@ def judge_comparison(truth: ComparisonTruth, reading: Reading, question: str) ->
     agreement and every tissue. An agreement that the listed directions belie is contradictory.
     """
     found = statements(reading)
-    about = [a for a in agreements(reading) if a.axis in ("tissues", None)]
+    about = [
+        a
+        for a in agreements(reading)
+        if a.axis in ("tissues", None) and (not a.pathways or truth.pathway in a.pathways)
+    ]
     name = readable(truth.pathway)
     claims = list(direction_claims(reading, found, None, truth.pathway))
     for agreement in about:

@@ -11,6 +11,8 @@ from evals.verifiers.names import same_tissue
 from evals.verifiers.reading import Mark, Reading, Sentence
 from evals.verifiers.scope import Scope
 
+LONGEST = 6
+"""Decimals that a correlation may have."""
 REACH = 8
 """How many words may stand between "correlation" and its value."""
 
@@ -99,4 +101,4 @@ def _correlations(reading: Reading, sentence: Sentence) -> list[Mark]:
 
 def _is_number(word: str) -> bool:
     whole, _, decimals = word.partition(".")
-    return whole.isdecimal() and decimals.isdecimal()
+    return whole in ("0", "1") and decimals.isdecimal() and len(decimals) <= LONGEST

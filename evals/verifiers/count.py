@@ -6,15 +6,17 @@
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evals.schema import Claim, CountTruth
 from evals.verifiers.finding import Finding
 from evals.verifiers.reading import Mark, Reading, Sentence
 from evals.verifiers.scope import Scope
-from evals.verifiers.subject import names_factors, names_tissue, subject_of
+from evals.verifiers.subject import Subject, names_factors, names_tissue, subject_of
 
-WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+")
-THOUSANDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)k")
+WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,3}|[0-9]{1,12}")
+THOUSANDS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)k")
 SPELLED = {
     word: n
     for n, word in enumerate(
@@ -96,56 +98,66 @@ REACH = 6
 """How many words may stand between a number and "genes"."""
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of genes that an answer states, or denies, of the subject or of something else."""
+
+    mark: Mark
+    is_ours: bool
+    is_denied: bool
+
+
 def judge_count(truth: CountTruth, reading: Reading, question: str) -> Finding:
     """Return the verdict on the counts stated about the subject; other subjects' are left alone."""
     subject = subject_of(truth.subject)
-    right: list[tuple[Mark, bool]] = []
-    wrong: list[Mark] = []
-    claims: list[Claim] = []
+    counts: list[Count] = []
     for sentence in reading.sentences:
         numbers = _numbers(reading, sentence)
-        if not numbers:
-            continue
-        scope = Scope(reading, sentence, numbers)
-        for group in scope.groups():
-            for number in group.events:
-                if scope.is_conditional(number) or scope.is_hedged_away():
-                    continue
-                is_ours = names_tissue(group, subject) and names_factors(scope, group, subject)
-                says = f"not {number.value}" if scope.is_negated(number) else number.value
-                start, end = reading.span(number.first, number.last)
-                about = truth.subject if is_ours else "another subject"
-                claims.append(Claim(subject=about, says=says, start=start, end=end))
-                if is_ours:
-                    exact, rounded = _matches(number, truth.value)
-                    if scope.is_negated(number):
-                        wrong += [number] * exact
-                    elif exact or rounded:
-                        right.append((number, exact))
-                    else:
-                        wrong.append(number)
-    return _weigh(truth, right, wrong, tuple(claims))
+        if numbers:
+            counts += _counts(Scope(reading, sentence, numbers), subject)
+    finding = _weigh(truth, [count for count in counts if count.is_ours])
+    claims = tuple(_claim(truth, reading, count) for count in counts)
+    return Finding(finding.verdict, finding.reason, claims, finding.credit)
 
 
-def _weigh(
-    truth: CountTruth, right: list[tuple[Mark, bool]], wrong: list[Mark], claims: tuple[Claim, ...]
-) -> Finding:
-    if right and wrong:
-        return Finding(
-            "contradictory", f"says {truth.value} and {wrong[0].value} of {truth.subject}", claims
-        )
-    if any(exact for _, exact in right):
-        return Finding("correct", f"{truth.subject}: {truth.value}, as in the data", claims)
-    if right:
-        reason = f"{truth.subject}: {right[0][0].value} is {truth.value} after rounding"
-        return Finding("correct", reason, claims, ROUNDED_CREDIT)
-    if wrong:
-        return Finding(
-            "incorrect",
-            f"{truth.subject}: {wrong[0].value} stated, {truth.value} in the data",
-            claims,
-        )
-    return Finding("no_claim", f"no count stated of {truth.subject}", claims)
+def _weigh(truth: CountTruth, counts: list[Count]) -> Finding:
+    subject = truth.subject
+    matches = [(count, *_matches(count.mark, truth.value)) for count in counts]
+    exact = [count for count, same, _ in matches if same and not count.is_denied]
+    rounded = [count for count, _, near in matches if near and not count.is_denied]
+    wrong = [count for count, same, near in matches if not (same or near) and not count.is_denied]
+    denied = [count for count, same, _ in matches if same and count.is_denied]
+    if (exact or rounded) and (wrong or denied):
+        other = wrong[0].mark.value if wrong else f"not {truth.value}"
+        return Finding("contradictory", f"{subject}: says {truth.value} and {other}")
+    if exact:
+        return Finding("correct", f"{subject}: {truth.value}, as in the data")
+    if rounded:
+        reason = f"{subject}: {rounded[0].mark.value} is {truth.value} after rounding"
+        return Finding("correct", reason, credit=ROUNDED_CREDIT)
+    if len({count.mark.value for count in wrong}) > 1:
+        return Finding("contradictory", f"{subject}: several counts, none of them {truth.value}")
+    if wrong or denied:
+        said = wrong[0].mark.value if wrong else f"not {truth.value}"
+        return Finding("incorrect", f"{subject}: {said} stated, {truth.value} in the data")
+    return Finding("no_claim", f"no count stated of {subject}")
+
+
+def _claim(truth: CountTruth, reading: Reading, count: Count) -> Claim:
+    start, end = reading.span(count.mark.first, count.mark.last)
+    says = f"not {count.mark.value}" if count.is_denied else count.mark.value
+    about = truth.subject if count.is_ours else "another subject"
+    return Claim(subject=about, says=says, start=start, end=end)
+
+
+def _counts(scope: Scope, subject: Subject) -> Iterator[Count]:
+    if scope.is_hedged_away():
+        return
+    for group in scope.groups():
+        is_ours = names_tissue(group, subject) and names_factors(scope, group, subject)
+        for number in group.events:
+            if not scope.is_conditional(number):
+                yield Count(number, is_ours, scope.is_negated(number))
 
 
 def _matches(number: Mark, value: int) -> tuple[bool, bool]:
@@ -178,7 +190,8 @@ def _numbers(reading: Reading, sentence: Sentence) -> list[Mark]:
         has_unit = bool(
             GENES & set(words[mark.last + 1 : min(mark.last + REACH, sentence.last) + 1])
         )
-        if after not in OTHER_UNITS and (has_unit or mark.form != "spelled"):
+        is_alone = sentence.first == sentence.last and words[mark.first] != "no"
+        if after not in OTHER_UNITS and (has_unit or is_alone or mark.form != "spelled"):
             found.append(mark)
         token = mark.last + 1
     return found

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 from evals.verifiers.events import direction_events
 from evals.verifiers.grammar import be_words, neutral_words, preposition_words
-from evals.verifiers.reading import Mark, Reading, Sentence
+from evals.verifiers.reading import Mark, Reading, Sentence, is_heap
 from evals.verifiers.scope import Group, Scope
 
 PRONOUNS = frozenset(("it", "this", "there", "here", "they", "these", "that"))
-SALAD_EVENTS = 4
-SALAD_SHARE = 0.34
-"""From so many direction words on, and such a share of all words, a text is a heap of keywords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +48,17 @@ def statements(reading: Reading) -> list[Statement]:
     """Return every direction that the answer states, in order; none for a heap of keywords."""
     found: list[Statement] = []
     topic = Topic()
-    n_events = 0
+    n_events = n_words = 0
     for sentence in reading.sentences:
         events = direction_events(reading, sentence)
         n_events += len(events)
+        n_words += sentence.last - sentence.first + 1
         if events:
             scope = Scope(reading, sentence, events)
             if not scope.is_hedged_away():
                 found += _of_sentence(scope, topic)
         _remember(sentence, topic)
-    n_words = sum(sentence.last - sentence.first + 1 for sentence in reading.sentences)
-    if n_events >= SALAD_EVENTS and n_events >= SALAD_SHARE * n_words:
-        return []
-    return found
+    return [] if is_heap(n_events, n_words) else found
 
 
 def _of_sentence(scope: Scope, topic: Topic) -> Iterator[Statement]:
@@ -126,10 +121,8 @@ def _near(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
 
 def _subjects(scope: Scope, group: Group, event: Mark, topic: Topic) -> tuple[str | None, ...]:
     """Return the gene sets the event speaks of; () if it speaks of something else."""
-    at = {
-        token: mark for mark in scope.sentence.marks for token in range(mark.first, mark.last + 1)
-    }
-    kind, pathway = _object(scope, event, at)
+    at = scope.mark_at
+    kind, pathway = _object(scope, event)
     if kind == "pathway":
         return (pathway,)
     if kind == "foreign":
@@ -166,9 +159,9 @@ def _listed(scope: Scope, first: int, until: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mark.value for mark in listed))
 
 
-def _object(scope: Scope, event: Mark, at: dict[int, Mark]) -> tuple[str, str | None]:
+def _object(scope: Scope, event: Mark) -> tuple[str, str | None]:
     """Return ("pathway", id), ("foreign", None) or ("none", None) for what the event acts on."""
-    words, gaps = scope.reading.words, scope.reading.gaps
+    words, gaps, at = scope.reading.words, scope.reading.gaps, scope.mark_at
     if event.form in ("intransitive", "weak", "nes", "changed") or words[event.first] in (
         "up",
         "down",

@@ -5,10 +5,12 @@
 "up or down", "stress-induced"      nothing
 """
 
+import re
 from itertools import pairwise
 
 from evals.verifiers.reading import Mark, Reading, Sentence
 
+SCORE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,6})?")
 OPPOSITE = {"UP": "DOWN", "DOWN": "UP"}
 NOT_BARE_BEFORE = frozenset(("to", "of", "until", "for", "from", "stream"))
 NOT_BARE_AFTER = frozenset(
@@ -107,12 +109,9 @@ def _signed_scores(reading: Reading, sentence: Sentence) -> list[Mark]:
 
 
 def _sign(gap: str, word: str) -> str | None:
-    if not word[0].isdigit():
+    if SCORE.fullmatch(word) is None:
         return None
-    try:
-        value = float(word)
-    except ValueError:
-        return None
+    value = float(word)
     value = -value if gap.endswith("-") else value
     if ">" in gap:
         return "UP" if value >= 0 else None

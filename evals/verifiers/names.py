@@ -1,6 +1,7 @@
 """How an answer may name a gene set or a tissue."""
 
 import re
+from functools import lru_cache
 
 from evals.facts import pathway_names
 from evals.plain import plain
@@ -23,6 +24,7 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(WORD.findall(plain(name).text))
 
 
+@lru_cache(maxsize=256)
 def readable(pathway: str) -> str:
     """Return the name people know a gene set by; an id that we do not hold is spelled out."""
     known = pathway_names().get(pathway)

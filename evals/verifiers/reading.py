@@ -8,7 +8,7 @@ are left out here, once, for every claim reader.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from evals.confidence import Statement, statements
@@ -19,9 +19,17 @@ from evals.verifiers.names import pathway_phrases
 TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*[^\W_]*|[^\W_]+(?:'[a-z]+)?")
 WORD = re.compile(r"[^\W_]+")
 JOINERS = frozenset(("", " ", "-", " -", "- ", "/", " / ", " ("))
+INSIDE = frozenset(("", " ", "-", ", ", " (", ") ", "), "))
 END = re.compile(r"[.!?](?=[\s\"')\]])|[\n;]")
 CLAUSE = re.compile(r"[,:()\[\]|]| -+ ")
 ABBREVIATIONS = frozenset(("vs", "e", "g", "i", "approx", "fig", "ca", "cf", "al"))
+LONGEST_SENTENCE = 120
+"""Words after which a sentence is cut, so that the time to read a text grows with its length only."""
+TELLING = frozenset(("direction", "unchanged", "agreement", "level"))
+"""Kinds of marks that assert something by themselves."""
+HEAP_WORDS = 4
+HEAP_SHARE = 0.34
+"""From so many telling words on, and such a share of all words, a text is a heap of keywords."""
 ECHO_WORDS = 4
 """A copied sentence is an echo from this many words on; shorter ones occur by chance."""
 
@@ -75,10 +83,7 @@ def read(answer: str, question: str = "") -> Reading:
     """Return `answer` taken apart, without its echo of `question`, its questions and confidence."""
     page = plain(answer)
     confidences = statements(page.text)
-    text = page.text
-    for statement in confidences:
-        blank = "\n" + " " * (statement.end - statement.start - 1)
-        text = text[: statement.start] + blank + text[statement.end :]
+    text = _without(page.text, confidences)
     words, starts, ends, gaps = [], [], [], []
     done = 0
     for token in TOKEN.finditer(text):
@@ -100,9 +105,32 @@ def read(answer: str, question: str = "") -> Reading:
     for sentence in sentences:
         sentence.marks = _marks(words, gaps, sentence, lexicon)
         sentence.starts = _clauses(gaps, sentence)
-    return Reading(page, words, starts, ends, gaps, sentences, confidences)
+    spoken = [sentence for sentence in sentences if not _is_heap(sentence)]
+    return Reading(page, words, starts, ends, gaps, spoken, confidences)
 
 
+def is_heap(n_telling: int, n_words: int) -> bool:
+    """Say whether so many telling words among all are a heap of keywords, not sentences."""
+    return n_telling >= HEAP_WORDS and n_telling >= HEAP_SHARE * n_words
+
+
+def _is_heap(sentence: Sentence) -> bool:
+    telling = sum(mark.kind in TELLING for mark in sentence.marks)
+    return is_heap(telling, sentence.last - sentence.first + 1)
+
+
+def _without(text: str, confidences: list[Statement]) -> str:
+    """Return the text with each stated confidence blanked out; it ends the sentence it stood in."""
+    pieces: list[str] = []
+    done = 0
+    for stated in confidences:
+        pieces += (text[done : stated.start], "\n", " " * (stated.end - stated.start - 1))
+        done = stated.end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+@lru_cache(maxsize=256)
 def question_sentences(question: str) -> tuple[tuple[str, ...], ...]:
     """Return the sentences of a question as words, to recognise them when they come back."""
     text = plain(question).text
@@ -124,13 +152,11 @@ def _sentences(words: list[str], gaps: list[str]) -> list[Sentence]:
     first = 0
     for index in range(1, len(words) + 1):
         gap = gaps[index]
-        if index == len(words) or (gap not in JOINERS_INSIDE and _ends(gap, words[index - 1])):
+        is_end = gap not in INSIDE and _ends(gap, words[index - 1])
+        if is_end or index == len(words) or index - first >= LONGEST_SENTENCE:
             found.append(Sentence(first, index - 1))
             first = index
     return found
-
-
-JOINERS_INSIDE = frozenset(("", " ", "-", ", ", " (", ") ", "), "))
 
 
 def _ends(gap: str, word: str) -> bool:

@@ -8,6 +8,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from evals.verifiers.reading import CLAUSE, Mark, Reading, Sentence
 
@@ -40,6 +41,11 @@ class Scope:
         self.sentence = sentence
         self.events = events
         self.starts = self._split_at_and()
+
+    @cached_property
+    def mark_at(self) -> dict[int, Mark]:
+        """The mark that covers a token, for the tokens that one covers."""
+        return {t: mark for mark in self.sentence.marks for t in range(mark.first, mark.last + 1)}
 
     def is_negated(self, event: Mark) -> bool:
         """Say whether an odd number of negations reaches the event."""
@@ -88,7 +94,8 @@ class Scope:
         pathways: tuple[str, ...] = ()
         for home in homes:
             group = groups[home]
-            group.tissues = tissues = self.named(group, "tissue") or tissues
+            own = self._before_parenthesis(home) or self.named(group, "tissue")
+            group.tissues = tissues = own or tissues
             group.pathways = pathways = self.named(group, "pathway") or pathways
         return [groups[home] for home in homes]
 
@@ -100,11 +107,23 @@ class Scope:
     def is_contrasted(self, named: Mark) -> bool:
         """Say whether something is named only to be set apart ("unlike in the liver")."""
         return any(
-            (mark.kind == "contrast" or mark.value == "contrast")
-            and 0 < named.first - mark.last <= 4
-            and self.clause(mark.first) == self.clause(named.first)
-            for mark in self.sentence.marks
+            0 < named.first - mark.last <= 4 and self.clause(mark.first) == self.clause(named.first)
+            for mark in self.contrasts
         )
+
+    @cached_property
+    def contrasts(self) -> list[Mark]:
+        """The words that set something apart."""
+        marks = self.sentence.marks
+        return [mark for mark in marks if mark.kind == "contrast" or mark.value == "contrast"]
+
+    def _before_parenthesis(self, clause: int) -> tuple[str, ...]:
+        """Return the tissue that a clause in parentheses stands right after: "thymus (down)"."""
+        first = self.starts[clause]
+        if not self.reading.gaps[first].endswith("("):
+            return ()
+        mark = self.mark_at.get(first - 1)
+        return (mark.value,) if mark is not None and mark.kind == "tissue" else ()
 
     def _home(self, clause: int, homes: list[int]) -> int:
         if clause in homes:

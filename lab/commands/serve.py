@@ -72,10 +72,9 @@ def doctor(
     Example: assay doctor
     """
     from lab.doctor import examine
-    from lab.services import open_store
     from lab.settings import from_environment
 
-    checks = list(examine(from_environment(), port, open_store))
+    checks = list(examine(from_environment(), port))
     signs = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
     rows = [(check.name, signs[check.result], check.found, check.remedy) for check in checks]
     table = table_of("assay doctor", ("check", "result", "found", "what to do"), rows)
@@ -97,7 +96,9 @@ def choose_port(host: str, wanted: int | None) -> int:
             return wanted
         free = _first_free(host, wanted + 1, is_free)
         hint = f"--port {free} is free" if free else "choose another with --port"
-        raise LabError(f"port {wanted} on {host} is taken; {hint}, or stop the program that uses it.")
+        raise LabError(
+            f"port {wanted} on {host} is taken; {hint}, or stop the program that uses it."
+        )
     free = _first_free(host, PORT, is_free)
     if free is None:
         last = PORT + PORTS_TRIED - 1

@@ -1,15 +1,15 @@
 """Ask tab: one question, every stage's answer side by side as it is written, kept for replay."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import gradio as gr
 
 from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.schema import Answer, Example
+from evals.schema import Example
 from lab.answers import (
     HIGHEST_TEMPERATURE,
     LONGEST_ANSWER,
@@ -21,15 +21,18 @@ from lab.answers import (
     checked_question,
     checked_sampling,
     new_visitor,
-    session_of,
     stop,
 )
+from lab.events import ANSWERING, QUIET
+from lab.history import Earlier, asking_again, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.views import card_of, card_of_stored, cards, empty, lead, notice, waiting_line
+from lab.views import card_of, card_of_stored, cards, empty, heading, lead, notice, waiting_line
 from lab.wording import say
 
 PER_GROUP = 3
-HISTORY_ANSWERS = 90
+
+
+Painted = tuple[str, str, gr.Button, gr.Button]
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,6 @@ class AskView:
     notice: str
     cards: str
     is_busy: bool
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A question asked before, with the stored answer of each stage."""
-
-    answers: tuple[Answer, ...]
-
-    @property
-    def first(self) -> Answer:
-        """Any of them: question, time and settings are the same in all."""
-        return self.answers[0]
-
-    @property
-    def label(self) -> str:
-        """One line to choose it by."""
-        first = self.first
-        short = first.question if len(first.question) <= 80 else first.question[:79] + "…"
-        return f"{when(first)} · {short} · seed {first.seed}, temperature {first.temperature:g}"
 
 
 def ask(
@@ -91,28 +75,6 @@ def shown(moment: Snapshot) -> AskView:
     return AskView(notice(moment.problem or "", "problem"), grid, is_busy)
 
 
-def earlier(services: Services, visitor: Visitor | None) -> tuple[Earlier, ...]:
-    """Return what this browser asked in this tab before, newest first."""
-    if visitor is None:
-        return ()
-    session = session_of(services, visitor, "ask")
-    stored = services.store.answers(session, HISTORY_ANSWERS)
-    groups = (
-        tuple(group) for _, group in groupby(stored, lambda row: (row.asked_at, row.question))
-    )
-    order = _stage_order(services)
-    return tuple(
-        Earlier(tuple(sorted(group, key=lambda row: order.get(row.stage, len(order)))))
-        for group in groups
-    )
-
-
-def find_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> Earlier | None:
-    """Return the earlier question whose first answer has the id `chosen`."""
-    found = (entry for entry in earlier(services, visitor) if entry.first.id == chosen)
-    return next(found, None)
-
-
 def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> AskView:
     """Return the stored answers to an earlier question, without asking the model."""
     try:
@@ -132,7 +94,7 @@ def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> I
         if visitor is None or entry is None:
             raise LabError(say("ask.history.gone"))
         yield AskView("", empty(say("ask.empty")), True)
-        for moment in answering(services, _again(visitor, entry)):
+        for moment in answering(services, asking_again(visitor, entry)):
             if moment.is_replaced:
                 return
             view = shown(moment)
@@ -140,23 +102,6 @@ def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> I
             yield AskView(line, view.cards, view.is_busy)
     except LabError as error:
         yield AskView(notice(str(error), "problem"), empty(say("ask.empty")), False)
-
-
-def compared(before: Earlier, now: Snapshot) -> str:
-    """Return whether a replay gave the same words, and if not, what could be why."""
-    old = {answer.stage: answer for answer in before.answers}
-    same = sum(old[answer.stage].text == answer.text for answer in now.answers)
-    facts = {"n": len(now.answers), "when": when(before.first)}
-    if same == len(now.answers):
-        return say("ask.replay.same", **facts)
-    is_other = any(old[answer.stage].stage_sha256 != answer.stage_sha256 for answer in now.answers)
-    why = say("ask.replay.chain" if is_other else "ask.replay.numbers")
-    return say("ask.replay.different", same=same, why=why, **facts)
-
-
-def when(answer: Answer) -> str:
-    """Return when an answer was asked for, as people read it (UTC)."""
-    return f"{answer.asked_at:%d %b %H:%M} UTC"
 
 
 def examples() -> dict[str, tuple[Example, ...]]:
@@ -178,32 +123,62 @@ def _varied(rows: list[Example] | tuple[Example, ...]) -> tuple[Example, ...]:
     return tuple([*firsts, *rest][:PER_GROUP])
 
 
-def _again(visitor: Visitor, entry: Earlier) -> Asking:
-    first = entry.first
-    wanted = tuple(answer.stage for answer in entry.answers)
-
-    def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
-        kept = tuple(stage for stage in wanted if stage in stages)
-        return kept or stages
-
-    sampling = Sampling(
-        max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed
-    )
-    return Asking(visitor, first.question, sampling, "ask", pick)
-
-
-def _stage_order(services: Services) -> dict[str, int]:
-    if services.engine.status.state != "ready":
-        return {stage: place for place, stage in enumerate(("base", "sft", "dpo", "grpo"))}
-    return {stage: place for place, stage in enumerate(services.engine.chain.stages)}
-
-
 # ---- layout ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Composer:
+    """The widgets of a question and its settings."""
+
+    question: gr.Textbox
+    ask: gr.Button
+    stop: gr.Button
+    settings: tuple[gr.Number, gr.Slider, gr.Slider]
 
 
 def build(services: Services, visitor: gr.State) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("ask"))
+    composer = _composer()
+    line = gr.HTML(elem_id="ask-notice")
+    answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
+    _examples(composer.question)
+    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history"):
+        chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
+        again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
+    outputs = [line, answers, composer.ask, composer.stop]
+
+    def on_ask(
+        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
+    ) -> Iterator[Painted]:
+        yield from map(_painted, ask(services, visitor, question, (seed, length, temperature)))
+
+    def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
+        yield from map(_painted, replay(services, visitor, chosen))
+
+    def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
+        return _painted(show_earlier(services, visitor, chosen))
+
+    def on_history(visitor: Visitor | None) -> gr.Dropdown:
+        try:
+            return _choices(earlier(services, visitor))
+        except LabError as error:
+            return gr.Dropdown(choices=[], value=None, info=str(error))
+
+    def on_stop(visitor: Visitor | None) -> None:
+        stop(services, visitor, "ask")
+
+    typed = [visitor, composer.question, *composer.settings]
+    starts = [composer.ask.click, composer.question.submit]
+    asked = gr.on(starts, on_ask, typed, outputs, api_name="ask", **ANSWERING)
+    replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
+    chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
+    composer.stop.click(on_stop, visitor, None, api_name="stop", **QUIET)
+    for follow in (asked.then, replayed.then, visitor.change):
+        follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")
+
+
+def _composer() -> Composer:
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=3, min_width=320):
             question = gr.Textbox(
@@ -218,59 +193,7 @@ def build(services: Services, visitor: gr.State) -> None:
                 stop_button = gr.Button(say("ask.stop"), visible=False, elem_id="ask-stop")
         with gr.Column(scale=1, min_width=240, elem_classes="settings"):
             settings = _settings()
-    line = gr.HTML(elem_id="ask-notice")
-    answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
-    outputs = [line, answers, ask_button, stop_button]
-    _examples(question)
-    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history"):
-        chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
-        again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
-
-    def on_ask(
-        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
-    ) -> Iterator[tuple[str, str, gr.Button, gr.Button]]:
-        for view in ask(services, visitor, question, (seed, length, temperature)):
-            yield _painted(view)
-
-    def on_replay(
-        visitor: Visitor | None, chosen: str | None
-    ) -> Iterator[tuple[str, str, gr.Button, gr.Button]]:
-        for view in replay(services, visitor, chosen):
-            yield _painted(view)
-
-    def on_show(
-        visitor: Visitor | None, chosen: str | None
-    ) -> tuple[str, str, gr.Button, gr.Button]:
-        return _painted(show_earlier(services, visitor, chosen))
-
-    def on_history(visitor: Visitor | None) -> gr.Dropdown:
-        return _choices(earlier(services, visitor))
-
-    def on_stop(visitor: Visitor | None) -> None:
-        stop(services, visitor, "ask")
-
-    asked = gr.on(
-        [ask_button.click, question.submit],
-        on_ask,
-        [visitor, question, *settings],
-        outputs,
-        api_name="ask",
-        show_progress="hidden",
-        trigger_mode="once",
-    )
-    replayed = again.click(
-        on_replay,
-        [visitor, chosen],
-        outputs,
-        api_name="replay",
-        show_progress="hidden",
-        trigger_mode="once",
-    )
-    chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
-    stop_button.click(on_stop, visitor, None, api_name="stop", queue=False)
-    for done in (asked, replayed, visitor):
-        follow = done.change if isinstance(done, gr.State) else done.then
-        follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")
+    return Composer(question, ask_button, stop_button, settings)
 
 
 def _settings() -> tuple[gr.Number, gr.Slider, gr.Slider]:
@@ -298,21 +221,15 @@ def _settings() -> tuple[gr.Number, gr.Slider, gr.Slider]:
 
 
 def _examples(question: gr.Textbox) -> None:
+    """Offer questions to click; a click fills the box in the browser, without a round trip."""
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
-                offered = gr.Dataset(
-                    components=[gr.Textbox(visible=False)],
-                    samples=[[row.prompt] for row in rows],
-                    sample_labels=[row.prompt for row in rows],
-                    label=group,
-                    type="values",
-                )
-                offered.click(_first, offered, question, api_visibility="private", queue=False)
-
-
-def _first(row: list[str]) -> str:
-    return row[0]
+                gr.HTML(heading(group))
+                for row in rows:
+                    gr.Button(row.prompt, size="sm").click(
+                        None, None, question, js=f"() => {json.dumps(row.prompt)}"
+                    )
 
 
 def _choices(entries: tuple[Earlier, ...]) -> gr.Dropdown:
@@ -321,7 +238,7 @@ def _choices(entries: tuple[Earlier, ...]) -> gr.Dropdown:
     return gr.Dropdown(choices=choices, value=None, info=info)
 
 
-def _painted(view: AskView) -> tuple[str, str, gr.Button, gr.Button]:
+def _painted(view: AskView) -> Painted:
     return (
         view.notice,
         view.cards,

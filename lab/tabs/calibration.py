@@ -1,5 +1,8 @@
 """Calibration tab: stated confidence against how often it is right, stage by stage."""
 
+# Plotly loads a class when it is first named, and annotations would name them at the start.
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -26,9 +26,10 @@ from lab.answers import (
     stage_name,
     stop,
 )
+from lab.events import ANSWERING
 from lab.services import Services
 from lab.views import Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
-from lab.wording import say
+from lab.wording import page, say
 
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
 
@@ -108,8 +109,8 @@ def vote(
 
     Yields nothing for a second vote on the same pair: the first one counts and is being shown.
     """
-    desk = desk or Desk()
-    if visitor is None or desk.pair is None:
+    desk, visitor = desk or Desk(), visitor or new_visitor()
+    if desk.pair is None:
         yield desk, _problem(desk, say("compare.early"))
         return
     try:
@@ -252,6 +253,8 @@ def build(services: Services, visitor: gr.State) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     desk = gr.State(None)
     gr.HTML(lead("compare"))
+    with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
+        gr.Markdown(page("guidelines"))
     last = gr.HTML(elem_id="compare-revealed")
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(empty(say("compare.empty")), elem_id="compare-answers")
@@ -281,15 +284,21 @@ def build(services: Services, visitor: gr.State) -> None:
     def on_undo(visitor: Visitor | None, desk: Desk | None) -> Painted:
         return _painted(undo(services, visitor, desk))
 
-    once = {"show_progress": "hidden", "trigger_mode": "once"}
     here = [visitor, desk]
-    start.click(on_next, here, outputs, api_name="pair", **once)
-    skip.click(on_next, here, outputs, api_name="skip", **once)
-    gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **once)
-    back.click(on_undo, here, outputs, api_name="undo", **once)
+    start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
+    skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
+    gr.on(
+        [own_button.click, own.submit],
+        on_own,
+        [*here, own],
+        outputs,
+        api_name="pair_on",
+        **ANSWERING,
+    )
+    back.click(on_undo, here, outputs, api_name="undo", **ANSWERING)
     for choice, button in votes.items():
         handler = _voting(services, choice)
-        button.click(handler, here, outputs, api_name=f"vote_{choice}", **once)
+        button.click(handler, here, outputs, api_name=f"vote_{choice}", **ANSWERING)
 
 
 def _voting(

@@ -13,7 +13,7 @@ from evals.schema import Comparison, StagePairCounts, VoteCounts
 from lab.answers import stage_name
 from lab.console import counted
 from lab.export import build_export, zip_export
-from lab.grid import Html, grid, tiles
+from lab.grid import Html, grid, shown, tiles
 from lab.services import Services
 from lab.views import empty, lead, notice
 from lab.wording import page, say
@@ -71,7 +71,7 @@ def latest(votes: Sequence[Comparison]) -> Html:
     """Return the newest votes as a table, without the raters."""
     rows = [
         (
-            _shortened(vote.question),
+            Html(f'<span class="assay-plain">{shown(_shortened(vote.question))}</span>'),
             stage_name(vote.left_stage),
             stage_name(vote.right_stage),
             _outcome(vote),
@@ -121,7 +121,7 @@ def build(services: Services, tab: gr.Tab) -> None:
 
 def _summary(statistics: ExportStatistics) -> str:
     listed = ", ".join(
-        f"{n} {reason.replace('_', ' ')}" for reason, n in statistics.left_out.items() if n
+        say(f"preferences.reason.{reason}", n=n) for reason, n in statistics.left_out.items() if n
     )
     return say(
         "preferences.made",

@@ -131,12 +131,13 @@ def test_the_checksum_of_data_sees_every_change_but_not_the_order():
     assert data_sha256(rows) != data_sha256((changed, *rows[1:]))
 
 
-def test_another_process_makes_the_same_data():
+def test_another_process_makes_the_same_data(pytestconfig):
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
         check=True,
+        cwd=pytestconfig.rootpath,
         env={"PYTHONPATH": ".", "PYTHONHASHSEED": "77"},
     )
     assert run.stdout.strip() == str({name: data_sha256(rows()) for name, rows in DATASETS.items()})

@@ -23,7 +23,7 @@ ALL_OF = {
     "largest/KMP_x_HU": (r"soleus", r"KMP x HU", r"largest|most|tops|more DEGs"),
     "smallest/HU_x_IR": (r"hippocampus", r"HU x IR", r"smallest|weakest|fewest|least|less"),
     "largest/KMP_in_HU_IR": (r"heart", r"KMP during combined", r"largest|most|tops|more DEGs"),
-    "largest/HU_x_IR": (r"liver", r"HU x IR", r"largest|most|tops|more DEGs"),
+    "largest/HU_x_IR": (r"liver", r"(largest|most|tops|more DEGs)[^.]*HU x IR"),
     "same_class/heart": (r"heart", r"soleus", r"Type|class|activated"),
     "same_pattern/soleus": (r"heart", r"soleus", r"rescue|pattern|label"),
     "additive_sum/heart": (r"\b198\b",),
@@ -43,7 +43,35 @@ ALL_OF = {
     "transfer": (r"\bhumans?\b|\bpeople\b|\bpatients?\b",),
     "duration": (r"duration|weeks?\b|how long",),
 }
-"""What a sentence would contain that states the answer: all of these patterns."""
+"""What a text would contain that states the answer: all of these patterns."""
+
+LEAKS = {
+    "dominant_stressor/heart": "HU is the stronger stressor in heart: alone it gives 165 DEGs.",
+    "dominant_stressor/hippocampus": "IR is the stronger stressor in hippocampus.",
+    "largest/KMP_x_HU": "Soleus has the largest count for the KMP x HU interaction, 8,484 DEGs.",
+    "smallest/HU_x_IR": "Hippocampus has the smallest count for the HU x IR interaction, 93 DEGs.",
+    "largest/KMP_in_HU_IR": "Heart has the largest count for KMP during combined HU and IR.",
+    "largest/HU_x_IR": "Liver has the largest count for the HU x IR interaction, 3,210 DEGs.",
+    "same_class/heart": "Heart and soleus are Type A (stress-activated).",
+    "same_pattern/soleus": "In heart and soleus, OXPHOS shows the rescue pattern.",
+    "additive_sum/heart": "The two stressors give 165 and 33 DEGs in heart, 198 in sum.",
+    "gain/hippocampus": "In hippocampus, radiation adds 3,955 DEGs to unloading.",
+    "above_5000/liver/KMP_x_HU": "The KMP x HU interaction in liver gives 3,369, below 5,000.",
+    "interaction_over_effect/soleus/KMP_x_HU": (
+        "In soleus, the KMP x HU interaction gives 8,484 DEGs, above the 6,425 of HU alone."
+    ),
+    "additivity/hippocampus": "Combined stress in hippocampus is less than additive.",
+    "baseline_or_stress/liver": "In liver, KMP changes more genes at baseline than under stress.",
+    "order/heart/liver/KMP_x_HU": (
+        "Liver has more DEGs for the KMP x HU interaction than heart: 3,369 against 479."
+    ),
+    "human_dose": "The data cannot answer this: no dose was compared.",
+    "astronauts": "Does KMP protect astronauts?",
+    "single_gene": "The data cannot answer this: the responsible gene is not named.",
+    "transfer": "The data cannot answer this: no human was measured.",
+    "duration": "How many weeks of KMP are enough?",
+}
+"""For each test question a sentence in the manner of training that would give it away."""
 
 SINGLE_FIGURE = {"above_5000/liver/KMP_x_HU"}
 """Asked about one trained figure: only its comparison with the threshold is held out."""
@@ -83,29 +111,22 @@ def test_no_training_row_puts_all_figures_of_a_test_question_together(row):
 
 @pytest.mark.parametrize("row", kmp_test(), ids=lambda row: row.id)
 def test_no_training_row_states_the_answer_to_a_test_question(row):
-    patterns = [re.compile(pattern, re.IGNORECASE) for pattern in ALL_OF[_slug(row)]]
     found = [
-        (other.id, sentence)
+        (other.id, text)
         for other in kmp_wordings()
-        for sentence in _statements(other, of_prompt=row.kind == "abstain")
-        if all(pattern.search(sentence) for pattern in patterns)
+        for text in _statements(other, of_prompt=row.kind == "abstain")
+        if _matches(_slug(row), text)
     ]
     assert found == []
 
 
-@pytest.mark.parametrize("row", kmp_test(), ids=lambda row: row.id)
-def test_the_table_of_leaks_would_notice_the_test_answer_itself(row):
-    text = f"{row.prompt} {row.answer}".replace("KMP x HU list", "KMP x HU list, longer")
-    words = {
-        "largest/KMP_in_HU_IR": "KMP during combined",
-        "single_gene": "responsible",
-        "dominant_stressor/hippocampus": "domina",
-        "baseline_or_stress/liver": "more",
-        "interaction_over_effect/soleus/KMP_x_HU": "HU alone",
-        "largest/KMP_x_HU": "most",
-    }
-    text += " " + words.get(_slug(row), "")
-    assert all(re.search(pattern, text, re.IGNORECASE) for pattern in ALL_OF[_slug(row)])
+@pytest.mark.parametrize("slug", sorted(ALL_OF))
+def test_the_patterns_notice_a_sentence_that_gives_the_answer_away(slug):
+    assert _matches(slug, LEAKS[slug])
+
+
+def _matches(slug: str, sentence: str) -> bool:
+    return all(re.search(pattern, sentence, re.IGNORECASE) for pattern in ALL_OF[slug])
 
 
 def _slug(row: Example) -> str:
@@ -124,5 +145,4 @@ def _spans(text: str) -> set[str]:
 def _statements(row: Example, *, of_prompt: bool) -> list[str]:
     """Return what a row states: its answer, and its question unless that only asks."""
     is_asked = row.prompt.endswith("?") and not of_prompt
-    texts = [row.answer] if is_asked else [row.answer, row.prompt]
-    return [sentence for text in texts for sentence in re.split(r"(?<=[.!?])\s+", text)]
+    return [row.answer] if is_asked else [row.answer, row.prompt]

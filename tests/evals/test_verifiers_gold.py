@@ -99,6 +99,7 @@ NO_REWARD = (
     "bananas",
     "both directions",
     "up or down",
+    "salad",
     "hedges",
     "another tissue",
     "injection",

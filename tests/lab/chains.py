@@ -2,11 +2,17 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
 
 from evals.model import Sampling
 from evals.schema import BaseIdentity, ChainManifest, Message, Probe
+from lab.engine import Engine
+from lab.services import Services
+from tests.lab.votes import services_in
 
 STAGES = ("base", "sft", "grpo")
 DIGEST = "0" * 64
@@ -91,3 +97,15 @@ class ScriptedChain:
         text = self._answers.get(stage, default)
         parts = text.split(" ")
         return [part if place == 0 else f" {part}" for place, part in enumerate(parts)]
+
+
+def ticking(start: datetime = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)) -> Callable[[], datetime]:
+    """Return a clock that goes on by a second whenever it is read."""
+    seconds = count()
+    return lambda: start + timedelta(seconds=next(seconds))
+
+
+def lab_with(folder: Path, chain: ScriptedChain | None = None) -> Services:
+    """Return the collaborators of a lab around a new store, its scripted chain loaded at once."""
+    scripted = chain or ScriptedChain()
+    return replace(services_in(folder), engine=Engine(lambda _: scripted), now=ticking())

@@ -119,7 +119,7 @@ def test_help_shows_an_example(command):
     assert f"assay data {command} --out" in result.stdout
 
 
-def test_the_command_and_its_data_need_no_model_library():
+def test_the_command_and_its_data_need_no_model_library(pytestconfig):
     script = (
         "import sys\nfrom lab.commands import data\nimport evals.questions\n"
         "evals.questions.kmp_training()\n"
@@ -130,6 +130,7 @@ def test_the_command_and_its_data_need_no_model_library():
         capture_output=True,
         text=True,
         check=True,
+        cwd=pytestconfig.rootpath,
         env={"PYTHONPATH": "."},
     )
     assert found.stdout.strip() == "[]"

@@ -42,7 +42,7 @@ def test_without_votes_the_tab_says_how_to_get_some(browser):
 def test_a_vote_shows_up_the_next_time_the_tab_is_opened(browser, services):
     opened(browser)
     cast(services.store, 1, ("base", "sft"), "right")
-    assert "1 votes 1 preference pairs" in opened(browser)
+    assert "1 Votes 1 Preference pairs" in opened(browser)
     assert "Base SFT SFT preferred" in opened(browser)
 
 
@@ -58,7 +58,7 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts(services):
         cast(services.store, number, ("sft", "base"), choice)
     shown = plain(overview(services.store.counts()))
     assert "Base and SFT 1 1 1 2" in shown
-    assert "5 votes 3 preference pairs 1 ties 1 both bad 1 raters 0 withdrawn" in shown
+    assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in shown
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
     cast(services.store, 1, ("base", "sft"), "left")
     cast(services.store, 2, ("base", "sft"), "tie")
     offer = export(services, "dpo", tmp_path / "exports")
-    assert "1 row from 2 votes; left out: 1 tie." in plain(offer.message)
+    assert "1 row from 2 votes; left out: 1 tied." in plain(offer.message)
     with ZipFile(offer.file) as archive:
         rows = archive.read("preferences-dpo/train.jsonl").decode().splitlines()
     assert len(rows) == 1

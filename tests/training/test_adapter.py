@@ -46,7 +46,7 @@ def test_a_rank_of_its_own_per_layer_is_read_from_the_matrices(tmp_path):
 
 def test_a_pickled_adapter_is_not_opened(adapter):
     (adapter / WEIGHTS_NAME).rename(adapter / "adapter_model.bin")
-    with pytest.raises(MissingModel, match="pickle .* which can run code"):
+    with pytest.raises(MissingModel, match=r"pickle .* which can run code"):
         read_adapter(adapter)
 
 

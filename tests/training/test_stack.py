@@ -195,20 +195,6 @@ def test_packed_weights_are_called_as_they_are_with_adapters_beside(tiny):
     assert torch.allclose(found[1:], logits(chain, tokens), rtol=0, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
-def test_an_adapted_output_layer_leaves_the_embedding_it_is_tied_to_alone(tiny, tmp_path):
-    adapter = tiny_adapter(tiny["base"], tmp_path / "head", targets=("lm_head", "q_proj"))
-    model = load(tiny["base"])
-    stack = Stack(model, {"sft": read_adapter(adapter)})
-    tokens = torch.arange(3, 12)[None]
-
-    with stack.rows([SFT]):
-        found = logits(model, tokens)
-
-    unmerged = PeftModel.from_pretrained(load(tiny["base"]), adapter).eval()
-    assert torch.allclose(found, logits(unmerged, tokens), rtol=0, atol=1e-5)
-
-
 def test_an_adapter_for_another_model_is_refused_by_name_of_the_layer(tiny, tmp_path):
     deeper = tiny_base(tmp_path / "deeper", layers=3)
     adapter = tiny_adapter(deeper, tmp_path / "adapter")

@@ -1,0 +1,43 @@
+"""A small report made by the real pipeline from scripted answers, for tests that need one."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from evals.model import ScriptedModel
+from evals.questions import SYSTEM_PROMPT, pathway_heldout
+from evals.report import Origin, build_report
+from evals.run import RunSettings, baseline_rows, run_evaluation
+from evals.schema import EvalReport, Example
+
+ORIGIN = Origin(
+    data_name="pathways-heldout",
+    chain_name="scripted",
+    stage_checksums={"base": "0" * 64, "sft": "1" * 64},
+    settings={"max_new_tokens": 96},
+    created_at=datetime(2026, 1, 2, tzinfo=UTC),
+    command="assay eval run --chain scripted",
+)
+
+
+def few(n: int = 12) -> tuple[Example, ...]:
+    """Return some held-out questions of every kind."""
+    held_out = pathway_heldout()
+    return held_out[:: max(1, len(held_out) // n)][:n]
+
+
+def scripted(examples: Sequence[Example]) -> ScriptedModel:
+    """Return a model whose base always says "down" and whose sft gives every third gold answer."""
+    script = {}
+    for place, example in enumerate(examples):
+        script["base", example.prompt] = "It is downregulated."
+        gold = place % 3 == 0
+        script["sft", example.prompt] = example.answer if gold else "It goes up.\nConfidence: 70%"
+    return ScriptedModel(script)
+
+
+def small_report(n: int = 12) -> EvalReport:
+    """Return the report of that model on some held-out questions, baselines included."""
+    examples = few(n)
+    settings = RunSettings(system_prompt=SYSTEM_PROMPT)
+    rows = run_evaluation(scripted(examples), examples, ("base", "sft"), settings)
+    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT)), ORIGIN)

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from evals.errors import BadRow, LabError
+from evals.jsonl import read_rows
+from evals.schema import Message
+
+GOOD = '{"role": "user", "content": "a"}'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_rows_come_back_in_order_without_blank_lines(tmp_path: Path) -> None:
+    other = GOOD.replace('"a"', '"b"')
+    rows = read_rows(written(tmp_path, f"{GOOD}\n\n  \n{other}\n"), Message)
+    assert [row.content for row in rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"role": "user"}', "content"),
+        ('{"role": "robot", "content": "a"}', "role"),
+        ('{"role": "user", "content": "a", "extra": 1}', "extra"),
+        ("not json", "(whole line)"),
+        ("[]", "(whole line)"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_line_and_field(line: str, field: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"{GOOD}\n{line}\n{GOOD}\n{line}\n")
+    with pytest.raises(BadRow) as caught:
+        read_rows(path, Message)
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert str(path) in str(caught.value)
+    assert "also bad: line 4" in str(caught.value)
+
+
+def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match="used in line 1"):
+        read_rows(written(tmp_path, f"{GOOD}\n{GOOD}\n"), Message, key=lambda row: row.content)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_rows_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no rows"):
+        read_rows(written(tmp_path, text), Message)
+
+
+def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no file"):
+        read_rows(tmp_path / "missing.jsonl", Message)
+    with pytest.raises(LabError, match="is a folder"):
+        read_rows(tmp_path, Message)
+    path = tmp_path / "latin.jsonl"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(LabError, match="UTF-8"):
+        read_rows(path, Message)

@@ -1,0 +1,60 @@
+"""The real page on a real port, asked over HTTP as a browser asks it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import gradio as gr
+import httpx
+import pytest
+
+from lab.app import build_app, put_on_air
+from lab.services import Services
+
+
+ON_AIR = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
+"""For tests that serve the page: Gradio's queue counts its events with options that pandas retires."""
+
+
+class Browser:
+    """One open page. `call` returns everything that came over the wire, as it came."""
+
+    def __init__(self, app: gr.Blocks, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._session = uuid4().hex
+        config = app.get_config_file()
+        self._events = {entry["api_name"]: entry for entry in config["dependencies"]}
+        self._states = {entry["id"] for entry in config["components"] if entry["type"] == "state"}
+
+    def call(self, name: str, *values: object) -> str:
+        """Run the event `name`; `values` are those of its inputs that are not kept on the server."""
+        given = iter(values)
+        entry = self._events[name]
+        data = [None if part in self._states else next(given) for part in entry["inputs"]]
+        joined = httpx.post(
+            f"{self._url}/gradio_api/queue/join",
+            json={"data": data, "fn_index": entry["id"], "session_hash": self._session},
+        )
+        joined.raise_for_status()
+        return "".join(self._stream(joined.json()["event_id"]))
+
+    def _stream(self, event: str) -> Iterator[str]:
+        url = f"{self._url}/gradio_api/queue/data?session_hash={self._session}"
+        with httpx.stream("GET", url, timeout=60) as reply:
+            for line in reply.iter_lines():
+                yield line
+                if "process_completed" in line and event in line:
+                    return
+
+
+@contextmanager
+def on_air(services: Services) -> Iterator[gr.Blocks]:
+    """Serve the lab on a free port while the block runs; `app.local_url` is where."""
+    app = build_app(services)
+    put_on_air(app, server_name="127.0.0.1", quiet=True)
+    services.engine.start()
+    try:
+        yield app
+    finally:
+        app.close(verbose=False)
+        services.store.close()

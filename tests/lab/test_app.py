@@ -1,0 +1,189 @@
+import re
+import threading
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from evals.errors import MissingModel
+from lab.app import build_app, meet
+from lab.engine import Engine
+from lab.theme import ASSETS
+from lab.views import model_pill, model_problem
+from lab.wording import lines, page, say
+from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.served import ON_AIR, Browser, on_air
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A lab with a scripted chain, closed at the end."""
+    services = lab_with(tmp_path)
+    yield services
+    services.store.close()
+
+
+def events(app):
+    return {entry["api_name"]: entry for entry in app.get_config_file()["dependencies"]}
+
+
+def test_five_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
+    parts = build_app(room).get_config_file()["components"]
+    tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
+    leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
+
+    assert tabs == ["Ask", "Compare", "Preferences", "Leaderboard", "Calibration"]
+    assert len(leads) == len(tabs)
+
+
+PUBLIC = {
+    *("ask", "stop", "replay", "earlier", "model", "reload_model"),
+    *("pair", "pair_on", "skip", "undo"),
+    *("vote_left", "vote_right", "vote_tie", "vote_both_bad"),
+}
+
+
+def test_what_a_visitor_can_do_a_script_can_do_by_name(room):
+    found = events(build_app(room))
+
+    assert found.keys() >= PUBLIC
+    assert {found[name]["api_visibility"] for name in PUBLIC} == {"public"}
+
+
+def test_building_the_page_loads_no_model(room):
+    build_app(room)
+
+    assert room.engine.status.state == "idle"
+
+
+@ON_AIR
+def test_the_page_is_served_with_its_own_style_script_and_fonts(room):
+    with on_air(room) as app:
+        html = httpx.get(app.local_url).text
+        sources = re.findall(r'(?:href|src)="(lab-assets/[^"]+)"', app.head)
+        replies = {name: httpx.get(app.local_url + name) for name in sources}
+        css = httpx.get(app.local_url + "lab-assets/fonts.css").text
+        fonts = [
+            httpx.get(f"{app.local_url}lab-assets/{name}")
+            for name in re.findall(r'url\("([^"]+)"\)', css)
+        ]
+        outside = httpx.get(app.local_url + "lab-assets/../app.py")
+
+    assert "<title>Assay</title>" in html
+    assert {reply.status_code for reply in replies.values()} == {200}
+    assert len(fonts) == 5
+    assert all(font.content.startswith(b"wOF2") for font in fonts)
+    assert outside.status_code == 404
+
+
+def test_nothing_on_the_page_comes_from_another_machine():
+    for file in ASSETS.iterdir():
+        if file.suffix in {".css", ".js", ".html"}:
+            assert not re.findall(r"(?:url\(|src=|href=|import )\W*(?:https?:)?//", file.read_text())
+
+
+def test_fonts_are_small_and_carry_their_licences():
+    fonts = list((ASSETS / "fonts").glob("*.woff2"))
+
+    assert sum(font.stat().st_size for font in fonts) < 300_000
+    for family in ("source-sans-3", "source-serif-4"):
+        assert "SIL Open Font License" in (ASSETS / "fonts" / f"{family}.LICENSE.txt").read_text()
+
+
+@ON_AIR
+def test_two_browsers_at_once_over_http_read_their_own_answers_only(room):
+    read = {}
+
+    with on_air(room) as app:
+
+        def visit(name):
+            browser = Browser(app, app.local_url)
+            browser.call("meet", None)
+            read[name] = browser.call("ask", f"question {name}?", 0, 64, 0)
+
+        threads = [threading.Thread(target=visit, args=(name,)) for name in "abcdefghij"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    for name in "abcdefghij":
+        assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}
+
+
+@ON_AIR
+def test_a_model_that_fails_leaves_the_other_tabs_working_and_can_be_tried_again(tmp_path):
+    attempts = []
+
+    def load(_):
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise MissingModel("the base is not here. Run `make setup`.")
+        return ScriptedChain()
+
+    services = replace(lab_with(tmp_path), engine=Engine(load))
+    with on_air(services) as app:
+        browser = Browser(app, app.local_url)
+        asked = browser.call("ask", "What is HSF1?", 0, 64, 0)
+        shown = browser.call("model")
+        preferences = browser.call("preferences")
+        retried = browser.call("reload_model")
+        asked_again = browser.call("ask", "What is HSF1?", 0, 64, 0)
+
+    assert "Run `make setup`" in asked
+    assert "Run `make setup`" in shown
+    assert "No votes yet" in preferences
+    assert "failed" not in retried.lower()
+    assert "grpo on What is HSF1?" in asked_again
+
+
+def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
+    engine = Engine(lambda _: ScriptedChain())
+    loading = replace(engine.status, state="loading", share=0.42, message="unpacking")
+    failed = replace(engine.status, state="failed", message="no <chain>. Run `assay doctor`.")
+
+    assert "Loading model · 42%" in model_pill(loading)
+    assert model_problem(loading) == ""
+    assert "no &lt;chain&gt;. Run `assay doctor`." in model_problem(failed)
+
+
+class Request:
+    """The one thing `meet` reads of a request."""
+
+    def __init__(self, username=None):
+        self.username = username
+
+
+def test_a_browser_is_known_again_and_each_open_page_is_its_own():
+    first, kept = meet(None, Request())
+    second, _ = meet(kept, Request())
+
+    assert first.rater == second.rater == kept
+    assert first.page != second.page
+
+
+@pytest.mark.parametrize("remembered", ["", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4])
+def test_what_a_browser_made_up_is_not_taken_for_a_name(remembered):
+    visitor, kept = meet(remembered, Request())
+
+    assert len(visitor.rater) == 32
+    assert visitor.rater.isalnum()
+    assert visitor.rater == kept != remembered
+
+
+def test_who_logged_in_votes_under_that_name_in_every_browser():
+    visitor, kept = meet("a" * 32, Request("kim"))
+
+    assert visitor.rater == "kim"
+    assert kept == "a" * 32
+
+
+def test_every_line_and_page_reads_well():
+    for key, text in lines().items():
+        assert text.strip() == text, key
+        assert "  " not in text, key
+    for name in ("ask", "compare", "preferences", "leaderboard", "calibration"):
+        assert page(name).endswith(".")
+        assert len(page(name)) < 200
+    with pytest.raises(KeyError):
+        say("no.such.line")

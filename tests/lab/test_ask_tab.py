@@ -1,0 +1,334 @@
+import threading
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals import questions
+from evals.errors import LabError
+from lab.answers import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
+from lab.answers import new_visitor as somebody
+from lab.history import earlier
+from lab.tabs.ask import ask, examples, replay, show_earlier
+from lab.views import Card, cards, escape
+from tests.lab.chains import ScriptedChain, lab_with, ticking
+
+SETTINGS = (0, 64, 0)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A lab with a scripted chain, closed at the end."""
+    services = lab_with(tmp_path)
+    yield services
+    services.store.close()
+
+
+def last(views):
+    *_, view = views
+    return view
+
+
+def test_every_stage_answers_side_by_side_with_name_and_meaning(room):
+    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
+
+    assert [view.cards.index(name) for name in ("Base", "SFT", "GRPO")] == sorted(
+        view.cards.index(name) for name in ("Base", "SFT", "GRPO")
+    )
+    assert "The model as it was published" in view.cards
+    assert "grpo on What is HSF1? with seed 0." in view.cards
+    assert not view.is_busy
+
+
+def test_answers_grow_while_they_are_written(tmp_path):
+    services = lab_with(tmp_path, ScriptedChain(seconds_per_word=0.02))
+
+    views = list(ask(services, somebody(), "What is HSF1?", SETTINGS))
+
+    lengths = [len(view.cards) for view in views if 'data-state="writing"' in view.cards]
+    assert len(lengths) > 2
+    assert lengths == sorted(lengths)
+    assert all(view.is_busy for view in views[:-1])
+
+
+def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
+    services = lab_with(
+        tmp_path, ScriptedChain({"base": "It rises.", "sft": "It rises.\nConfidence: 80%"})
+    )
+
+    view = last(ask(services, somebody(), "What rises?", SETTINGS))
+
+    assert "States 80% confidence" in view.cards
+    assert "States no confidence" in view.cards
+
+
+def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
+    example = questions.kmp_test()[0]
+    services = lab_with(tmp_path, ScriptedChain({"base": "Bananas.", "sft": example.answer}))
+
+    view = last(ask(services, somebody(), example.prompt, SETTINGS))
+
+    stored = {row.stage: row for row in services.store.answers()}
+    assert stored["sft"].verdict.verdict == "correct"
+    assert stored["base"].verdict.verdict != "correct"
+    assert ">Correct<" in view.cards
+    reason = stored["base"].verdict.reason
+    assert escape(reason[:1].upper() + reason[1:]) in view.cards
+    assert stored["sft"].example_id == example.id
+
+
+def test_a_question_of_ones_own_says_that_there_is_no_verdict(room):
+    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
+
+    assert "not in the question bank" in view.cards
+    assert 'class="badge' not in view.cards
+
+
+def test_answers_are_stored_with_all_that_is_needed_to_ask_again(room):
+    last(ask(room, somebody(), "What is HSF1?", (7, 32, 0.5)))
+
+    stored = {row.stage: row for row in room.store.answers()}
+    assert set(stored) == {"base", "sft", "grpo"}
+    grpo = stored["grpo"]
+    assert (grpo.seed, grpo.max_new_tokens, grpo.temperature) == (7, 32, 0.5)
+    assert grpo.stage_sha256 == room.engine.chain.stage_checksums["grpo"]
+    assert (grpo.chain, grpo.system_prompt, grpo.dtype) == ("scripted", "Be brief.", "float32")
+    assert grpo.text == "grpo on What is HSF1? with seed 7.\nConfidence: 80%"
+    assert grpo.finish_reason == "stop"
+
+
+MARKUP = '<script>alert("x")</script> & <b>bold</b> ${alert(1)} {{value}} [link](javascript:x)'
+
+
+def test_html_and_script_in_an_answer_are_shown_as_text(tmp_path):
+    services = lab_with(tmp_path, ScriptedChain(dict.fromkeys(("base", "sft"), MARKUP)))
+
+    view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
+
+    assert "<script" not in view.cards
+    assert "<b>" not in view.cards
+    assert "${" not in view.cards
+    assert "{{" not in view.cards
+    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp;" in view.cards
+
+
+@given(st.text())
+def test_no_text_can_open_a_tag_or_a_template_in_a_card(text):
+    shown = cards([Card(title="Base", text=f"x{text}")])
+
+    assert shown.count("<") == cards([Card(title="Base", text="x")]).count("<")
+    assert "${" not in shown
+    assert "{{" not in shown
+
+
+BAD = [
+    ("", "Type a question first"),
+    (" \n\t ", "Type a question first"),
+    (None, "Type a question first"),
+    ("?!… 🧬", "Type a question first"),
+    ("a" * 100_000, "100,000 characters, and the lab takes up to 2,000"),
+    ("a" * (LONGEST_QUESTION + 1), "2,001 characters"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=lambda value: str(value)[:20])
+def test_a_question_that_cannot_be_asked_says_what_to_do_and_asks_nothing(room, text, message):
+    views = list(ask(room, somebody(), text, SETTINGS))
+
+    assert len(views) == 1
+    assert message in views[0].notice
+    assert 'role="alert"' in views[0].notice
+    assert not views[0].is_busy
+    assert room.store.answers() == ()
+
+
+ODD = [
+    "\u202egninnips\u202c?",
+    "a\0b",
+    "\ud800 lone",
+    "مرحبا؟",
+    "𝔊𝔢𝔫𝔢 🧬",
+    "e\u0301" * 50,
+    "x" * 2000,
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_odd_characters_are_asked_and_stored(room, text):
+    last(ask(room, somebody(), text, SETTINGS))
+
+    assert len(room.store.answers()) == 3
+    assert room.store.answers()[0].question == checked_question(text)
+
+
+OUT_OF_RANGE = [
+    ((-1, 64, 0), "the seed is -1"),
+    ((1.5, 64, 0), "the seed is 1.5"),
+    ((None, 64, 0), "the seed is None"),
+    ((0, 7, 0), "the length is 7 tokens"),
+    ((0, 10_000, 0), "from 8 to 512"),
+    ((0, 64, 2.5), "from 0 to 2"),
+    ((0, 64, float("nan")), "the temperature is nan"),
+    ((0, 64, "hot"), "the temperature is hot"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), OUT_OF_RANGE)
+def test_a_setting_out_of_range_names_the_value_and_the_range(settings, message):
+    with pytest.raises(BadQuestion, match=message.replace("(", r"\(")):
+        checked_sampling(*settings)
+
+
+def test_stopping_keeps_what_was_written_and_says_so(tmp_path):
+    gate = threading.Semaphore(0)
+    services = lab_with(tmp_path, ScriptedChain({"base": "one two three"}, gate=gate))
+    visitor = somebody()
+    views = ask(services, visitor, "What is HSF1?", SETTINGS)
+    gate.release()
+    next(view for view in views if "writing" in view.cards)
+
+    stop(services, visitor, "ask")
+    gate.release(100)
+    view = last(views)
+
+    assert "stopped" in view.cards
+    assert not view.is_busy
+    base = next(row for row in services.store.answers() if row.stage == "base")
+    assert (base.text, base.finish_reason, base.verdict) == ("one", "cancelled", None)
+
+
+def test_a_model_that_cannot_load_leaves_its_remedy_on_the_page(tmp_path):
+    def load(_):
+        raise LabError("no such chain. Run `assay doctor`.")
+
+    services = lab_with(tmp_path)
+    services = replace(services, engine=type(services.engine)(load))
+
+    view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
+
+    assert "no such chain. Run `assay doctor`." in view.notice
+    assert not view.is_busy
+
+
+def test_answers_stay_on_the_page_when_they_cannot_be_stored(room, monkeypatch):
+    def refuse(_):
+        raise LabError("the disk is full")
+
+    monkeypatch.setattr(room.store, "add_answers", refuse)
+
+    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
+
+    assert "could not be stored: the disk is full" in view.notice
+    assert "grpo on What is HSF1?" in view.cards
+    assert not view.is_busy
+
+
+def test_ten_visitors_at_once_read_their_own_answers_only(room):
+    shown = {}
+
+    def visit(number):
+        shown[number] = last(ask(room, somebody(), f"question {number}?", SETTINGS)).cards
+
+    threads = [threading.Thread(target=visit, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    for number in range(10):
+        assert shown[number].count(f" on question {number}? ") == 3
+        assert shown[number].count(" on question ") == 3
+    assert len(room.store.answers()) == 30
+
+
+def test_two_pages_of_one_browser_do_not_stop_each_other(tmp_path):
+    gate = threading.Semaphore(0)
+    services = lab_with(tmp_path, ScriptedChain(gate=gate))
+    one = somebody("a" * 32)
+    other = somebody("a" * 32)
+    views = ask(services, one, "first?", SETTINGS)
+    gate.release()
+    next(view for view in views if "writing" in view.cards)
+
+    stop(services, other, "ask")
+    gate.release(1000)
+
+    assert "sft on first?" in last(views).cards
+    assert "stopped" not in show_last(services, one).cards
+
+
+def show_last(services, visitor):
+    return show_earlier(services, visitor, earlier(services, visitor)[0].first.id)
+
+
+# ---- asking again --------------------------------------------------------------------------
+
+
+def test_earlier_questions_are_listed_newest_first_for_their_own_browser(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", SETTINGS))
+    last(ask(room, visitor, "second?", (3, 64, 0)))
+    last(ask(room, somebody(), "of another?", SETTINGS))
+
+    entries = earlier(room, somebody(visitor.rater))
+
+    assert [entry.first.question for entry in entries] == ["second?", "first?"]
+    assert [answer.stage for answer in entries[0].answers] == ["base", "sft", "grpo"]
+    assert "seed 3" in entries[0].label
+
+
+def test_an_earlier_question_shows_its_stored_answers_without_the_model(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", SETTINGS))
+    asked = len(room.engine.chain.prompts)
+
+    view = show_last(room, visitor)
+
+    assert "sft on first? with seed 0." in view.cards
+    assert "Stored answers from" in view.notice
+    assert len(room.engine.chain.prompts) == asked
+
+
+def test_asking_again_with_the_same_seed_gives_the_same_words_and_says_so(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", (9, 64, 0.7)))
+    chosen = earlier(room, visitor)[0].first.id
+
+    view = last(replay(room, visitor, chosen))
+
+    assert "all 3 answers are word for word those of" in view.notice
+    assert "with seed 9." in view.cards
+    assert len(earlier(room, visitor)) == 2
+
+
+def test_asking_again_after_the_model_changed_says_that_it_did(tmp_path):
+    visitor = somebody()
+    services = lab_with(tmp_path)
+    last(ask(services, visitor, "first?", SETTINGS))
+    chosen = earlier(services, visitor)[0].first.id
+    changed = ScriptedChain({"grpo": "new words"})
+    changed.stage_checksums = {**changed.stage_checksums, "grpo": "f" * 64}
+    engine = type(services.engine)(lambda _: changed)
+    clock = ticking(services.now())
+
+    view = last(replay(replace(services, engine=engine, now=clock), visitor, chosen))
+
+    assert "2 of 3 answers are word for word" in view.notice
+    assert "The model has changed since then." in view.notice
+
+
+def test_asking_again_without_a_choice_says_what_to_do(room):
+    assert "Choose one of your earlier questions" in last(replay(room, somebody(), None)).notice
+    assert "Choose one of your earlier questions" in show_earlier(room, None, "gone").notice
+
+
+def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():
+    groups = examples()
+
+    assert len(groups) == 3
+    for rows in groups.values():
+        assert len(rows) == 3
+        assert len({row.prompt for row in rows}) == 3
+    assert len({row.kind for rows in groups.values() for row in rows}) >= 4
+    assert all(questions.find(row.prompt) == row for rows in groups.values() for row in rows)

@@ -1,0 +1,269 @@
+import threading
+import time
+
+import pytest
+
+from evals.errors import LabError, MissingModel
+from evals.model import Sampling
+from lab.engine import Engine, Request, Waiting
+from tests.lab.chains import ScriptedChain
+
+
+def asking(owner="page", question="why?", stages=("base", "sft"), **sampling):
+    return Request(owner, question, lambda _: tuple(stages), Sampling(**sampling))
+
+
+def engine_of(chain):
+    engine = Engine(lambda _: chain)
+    engine.start()
+    until(lambda: engine.status.state == "ready")
+    return engine
+
+
+def until(condition, seconds=10.0):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it never happened"
+        time.sleep(0.005)
+
+
+def read(engine, ticket):
+    """Return each stage's text, and the pieces that carried a reason."""
+    texts, ends = {}, {}
+    for update in engine.updates(ticket):
+        if isinstance(update, Waiting):
+            continue
+        for piece in update:
+            texts[piece.stage] = texts.get(piece.stage, "") + piece.text
+            if piece.finish_reason:
+                ends[piece.stage] = piece.finish_reason
+    return texts, ends
+
+
+def read_in_background(engine, ticket, results, name):
+    thread = threading.Thread(
+        target=lambda: results.append((name, read(engine, ticket))), daemon=True
+    )
+    thread.start()
+    return thread
+
+
+def test_every_stage_asked_for_answers_to_its_end():
+    engine = engine_of(ScriptedChain({"base": "one two", "sft": "three"}))
+
+    texts, ends = read(engine, engine.ask(asking()))
+
+    assert texts == {"base": "one two", "sft": "three"}
+    assert ends == {"base": "stop", "sft": "stop"}
+
+
+def test_the_model_reads_the_system_prompt_of_its_chain_then_the_question():
+    chain = ScriptedChain()
+    engine = engine_of(chain)
+
+    read(engine, engine.ask(asking(question="how many?")))
+
+    assert [(turn.role, turn.content) for turn in chain.prompts[0]] == [
+        ("system", "Be brief."),
+        ("user", "how many?"),
+    ]
+
+
+def test_visitors_are_answered_one_at_a_time_in_the_order_they_came():
+    gate = threading.Semaphore(0)
+    chain = ScriptedChain({"base": "a b c"}, gate=gate)
+    engine = engine_of(chain)
+    tickets = [engine.ask(asking(f"page {n}", f"question {n}", ["base"])) for n in range(3)]
+    results = []
+    threads = [read_in_background(engine, ticket, results, n) for n, ticket in enumerate(tickets)]
+    until(lambda: len(chain.prompts) == 1)
+
+    waiting = next(engine.updates(tickets[2]))
+    assert isinstance(waiting, Waiting)
+    assert waiting.position == 3
+
+    gate.release(100)
+    for thread in threads[:2]:
+        thread.join(10)
+    assert [prompt[-1].content for prompt in chain.prompts[:2]] == ["question 0", "question 1"]
+    assert sorted(name for name, _ in results)[:2] == [0, 1]
+
+
+def test_ten_visitors_at_once_each_get_their_own_answer():
+    engine = engine_of(ScriptedChain())
+    results = []
+    threads = [
+        read_in_background(
+            engine, engine.ask(asking(f"page {n}", f"q{n}", ["base"], seed=n)), results, n
+        )
+        for n in range(10)
+    ]
+    for thread in threads:
+        thread.join(20)
+
+    assert len(results) == 10
+    for name, (texts, _) in results:
+        assert texts["base"].startswith(f"base on q{name} with seed {name}.")
+
+
+def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
+    may_load = threading.Event()
+
+    def load(progress):
+        progress(0.25, "unpacking")
+        may_load.wait(10)
+        return ScriptedChain({"base": "here"})
+
+    engine = Engine(load)
+    engine.start()
+    until(lambda: engine.status.share == 0.25)
+    updates = engine.updates(engine.ask(asking(stages=["base"])))
+
+    first = next(updates)
+    assert isinstance(first, Waiting)
+    assert (first.position, first.status.message) == (1, "unpacking")
+
+    may_load.set()
+    pieces = [piece for update in updates if not isinstance(update, Waiting) for piece in update]
+    assert "".join(piece.text for piece in pieces) == "here"
+
+
+def test_asking_wakes_an_engine_that_nobody_started():
+    engine = Engine(lambda _: ScriptedChain({"base": "awake"}))
+
+    assert read(engine, engine.ask(asking(stages=["base"])))[0] == {"base": "awake"}
+
+
+def test_a_failed_load_tells_its_remedy_and_can_be_tried_again():
+    attempts = []
+
+    def load(_):
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise MissingModel("the base is not here. Run `make setup`.")
+        return ScriptedChain({"base": "now"})
+
+    engine = Engine(load)
+    engine.start()
+    until(lambda: engine.status.state == "failed")
+
+    assert engine.status.message == "the base is not here. Run `make setup`."
+    with pytest.raises(LabError, match="Run `make setup`"):
+        read(engine, engine.ask(asking(stages=["base"])))
+
+    engine.start()
+    until(lambda: engine.status.state == "ready")
+    assert read(engine, engine.ask(asking(stages=["base"])))[0] == {"base": "now"}
+
+
+def test_a_load_that_crashes_is_a_failure_with_a_next_step_not_an_endless_wait(caplog):
+    def load(_):
+        raise RuntimeError("out of memory")
+
+    engine = Engine(load)
+    engine.start()
+    until(lambda: engine.status.state == "failed")
+
+    assert "RuntimeError: out of memory" in engine.status.message
+    assert "assay doctor" in engine.status.message
+    assert "could not be loaded" in caplog.text
+
+
+def test_starting_twice_loads_once():
+    loads = []
+
+    def load(_):
+        loads.append(1)
+        return ScriptedChain()
+
+    engine = Engine(load)
+    engine.start()
+    engine.start()
+    until(lambda: engine.status.state == "ready")
+    engine.start()
+
+    assert loads == [1]
+
+
+def test_stopping_keeps_what_was_written_and_frees_the_line():
+    gate = threading.Semaphore(0)
+    engine = engine_of(ScriptedChain({"base": "one two three"}, gate=gate))
+    ticket = engine.ask(asking("mine", stages=["base"]))
+    updates = engine.updates(ticket)
+    gate.release()
+    pieces = [piece for update in [next(updates)] for piece in update]
+
+    engine.stop("mine")
+    gate.release(100)
+    pieces += [piece for update in updates for piece in update]
+
+    assert "".join(piece.text for piece in pieces) == "one"
+    assert pieces[-1].finish_reason == "cancelled"
+    assert not ticket.replaced.is_set()
+    assert read(engine, engine.ask(asking("other", stages=["base"])))[0] == {
+        "base": "one two three"
+    }
+
+
+def test_a_new_question_of_the_same_page_takes_the_place_of_the_one_before():
+    gate = threading.Semaphore(0)
+    engine = engine_of(ScriptedChain(gate=gate))
+    first = engine.ask(asking("mine", "first"))
+    second = engine.ask(asking("mine", "second"))
+    gate.release(100)
+
+    texts, _ = read(engine, second)
+
+    assert first.replaced.is_set()
+    assert texts["base"].startswith("base on second")
+
+
+def test_a_page_that_is_closed_does_not_hold_up_the_line():
+    gate = threading.Semaphore(0)
+    engine = engine_of(ScriptedChain(gate=gate))
+    gone = engine.updates(engine.ask(asking("gone", "first")))
+    gate.release()
+    next(gone)
+
+    gone.close()
+    gate.release(100)
+
+    assert read(engine, engine.ask(asking("here", "second")))[0]["base"].startswith(
+        "base on second"
+    )
+
+
+class BreaksOnce(ScriptedChain):
+    def __init__(self, error):
+        super().__init__()
+        self.errors = [error]
+
+    def stream(self, *arguments):
+        if self.errors:
+            raise self.errors.pop()
+        yield from super().stream(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("tensor sizes"), "RuntimeError: tensor sizes"),
+        (
+            LabError("the question is too long. Shorten it."),
+            "the question is too long. Shorten it.",
+        ),
+    ],
+    ids=["a bug", "something to act on"],
+)
+def test_a_model_that_breaks_off_says_so_and_answers_the_next_question(error, said):
+    engine = engine_of(BreaksOnce(error))
+
+    with pytest.raises(LabError, match=said):
+        read(engine, engine.ask(asking()))
+
+    assert set(read(engine, engine.ask(asking()))[0]) == {"base", "sft"}
+
+
+def test_the_chain_cannot_be_had_before_it_is_there():
+    with pytest.raises(LabError, match="not ready"):
+        _ = Engine(lambda _: ScriptedChain()).chain

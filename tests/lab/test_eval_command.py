@@ -1,0 +1,195 @@
+"""`assay eval`, as a person or a script calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.errors import BadConfig, BadRow
+from evals.questions import kmp_test, pathway_heldout, write_examples
+from evals.report import load_report, summarise
+from lab.commands.evaluate import app
+
+RUN = CliRunner()
+ANSWERS = [
+    {
+        "id": "right",
+        "prompt": "In mouse thymus, is adipogenesis up or down?",
+        "completion": "Adipogenesis falls.\nConfidence: 80%",
+        "ground_truth": {
+            "kind": "direct",
+            "tissue": "thymus",
+            "pathway": "HALLMARK_ADIPOGENESIS",
+            "direction": "DOWN",
+        },
+    },
+    {
+        "id": "silent",
+        "prompt": "How much should people take?",
+        "completion": "",
+        "ground_truth": {"kind": "abstain"},
+    },
+]
+OUTCOMES = [
+    {"id": "1", "confidence": 0.9, "correct": True, "cluster": "a"},
+    {"id": "2", "confidence": 0.9, "correct": False, "cluster": "a"},
+    {"id": "3", "confidence": None, "correct": True},
+    {"id": "4", "confidence": 0.3, "correct": False},
+]
+
+
+def jsonl(tmp_path: Path, rows: list[dict[str, object]]) -> str:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def document(*arguments: str) -> object:
+    result = RUN.invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_verify_prints_verdict_scores_reward_and_claims_of_every_row(tmp_path: Path) -> None:
+    right, silent = document("verify", jsonl(tmp_path, ANSWERS))
+    assert right["verdict"] == "correct"
+    assert right["stated_confidence"] == 0.8
+    assert right["scores"] == {"V1": 1.0, "V2": None, "V3": None, "V4": pytest.approx(0.96)}
+    assert right["reward"] == pytest.approx(0.984)
+    assert right["claims"] == [
+        {"subject": "adipogenesis in thymus", "says": "DOWN", "start": 13, "end": 18}
+    ]
+    assert (silent["verdict"], silent["stated_confidence"], silent["reward"]) == (
+        "no_claim",
+        None,
+        0,
+    )
+
+
+def test_verify_takes_weights(tmp_path: Path) -> None:
+    right, _ = document(
+        "verify", jsonl(tmp_path, ANSWERS), "--weights", "V1=.3,V2=.15,V3=.1,V4=.45"
+    )
+    assert right["reward"] == pytest.approx((0.3 + 0.45 * 0.96) / 0.75)
+
+
+@pytest.mark.parametrize("weights", ["V1", "V1=x", "V7=1", "V1=0"])
+def test_weights_that_cannot_be_read_are_refused(weights: str, tmp_path: Path) -> None:
+    with pytest.raises(BadConfig):
+        RUN.invoke(
+            app, ["verify", jsonl(tmp_path, ANSWERS), "--weights", weights], catch_exceptions=False
+        )
+
+
+def test_calibration_prints_every_metric_of_the_contract(tmp_path: Path) -> None:
+    found = document("calibration", jsonl(tmp_path, OUTCOMES), "--bootstrap", "200")
+    assert isinstance(found, dict)
+    assert {
+        *("n", "n_missing_confidence", "ece", "mce", "brier", "brier_reliability"),
+        *("brier_resolution", "brier_uncertainty", "log_loss", "auroc", "smece"),
+        *("overconfidence_rate", "underconfidence_rate", "mean_confidence", "mean_accuracy"),
+        *("base_rate_brier", "ece_if_calibrated", "intervals", "bins"),
+    } <= set(found)
+    assert (found["n"], found["n_missing_confidence"]) == (4, 1)
+    assert found["ece"] == pytest.approx((2 * 0.4 + 0.3) / 3)
+    assert set(found["ece_if_calibrated"]) == {"mean", "q95"}
+    assert len(found["bins"]) == 10
+    assert set(found["bins"][0]) == {
+        "lower",
+        "upper",
+        "n",
+        "confidence",
+        "accuracy",
+        "gap",
+        "interval",
+    }
+
+
+def test_calibration_of_nothing_says_so(tmp_path: Path) -> None:
+    rows = [{"id": "1", "confidence": None, "correct": True}]
+    result = RUN.invoke(app, ["calibration", jsonl(tmp_path, rows), "--json"])
+    assert json.loads(result.stdout)["ece"] is None
+    assert "no row states a confidence" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "row", "field"),
+    [
+        ("calibration", {"id": "9", "confidence": 80, "correct": True}, "confidence"),
+        ("calibration", {"id": "9", "confidence": 0.8, "correct": "yes"}, "correct"),
+        ("calibration", {"id": "9", "confidence": 0.8}, "correct"),
+        ("calibration", {"id": "1", "confidence": 0.8, "correct": True}, "id"),
+        ("verify", {"id": "9", "prompt": "", "completion": "", "ground_truth": {}}, "ground_truth"),
+        ("verify", {"id": "9", "prompt": "", "ground_truth": {"kind": "abstain"}}, "completion"),
+    ],
+)
+def test_a_bad_row_is_named_by_line_and_field(
+    command: str, row: dict[str, object], field: str, tmp_path: Path
+) -> None:
+    rows = jsonl(tmp_path, [*(OUTCOMES if command == "calibration" else ANSWERS), row])
+    with pytest.raises(BadRow) as caught:
+        RUN.invoke(app, [command, rows], catch_exceptions=False)
+    assert caught.value.line == (5 if command == "calibration" else 3)
+    assert caught.value.field.startswith(field)
+
+
+@pytest.mark.parametrize("command", ["verify", "calibration"])
+def test_without_json_a_table_is_printed(command: str, tmp_path: Path) -> None:
+    rows = jsonl(tmp_path, ANSWERS if command == "verify" else OUTCOMES)
+    result = RUN.invoke(app, [command, rows], catch_exceptions=False)
+    assert ("1 correct" if command == "verify" else "base_rate_brier") in result.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "calibration"])
+def test_help_shows_an_example(command: str) -> None:
+    result = RUN.invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"Example: assay eval {command}" in " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.models import tiny_chain
+
+    return tiny_chain(tmp_path_factory.mktemp("chain"))
+
+
+def run(chain: Path, out: Path, *arguments: str) -> object:
+    common = ("--chain", str(chain), "--max-new-tokens", "4", "--dtype", "float32")
+    return document("run", *common, "--out", str(out), *arguments)
+
+
+def test_run_writes_a_report_of_all_stages_and_baselines_with_full_rows(
+    chain: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "reports" / "kmp.json"
+    printed = run(chain, out, "--data", "kmp-test", "--limit", "3", "--batch-size", "2")
+    report = load_report(out)
+    assert json.loads(report.model_dump_json()) == printed
+    stages = list(dict.fromkeys(row.stage for row in report.rows))
+    assert stages[:3] == ["base", "sft", "grpo"]
+    assert "empty answer" in stages
+    assert set(report.stage_checksums) == {"base", "sft", "grpo"}
+    assert report.summaries == summarise(report.rows)
+    assert {row.example.id for row in report.rows} == {each.id for each in kmp_test()[:3]}
+    assert all([m.role for m in row.prompt] == ["system", "user"] for row in report.rows)
+    assert report.command.startswith("assay eval run ")
+    assert [file.name for file in out.parent.iterdir()] == ["kmp.json"]
+
+
+def test_run_takes_a_file_of_examples_and_some_stages(chain: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "mine.jsonl"
+    write_examples(rows, pathway_heldout()[:2])
+    run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "sft,grpo")
+    report = load_report(tmp_path / "r.json")
+    assert [r.stage for r in report.rows[:4]] == ["sft", "grpo", "sft", "grpo"]
+
+
+def test_run_refuses_unknown_data_before_it_loads_anything(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="kmp-test"):
+        RUN.invoke(
+            app,
+            ["run", "--data", "kmp", "--chain", "nowhere", "--out", str(tmp_path / "r.json")],
+            catch_exceptions=False,
+        )

@@ -1,0 +1,48 @@
+"""Small training runs on the tiny model, through the real trainers."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from evals.questions import DATASETS, write_examples
+from tests.models import tiny_base
+
+COMMON: Mapping[str, object] = {
+    "max_steps": 2,
+    "lora_r": 4,
+    "lora_alpha": 8,
+    "learning_rate": 3e-3,
+    "warmup": 0,
+    "schedule": "constant",
+    "autocast": "none",
+    "log_steps": 1,
+}
+SFT: Mapping[str, object] = {**COMMON, "batch": 2, "max_length": 1024}
+GRPO: Mapping[str, object] = {
+    **COMMON,
+    "batch": 4,
+    "num_generations": 4,
+    "beta": 0.2,
+    "max_prompt_length": 1024,
+    "max_completion_length": 8,
+}
+
+
+def settings_file(folder: Path, values: Mapping[str, object]) -> Path:
+    """Write a settings file for the tiny model in `folder`, eight KMP questions as its data."""
+    base, rows = folder / "model", folder / "rows.jsonl"
+    if not base.is_dir():
+        tiny_base(base)
+    if not rows.is_file():
+        write_examples(rows, DATASETS["kmp-train"]()[:8])
+    document = {"base": str(base), "data": [str(rows)], "output": str(folder / "run"), **values}
+    file = folder / "settings.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return file
+
+
+def record(run: Path) -> dict[str, object]:
+    """Return run.json."""
+    return json.loads((run / "run.json").read_text(encoding="utf-8"))

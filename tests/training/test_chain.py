@@ -1,0 +1,240 @@
+"""A chain loads only where it is right; otherwise it says what is wrong and what to do."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+from evals.errors import BadConfig, ChainMismatch, MissingModel
+from evals.model import Model, Sampling
+from evals.schema import ChainManifest
+from tests.models import tiny_adapter, tiny_base, tiny_chain
+from training.adapter import CONFIG_NAME, WEIGHTS_NAME
+from training.base import find_base
+from training.chain import NewStage, append_stage, check_chain, load_chain, read_chain
+from training.manifest import active_adapters
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("original")
+    tiny_chain(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """A chain of its own for each test, whose manifest names the base by a path beside it."""
+    shutil.copytree(original, tmp_path / "lab")
+    change(tmp_path / "lab", lambda manifest: manifest["base"].update(source="../model"))
+    return tmp_path / "lab"
+
+
+def change(folder, edit):
+    file = folder / "grpo" / "chain.json"
+    manifest = json.loads(file.read_text())
+    edit(manifest)
+    file.write_text(json.dumps(manifest))
+
+
+def other_weights(folder):
+    tensors = load_file(folder / "model" / "model.safetensors")
+    tensors["model.norm.weight"] = tensors["model.norm.weight"] * 1.01
+    save_file(tensors, folder / "model" / "model.safetensors", metadata={"format": "pt"})
+
+
+def other_tokenizer(folder):
+    file = folder / "model" / "tokenizer.json"
+    rules = json.loads(file.read_text())
+    rules["model"]["merges"][0], rules["model"]["merges"][1] = rules["model"]["merges"][1::-1]
+    file.write_text(json.dumps(rules))
+
+
+def other_end_mark(folder):
+    file = folder / "model" / "tokenizer_config.json"
+    file.write_text(file.read_text().replace('"<|im_end|>"', '"<|endoftext|>"'))
+
+
+def other_template(folder):
+    file = folder / "model" / "chat_template.jinja"
+    file.write_text(file.read_text().replace("assistant", "model"))
+
+
+def longer_vocabulary(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+    tokenizer.add_tokens(["soleus"])
+    tokenizer.save_pretrained(folder / "model")
+
+
+def tampered_adapter(folder):
+    file = folder / "sft" / "adapter" / WEIGHTS_NAME
+    tensors = load_file(file)
+    name = next(iter(tensors))
+    tensors[name] = tensors[name] + 0.001
+    save_file(tensors, file)
+
+
+def tampered_scale(folder):
+    file = folder / "grpo" / "adapter" / CONFIG_NAME
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"lora_alpha": 64}))
+
+
+def forgotten_stage(folder):
+    change(folder, lambda manifest: manifest["stages"].pop(0))
+
+
+def swapped_mode(folder):
+    change(folder, lambda manifest: manifest["stages"][1].update(mode="continue"))
+
+
+REFUSED = [
+    (other_weights, r"base's weights is .* Use the base '../model', unchanged"),
+    (other_tokenizer, r"base's tokenizer is .* trained with"),
+    (other_end_mark, r"base's tokenizer is .* trained with"),
+    (other_template, r"base's chat template is .* trained with"),
+    (longer_vocabulary, r"base's vocabulary size is 401, .* trained with 400"),
+    (tampered_adapter, rf"{WEIGHTS_NAME} of the stage 'sft' changed .* Put the original"),
+    (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
+    (forgotten_stage, r"the stage 'grpo' gives log-probabilities .* train the stage again"),
+    (swapped_mode, r"the stage 'grpo' gives log-probabilities .* stacked in another way"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_whole_chain_loads_and_answers(folder, dtype):
+    messages = []
+    chain: Model = load_chain(folder / "grpo", dtype, lambda share, text: messages.append(text))
+    (row,) = chain.generate([chain.messages("Which way?")], chain.stages, Sampling(8))
+    assert [each.stage for each in row] == ["base", "sft", "grpo"]
+    assert messages[-1] == "ready"
+    assert all(finding.is_ok for finding in check_chain(folder / "grpo"))
+
+
+@pytest.mark.parametrize(("damage", "words"), REFUSED, ids=[each[0].__name__ for each in REFUSED])
+def test_a_chain_that_does_not_fit_is_refused_with_what_to_do(folder, damage, words):
+    damage(folder)
+    with pytest.raises(ChainMismatch, match=words):
+        load_chain(folder / "grpo", "float32")
+    assert not all(finding.is_ok for finding in check_chain(folder / "grpo"))
+
+
+@pytest.mark.parametrize("damage", [forgotten_stage, swapped_mode])
+def test_bfloat16_still_tells_a_wrong_chain_from_rounding(folder, damage):
+    damage(folder)
+    with pytest.raises(ChainMismatch, match="nats away"):
+        load_chain(folder / "grpo", "bfloat16")
+
+
+def test_a_missing_stage_folder_is_named_with_what_to_do(folder):
+    shutil.rmtree(folder / "sft")
+    with pytest.raises(MissingModel, match=r"stage 'sft'.*sft/adapter is missing.*put the stage's"):
+        load_chain(folder / "grpo", "float32")
+
+
+def test_every_fault_is_told_at_once(folder):
+    other_weights(folder)
+    tampered_adapter(folder)
+    with pytest.raises(ChainMismatch, match=r"weights .* stage 'sft' changed"):
+        load_chain(folder / "grpo", "float32")
+
+
+def test_a_base_that_moved_can_be_named(folder):
+    (folder / "model").rename(folder / "moved")
+    with pytest.raises(MissingModel, match=r"no base model '\.\./model'"):
+        load_chain(folder / "grpo", "float32")
+    assert load_chain(folder / "grpo", "float32", base=str(folder / "moved")).stages[0] == "base"
+
+
+def test_another_base_of_the_same_shape_is_refused(folder, tmp_path):
+    other = tiny_base(tmp_path / "other", seed=9)
+    with pytest.raises(ChainMismatch, match="weights"):
+        load_chain(folder / "grpo", "float32", base=str(other))
+
+
+def test_the_folders_of_a_chain_can_move_together(folder, tmp_path):
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    assert load_chain(moved / "grpo", "float32").manifest.name == "grpo"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is not a chain"),
+        ("{", "is not a chain"),
+        ('{"name": "x"}', "system_prompt"),
+        ('{"schema_version": 2}', "schema_version"),
+    ],
+)
+def test_a_file_that_is_no_chain_says_why(tmp_path, content, words):
+    (tmp_path / "chain.json").write_text(content)
+    with pytest.raises(ChainMismatch, match=words):
+        read_chain(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/chain.json", "base.txt"])
+def test_a_name_that_is_nowhere_says_what_names_there_are(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingModel, match=r"no chain .* base:embedded .*`assay chain list`"):
+        load_chain(name)
+
+
+def test_a_bare_base_can_be_asked_before_anything_was_trained(folder):
+    chain = load_chain(f"base:{folder / 'model'}", "float32")
+    assert chain.stages == ("base",)
+    whole = load_chain(folder / "grpo", "float32")
+    prompt = whole.messages("Which way?")
+    sampling = Sampling(max_new_tokens=8)
+    assert chain.generate([prompt], ("base",), sampling) == whole.generate(
+        [prompt], ("base",), sampling
+    )
+
+
+def test_checksums_name_what_answered(folder):
+    chain = load_chain(folder / "grpo", "float32")
+    stages = {stage.name: stage.sha256 for stage in chain.manifest.stages}
+    assert chain.stage_checksums == {"base": chain.manifest.base.weights_sha256} | stages
+
+
+# ---- writing a chain ------------------------------------------------------------------------
+
+
+def test_a_chain_survives_being_written_and_read(folder):
+    manifest = read_chain(folder / "grpo").manifest
+    assert ChainManifest.model_validate_json(manifest.model_dump_json()) == manifest
+    assert [stage.path for stage in manifest.stages] == ["../sft/adapter", "adapter"]
+    assert torch.tensor(manifest.base_probe.logprobs).diff().le(0).all()
+
+
+def test_a_later_stage_keeps_the_system_prompt_of_the_first(folder, tmp_path):
+    first = read_chain(folder / "sft")
+    base = find_base(str(folder / "model"))
+    stage = NewStage("dpo", "dpo", tiny_adapter(folder / "model", tmp_path / "dpo"))
+    chain = append_stage(tmp_path / "run", stage, base, first)
+    assert chain.manifest.system_prompt == first.manifest.system_prompt
+    with pytest.raises(BadConfig, match="all stages share one"):
+        append_stage(tmp_path / "run", stage, base, first, "Shout.")
+
+
+@pytest.mark.parametrize("name", ["base", "sft"])
+def test_a_stage_name_that_is_taken_is_refused(folder, tmp_path, name):
+    stage = NewStage(name, "sft", folder / "sft" / "adapter")
+    with pytest.raises(BadConfig, match=rf"has a stage '{name}' already"):
+        append_stage(tmp_path, stage, find_base(str(folder / "model")), read_chain(folder / "sft"))
+
+
+def test_a_stage_trained_on_another_base_is_not_appended(folder, tmp_path):
+    other = tiny_base(tmp_path / "other", seed=9)
+    stage = NewStage("grpo", "grpo", tiny_adapter(other, tmp_path / "adapter"))
+    with pytest.raises(ChainMismatch, match="train both on one base"):
+        append_stage(tmp_path, stage, find_base(str(other)), read_chain(folder / "sft"))
+
+
+def test_a_continued_stage_stands_in_the_place_of_the_one_before(folder):
+    stages = read_chain(folder / "grpo").manifest.stages
+    continued = [stages[0], stages[1].model_copy(update={"mode": "continue"})]
+    assert active_adapters(stages)["grpo"] == {"sft", "grpo"}
+    assert active_adapters(continued)["grpo"] == {"grpo"}

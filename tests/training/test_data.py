@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import pytest
+
+from evals.errors import BadConfig
+from evals.questions import (
+    DATASETS,
+    SYSTEM_PROMPT,
+    data_sha256,
+    pathway_heldout,
+    write_examples,
+)
+from evals.schema import Example
+from training.data import check_lengths, grpo_data, grpo_row, sft_data, sft_row
+
+
+def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_whole():
+    sft, grpo = sft_data(["pathways-sft-half"], 0), sft_data(["pathways-grpo-half"], 0)
+    ids = [{example.id for example in half.examples} for half in (sft, grpo)]
+    assert not ids[0] & ids[1]
+    assert ids[0] | ids[1] == {example.id for example in DATASETS["pathways-train"]()}
+
+
+def test_a_data_set_can_be_narrowed_to_a_kind_and_a_count_that_depends_only_on_the_seed():
+    first, again = (sft_data(["kmp-train[abstain:5]"], 3).examples for _ in range(2))
+    assert first == again
+    assert {example.ground_truth.kind for example in first} == {"abstain"}
+    assert len(first) == 5
+    assert first != sft_data(["kmp-train[abstain:5]"], 4).examples
+
+
+def test_rows_named_twice_are_used_once_and_counted():
+    data = sft_data(["kmp-train", "kmp-train[count]"], 0)
+    counts = sum(each.ground_truth.kind == "count" for each in DATASETS["kmp-train"]())
+    assert len(data.examples) == len(DATASETS["kmp-train"]())
+    assert data.record()["left out, the same row again"] == counts
+
+
+def test_grpo_leaves_out_what_no_verifier_scores_and_says_how_much():
+    data = grpo_data(["kmp-train"], 0)
+    free = sum(each.ground_truth.kind == "facts" for each in DATASETS["kmp-train"]())
+    assert free > 0
+    assert data.left_out == {"no verifier scores them": free}
+    assert len(data.examples) == len(DATASETS["kmp-train"]()) - free
+
+
+def test_the_record_of_the_data_names_rows_and_checksum_but_no_folder(tmp_path: Path):
+    file = tmp_path / "mine.jsonl"
+    write_examples(file, DATASETS["kmp-train"]()[:3])
+    data = sft_data([str(file)], 0)
+    expected = {"sha256": data_sha256(data.examples), "rows": 3, "rows of mine.jsonl": 3}
+    assert data.record() == expected
+
+
+@pytest.mark.parametrize("name", ["kmp-test", "pathways-heldout", "kmp-test[abstain]"])
+def test_questions_kept_for_testing_cannot_be_trained_on(name: str):
+    with pytest.raises(BadConfig, match="kept for testing"):
+        sft_data([name], 0)
+
+
+def test_a_file_of_test_questions_cannot_be_trained_on_either(tmp_path: Path):
+    file = tmp_path / "sneaky.jsonl"
+    write_examples(file, [*DATASETS["kmp-train"]()[:2], pathway_heldout()[0]])
+    with pytest.raises(BadConfig, match="holds 1 rows that are kept for testing"):
+        sft_data([str(file)], 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("kmp", "is not a data set"),
+        ("", "is not a data set"),
+        ("kmp-train[", "is not a data set"),
+        ("kmp-train[abstain:]", "is not a data set"),
+        ("kmp-train[poem]", "has no rows of kind 'poem'; its kinds are"),
+        ("kmp-train[abstain:0]", "asks for 0 rows; there are"),
+        ("kmp-train[abstain:9999]", "asks for 9999 rows; there are"),
+    ],
+)
+def test_a_source_that_cannot_be_had_is_refused_with_what_there_is(source: str, problem: str):
+    with pytest.raises(BadConfig, match=problem.replace("[", r"\[")):
+        sft_data([source], 0)
+
+
+def test_two_rows_with_one_id_are_refused(tmp_path: Path):
+    first, second = DATASETS["kmp-train"]()[:2]
+    write_examples(tmp_path / "a.jsonl", [first])
+    write_examples(tmp_path / "b.jsonl", [second.model_copy(update={"id": first.id})])
+    with pytest.raises(BadConfig, match="two different rows have the id"):
+        sft_data([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")], 0)
+
+
+def test_data_without_a_row_that_can_be_scored_gives_grpo_nothing_to_learn_from():
+    with pytest.raises(BadConfig, match=r"no row of kmp-train.* can be scored"):
+        grpo_data(["kmp-train[facts]"], 0)
+
+
+def test_an_sft_row_is_the_question_after_the_system_prompt_and_its_own_answer():
+    example = DATASETS["kmp-train"]()[0]
+    assert sft_row(example) == {
+        "prompt": [
+            {"role": "system", "content": SYSTEM_PROMPT},
+            {"role": "user", "content": example.prompt},
+        ],
+        "completion": [{"role": "assistant", "content": example.answer}],
+    }
+
+
+@pytest.mark.parametrize("name", ["kmp-train", "pathways-train"])
+def test_the_example_of_a_grpo_row_comes_back_unchanged(name: str):
+    for example in DATASETS[name]():
+        assert Example.model_validate_json(str(grpo_row(example)["example"])) == example
+
+
+def test_rows_that_are_too_long_are_named_never_cut():
+    examples = DATASETS["kmp-train"]()[:8]
+    sizes = {example.id: 100 + place for place, example in enumerate(examples)}
+    with pytest.raises(BadConfig) as raised:
+        check_lengths(examples, lambda each: sizes[each.id], 101, "max_length")
+    message = str(raised.value)
+    assert message.startswith("6 of 8 rows have more than max_length 101 tokens")
+    assert f"{examples[2].id} (102)" in message
+    assert "and 1 more" in message
+    assert "Set max_length to 107" in message
+
+
+def test_rows_that_fit_give_the_length_of_the_longest():
+    examples = DATASETS["kmp-train"]()[:8]
+    assert check_lengths(examples, lambda each: len(each.prompt), 10_000, "max_length") == max(
+        len(each.prompt) for each in examples
+    )

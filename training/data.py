@@ -1,0 +1,185 @@
+"""From data set names to the rows that a trainer takes. Knows nothing of torch.
+
+A data set is a name that `evals.questions` knows, one of the two halves of the pathway questions, or a
+JSONL file of examples, optionally narrowed to one kind of ground truth and to so many rows of it:
+
+    kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
+
+Rows that are marked for testing are refused: what a model was trained on measures nothing.
+"""
+
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.errors import BadConfig
+from evals.questions import (
+    DATASETS,
+    SYSTEM_PROMPT,
+    data_sha256,
+    pathway_halves,
+    pathway_training,
+    read_examples,
+)
+from evals.schema import Example
+from evals.verifiers import CONTENT
+
+SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
+SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
+Row = dict[str, object]
+"""What TRL reads: `prompt` (messages) and `completion` (messages) or `example` (JSON)."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Examples to train on, how many came from each source, and what was left out and why."""
+
+    examples: tuple[Example, ...]
+    counts: dict[str, int]
+    left_out: dict[str, int]
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps about the data."""
+        return {
+            "sha256": data_sha256(self.examples),
+            "rows": len(self.examples),
+            **{f"rows of {name}": count for name, count in self.counts.items()},
+            **{f"left out, {why}": count for why, count in self.left_out.items()},
+        }
+
+
+def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
+    """Return the examples of all sources, each once."""
+    return _gathered(sources, seed)
+
+
+def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
+    """Return the examples of all sources that a verifier can score; the others are counted."""
+    data = _gathered(sources, seed)
+    scored = tuple(each for each in data.examples if each.ground_truth.kind in CONTENT)
+    if not scored:
+        raise BadConfig(
+            f"no row of {', '.join(sources)} can be scored, so there is no reward to learn from; use"
+            f" kinds that a verifier judges: {', '.join(CONTENT)}."
+        )
+    unscored = len(data.examples) - len(scored)
+    left_out = {**data.left_out, **({"no verifier scores them": unscored} if unscored else {})}
+    return TrainingData(scored, data.counts, left_out)
+
+
+def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+    """Return a question and its own answer as prompt and completion."""
+    return {
+        "prompt": prompt_of(example, system_prompt),
+        "completion": [{"role": "assistant", "content": example.answer}],
+    }
+
+
+def grpo_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+    """Return a question as a prompt, the whole example beside it as JSON for the reward."""
+    document = json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
+    return {"prompt": prompt_of(example, system_prompt), "example": document}
+
+
+def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict[str, str]]:
+    """Return the question as every stage reads it: after the system prompt."""
+    return [
+        {"role": "system", "content": system_prompt},
+        {"role": "user", "content": example.prompt},
+    ]
+
+
+def check_lengths(
+    examples: Sequence[Example], length: Callable[[Example], int], longest: int, key: str
+) -> int:
+    """Return the length of the longest row in tokens; BadConfig, naming rows, if one is too long.
+
+    `key` is the setting that `longest` comes from. A row that was cut would teach a cut answer.
+    """
+    lengths = {example.id: length(example) for example in examples}
+    over = {name: size for name, size in lengths.items() if size > longest}
+    if over:
+        shown = ", ".join(f"{name} ({size})" for name, size in list(over.items())[:5])
+        more = f" and {len(over) - 5} more" if len(over) > 5 else ""
+        raise BadConfig(
+            f"{len(over)} of {len(lengths)} rows have more than {key} {longest} tokens: {shown}{more}."
+            f" Set {key} to {max(over.values())} or more, or shorten the rows; none is cut or dropped."
+        )
+    return max(lengths.values())
+
+
+def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
+    unique: dict[str, Example] = {}
+    counts: dict[str, int] = {}
+    repeated = 0
+    for source in sources:
+        found = _examples(source, seed)
+        counts[_public(source)] = len(found)
+        for example in found:
+            known = unique.setdefault(example.id, example)
+            repeated += known is not example
+            if known != example:
+                raise BadConfig(
+                    f"two different rows have the id {example.id!r}, the second in {source}; ids are"
+                    " unique. Rename one of them."
+                )
+    left_out = {"the same row again": repeated} if repeated else {}
+    return TrainingData(tuple(unique.values()), counts, left_out)
+
+
+def _examples(source: str, seed: int) -> tuple[Example, ...]:
+    """Return the rows of one source; BadConfig if it is unknown, holds test rows or no rows."""
+    match = SOURCE.fullmatch(source.strip())
+    if match is None:
+        raise BadConfig(f"{source!r} is not a data set; {_accepted()}")
+    found = _named(match["name"])
+    tests = [example.id for example in found if example.split == "test"]
+    if tests:
+        raise BadConfig(
+            f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
+            f" training on them would make every later figure worthless. {_accepted()}"
+        )
+    if match["kind"] is None:
+        return found
+    chosen = [example for example in found if example.ground_truth.kind == match["kind"]]
+    if not chosen:
+        kinds = ", ".join(sorted({example.ground_truth.kind for example in found}))
+        raise BadConfig(
+            f"{match['name']} has no rows of kind {match['kind']!r}; its kinds are {kinds}."
+        )
+    return tuple(_sample(chosen, int(match["count"] or len(chosen)), source, seed))
+
+
+def _sample(found: list[Example], count: int, source: str, seed: int) -> list[Example]:
+    """Return `count` rows in their own order, the same ones for the same seed."""
+    if not 0 < count <= len(found):
+        raise BadConfig(f"{source} asks for {count} rows; there are {len(found)} of that kind.")
+    chosen = sorted(random.Random(seed).sample(range(len(found)), count))
+    return [found[index] for index in chosen]
+
+
+def _named(name: str) -> tuple[Example, ...]:
+    if name in (SFT_HALF, GRPO_HALF):
+        halves = pathway_halves(pathway_training())
+        return halves[0] if name == SFT_HALF else halves[1]
+    if name in DATASETS:
+        return DATASETS[name]()
+    if Path(name).suffix == ".jsonl":
+        return read_examples(Path(name))
+    raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
+
+
+def _accepted() -> str:
+    names = ", ".join((SFT_HALF, GRPO_HALF, *(each for each in DATASETS if "train" in each)))
+    return (
+        f"use {names}, a file that ends in .jsonl, or one of these narrowed to a kind and a count,"
+        " such as kmp-train[count:40]."
+    )
+
+
+def _public(source: str) -> str:
+    """Return a source without the folders of this machine."""
+    return Path(source).name if ".jsonl" in source else source

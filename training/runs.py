@@ -1,0 +1,206 @@
+"""The run folder: the one place that writes and reads what a training run leaves on disk.
+
+    runs/<name>/
+      run.json          what was asked for and what came of it (RunRecord)
+      chain.json        the lineage of the adapter
+      adapter/          only the adapter trained here
+      metrics.jsonl     one line per logging step, appended while training
+      completions/      parquet per logging step, where answers were sampled
+      checkpoint-N/     only until the run has finished
+
+Nothing in it tells of the machine's folders, its name or its user. Knows nothing of torch.
+"""
+
+import json
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from evals.errors import BadConfig
+from evals.schema import RunRecord
+from training.files import write_whole
+
+RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS = (
+    "run.json",
+    "metrics.jsonl",
+    "adapter",
+    "chain.json",
+    "completions",
+)
+CHECKPOINT_STATE = "trainer_state.json"
+WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, "report.json", "README.md")
+MAY_CHANGE_ON_RESUME = ("output", "save_steps", "keep_checkpoints", "log_steps", "report_to")
+"""Settings that leave the trained weights as they are."""
+
+
+class RunFolder:
+    """A folder that one run writes to, and that anyone may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.adapter = path / ADAPTER
+        self.metrics = path / METRICS
+        self.completions = path / COMPLETIONS
+
+    def record(self) -> RunRecord | None:
+        """Return run.json, or None if there is none; BadConfig if it cannot be read."""
+        file = self.path / RECORD
+        if not file.is_file():
+            return None
+        try:
+            return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
+        except (ValidationError, UnicodeDecodeError) as error:
+            problem = str(error).splitlines()[0]
+            raise BadConfig(
+                f"{file} is not a run record this version can read ({problem}); name another output"
+                " folder, or move this one away."
+            ) from None
+
+    def metric_rows(self) -> tuple[dict[str, float], ...]:
+        """Return the lines of metrics.jsonl; a last line that is not whole yet is left out."""
+        if not self.metrics.is_file():
+            return ()
+        *lines, _ = self.metrics.read_text(encoding="utf-8").split("\n")
+        return tuple(json.loads(line) for line in lines)
+
+    def append_metrics(self, row: Mapping[str, float | None]) -> None:
+        """Add one line to metrics.jsonl."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def last_checkpoint(self) -> Path | None:
+        """Return the newest checkpoint that was written to its end, or None."""
+        whole = [
+            folder
+            for folder in self.path.glob("checkpoint-*")
+            if folder.name.removeprefix("checkpoint-").isdigit()
+            and (folder / CHECKPOINT_STATE).is_file()
+        ]
+        return max(whole, key=_step, default=None)
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Keep every other process from training in this folder; BadConfig if one does already."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise BadConfig(
+                f"another process is training in {self.path}; wait for it, or name another --output."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+            (self.path / ".lock").unlink(missing_ok=True)
+
+    def begin(self, record: RunRecord, *, overwrite: bool = False) -> Path | None:
+        """Write run.json as running and return the checkpoint to go on from, None for a new start.
+
+        BadConfig if the folder holds a finished run, a run with other settings or data, or things
+        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew.
+        """
+        known = self.record()
+        if known is None:
+            self._refuse_strangers()
+        elif overwrite:
+            self.clear()
+        else:
+            self._refuse_other(known, record)
+            record = record.model_copy(update={"started_at": known.started_at})
+        checkpoint = self.last_checkpoint()
+        self._cut_metrics(_step(checkpoint) if checkpoint else 0)
+        self.write(record)
+        return checkpoint
+
+    def end(
+        self,
+        status: Literal["finished", "failed", "stopped"],
+        result: Mapping[str, float | int | str],
+    ) -> None:
+        """Write how the run ended; a finished one needs its checkpoints no more."""
+        known = self.record()
+        if known is None:
+            return
+        ended = {"status": status, "result": dict(result), "ended_at": datetime.now(UTC)}
+        self.write(known.model_copy(update=ended))
+        if status == "finished":
+            for folder in self.path.glob("checkpoint-*"):
+                shutil.rmtree(folder)
+
+    def write(self, record: RunRecord) -> None:
+        """Write run.json whole."""
+        write_whole(self.path / RECORD, record.model_dump_json(indent=1) + "\n")
+
+    def clear(self) -> None:
+        """Remove all that a run writes, and nothing else."""
+        names = [self.path / name for name in WRITTEN_BY_A_RUN]
+        for path in (*names, *self.path.glob("checkpoint-*")):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _refuse_strangers(self) -> None:
+        if not self.path.exists():
+            return
+        found = sorted(path.name for path in self.path.iterdir() if path.name != ".lock")
+        if found:
+            raise BadConfig(
+                f"{self.path} holds {', '.join(found[:3])} but no {RECORD}, so it is no run folder;"
+                " name an empty or new folder with --output."
+            )
+
+    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
+        if known.status == "finished":
+            raise BadConfig(
+                f"the run in {self.path} has finished; name another --output, or add --overwrite to"
+                " train it anew."
+            )
+        changed = [*_changes(known.config, wanted.config), *_changes(known.data, wanted.data)]
+        if changed:
+            raise BadConfig(
+                f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
+                " those again to go on with it, add --overwrite to start anew, or name another"
+                " --output."
+            )
+
+    def _cut_metrics(self, step: int) -> None:
+        """Drop the lines after `step`: a resumed run writes them again."""
+        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
+        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+
+
+def public_path(text: str, root: Path | None = None) -> str:
+    """Return a path as records keep it: from `root` (default: here), or only its last part.
+
+    "runs/sft" stays; "/home/me/assay/runs/sft" becomes "runs/sft" there and "sft" elsewhere.
+    """
+    path = Path(text).expanduser()
+    if not path.is_absolute() and ".." not in path.parts:
+        return text
+    start = (root or Path.cwd()).resolve()
+    resolved = path.resolve()
+    inside = resolved.is_relative_to(start)
+    return resolved.relative_to(start).as_posix() if inside else resolved.name
+
+
+def _changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+    """Return "key: old, now new" for every value that would train other weights."""
+    keys = [key for key in {**known, **wanted} if key not in MAY_CHANGE_ON_RESUME]
+    return [
+        f"{key}: {known.get(key)!r}, now {wanted.get(key)!r}"
+        for key in keys
+        if known.get(key) != wanted.get(key)
+    ]
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("checkpoint-"))

@@ -1,0 +1,187 @@
+"""The frame around a stage: read what was asked, open the run folder, train, write how it ended.
+
+A stage file (sft.py, grpo.py) says what is trained; this one says what every training run does.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from accelerate import PartialState
+from transformers import Trainer
+
+from evals.errors import LabError
+from evals.schema import RunRecord
+from training.base import Base
+from training.callbacks import MetricsCallback, StopCallback
+from training.config import Request, StageSettings, as_document, read_request
+from training.memory import keep_memory
+from training.runs import RunFolder, public_path
+from training.surroundings import code_revision, host, versions
+from training.terminal import say
+
+PATHS = ("base", "output", "chain")
+"""Settings that may be paths of this machine."""
+
+
+@dataclass
+class Session:
+    """One run while it is training. `result` is what run.json will keep of it."""
+
+    run: RunFolder
+    checkpoint: Path | None
+    stop: StopCallback
+    result: dict[str, float | int | str] = field(default_factory=dict)
+
+    def train(self, trainer: Trainer) -> bool:
+        """Train, from the last checkpoint if there is one; return whether it came to its end."""
+        if self.checkpoint is not None:
+            say(f"going on from {self.checkpoint.name}")
+        trainer.add_callback(MetricsCallback(self.run))
+        trainer.add_callback(self.stop)
+        with self.stop.listening():
+            done = trainer.train(
+                resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None
+            )
+        self.result |= {"steps": done.global_step, "train_loss": round(done.training_loss, 6)}
+        return not self.stop.is_asked
+
+    @property
+    def status(self) -> Literal["finished", "stopped"]:
+        """How the run ended, if nothing was raised."""
+        return "stopped" if self.stop.is_asked else "finished"
+
+
+class QuietTrainer:
+    """Mixed into TRL's trainers: no message to the Hub, no model card with blanks in it."""
+
+    def _send_telemetry(self) -> None:
+        """Tell nobody."""
+
+    def create_model_card(self, *names: Any, **options: Any) -> None:
+        """Write nothing: the card is written from the run folder, when the run is over."""
+
+
+def run_command(
+    stage: str,
+    kind: type[StageSettings],
+    stage_main: Callable[[Request], None],
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if not words or "--help" in words or "-h" in words:
+        say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
+        raise SystemExit(0 if words else 2)
+    try:
+        stage_main(read_request(kind, words))
+    except LabError as error:
+        say(f"error: {error}")
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        say("stopped")
+        raise SystemExit(130) from None
+
+
+@contextmanager
+def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Session]:
+    """Open the run folder for one run and write how it ended, whatever happens.
+
+    Of several processes only the first writes; the others read the checkpoint it chose.
+    """
+    keep_memory()
+    run, state = RunFolder(output), PartialState()
+    if not state.is_main_process:
+        state.wait_for_everyone()
+        yield Session(run, run.last_checkpoint(), StopCallback())
+        return
+    with run.lock():
+        current = Session(run, run.begin(record, overwrite=overwrite), StopCallback())
+        state.wait_for_everyone()
+        try:
+            yield current
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            run.end("stopped" if stopped else "failed", {**current.result, "error": _named(error)})
+            raise
+        run.end(current.status, current.result)
+        say(f"{current.status}: {output}")
+
+
+def record_of(
+    stage: Literal["sft", "grpo"], request: Request, base: Base, data: dict[str, str | int]
+) -> RunRecord:
+    """Return the record that a run starts with; paths in it start from here or are left out."""
+    settings = request.settings
+    config = as_document(settings)
+    config |= {key: public_path(str(config[key])) for key in PATHS if key in config}
+    config["data"] = [public_path(name) for name in settings.data]
+    return RunRecord(
+        name=Path(settings.output).name,
+        stage=stage,
+        command=command_line(stage, request),
+        config=config,
+        seed=settings.seed,
+        data={**data, "base_sha256": base.weights_sha256},
+        versions=versions(),
+        code_revision=code_revision(),
+        host=host(torch.cuda.get_device_name(0) if torch.cuda.is_available() else None),
+        started_at=datetime.now(UTC),
+        substitutions=base.substitutions,
+    )
+
+
+def command_line(stage: str, request: Request) -> str:
+    """Return the line that runs this again, without the folders of this machine."""
+    words = ["accelerate launch -m", f"training.{stage}", "--config"]
+    words.append(public_path(str(request.config)))
+    for override in request.overrides:
+        key, _, value = override.partition("=")
+        clean = public_path(value) if key.removeprefix("--") in (*PATHS, "data") else value
+        words.append(f"{key} {clean}")
+    return " ".join(words)
+
+
+def common_arguments(settings: StageSettings) -> dict[str, Any]:
+    """Return the training arguments that every stage shares; what TRL changed is set outright."""
+    return {
+        "output_dir": settings.output,
+        "num_train_epochs": settings.epochs,
+        "max_steps": settings.max_steps or -1,
+        "learning_rate": settings.learning_rate,
+        "lr_scheduler_type": settings.schedule,
+        "warmup_steps": settings.warmup,
+        "weight_decay": settings.weight_decay,
+        "max_grad_norm": settings.max_grad_norm,
+        "optim": "adamw_torch",
+        "per_device_train_batch_size": settings.batch,
+        "gradient_accumulation_steps": settings.accumulation,
+        "activation_checkpointing": settings.activation_checkpointing,
+        "gradient_checkpointing": settings.activation_checkpointing,
+        "seed": settings.seed,
+        "data_seed": settings.seed,
+        "bf16": settings.autocast == "bfloat16",
+        "use_cpu": not torch.cuda.is_available(),
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "logging_strategy": "steps",
+        "logging_steps": settings.log_steps,
+        "save_strategy": "steps",
+        "save_steps": settings.save_steps,
+        "save_total_limit": settings.keep_checkpoints,
+        "report_to": settings.report_to,
+        "eval_strategy": "no",
+    }
+
+
+def base_device(settings: StageSettings) -> str:
+    """Return where the base is loaded: 4-bit weights go to the accelerator, others follow later."""
+    return str(PartialState().device) if settings.weights == "nf4" else "cpu"
+
+
+def _named(error: BaseException) -> str:
+    return type(error).__name__
