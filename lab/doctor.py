@@ -3,6 +3,7 @@
 No model is loaded and nothing is downloaded; a check takes milliseconds.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -182,20 +183,27 @@ def check_browser() -> Check:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether a server could listen on this port now. Raises LabError for a wrong host."""
+    """Return whether a server could listen on this port now.
+
+    Raises LabError for a host that is not this machine, and a port that needs more rights.
+    """
     try:
-        address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except PermissionError as error:
+        raise LabError(
+            f"port {port} needs rights that this user does not have; choose one above 1023 "
+            "with --port."
+        ) from error
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
         raise LabError(
             f"the host {host!r} is not an address of this machine ({error}). "
             "Use 127.0.0.1 for this machine only, or 0.0.0.0 for everyone on the network."
         ) from error
-    with socket.socket(address[0], socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address[4])
-        except OSError:
-            return False
     return True
 
 

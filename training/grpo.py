@@ -80,7 +80,7 @@ def build_trainer(
     for why, count in data.left_out.items():
         say(f"{count} rows are left out: {why}")
     trainer = PolicyTrainer(
-        model=stacked_policy(model, _frozen(chain), lora_of(settings, model)),
+        model=stacked_policy(model, _frozen(chain), lora_of(settings, model), settings.seed),
         args=_arguments(settings),
         train_dataset=Dataset.from_list([grpo_row(each, prompt) for each in data.examples]),
         processing_class=tokenizer,

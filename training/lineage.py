@@ -47,7 +47,9 @@ def append_stage(
     _check_base(stage, base, previous, identity)
     entry = _entry(stage, folder)
     stages = (*earlier, entry)
-    stack = Stack(model, {each.name: read_adapter((folder / each.path).resolve()) for each in stages})
+    stack = Stack(
+        model, {each.name: read_adapter((folder / each.path).resolve()) for each in stages}
+    )
     question = probe_prompt(tokenizer, prompt)
     rows = [frozenset[str](), active_adapters(stages)[stage.name]]
     at_base, at_stage = measure(model, tokenizer, question, stack, rows)

@@ -1,4 +1,4 @@
-"""The policy that GRPO trains: a base, the frozen adapters of a chain, and one new adapter on top.
+"""The model that a stage trains: a base, the frozen adapters of a chain, and one new adapter on top.
 
 Nothing is merged: base + SFT + new is computed as a sum, so a 4-bit base stays as it is. The trainer
 sees an ordinary PeftModel with one adapter, `default`; the adapters before it are always at work.
@@ -78,11 +78,17 @@ class StackedPeftModel(PeftModelForCausalLM):
         save_directory: str,
         safe_serialization: bool = True,
         selected_adapters: list[str] | None = None,
+        save_embedding_layers: str | bool = False,
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Save `default` alone; the frozen adapters and TRL's `ref` have their own places."""
-        super().save_pretrained(save_directory, safe_serialization, [TRAINED], *args, **kwargs)
+        """Save `default` alone; the frozen adapters and TRL's `ref` have their own places.
+
+        Embeddings are never trained here, so PEFT need not ask the Hub whether they were.
+        """
+        super().save_pretrained(
+            save_directory, safe_serialization, [TRAINED], save_embedding_layers, *args, **kwargs
+        )
 
     def _activate(self, names: Sequence[str]) -> None:
         tuner = self.base_model
@@ -91,12 +97,13 @@ class StackedPeftModel(PeftModelForCausalLM):
 
 
 def stacked_policy(
-    model: PreTrainedModel, frozen: Mapping[str, Path], lora: LoraConfig
+    model: PreTrainedModel, frozen: Mapping[str, Path], lora: LoraConfig, seed: int = 0
 ) -> StackedPeftModel:
     """Return `model` with the adapters in the folders of `frozen` under a new one that changes nothing.
 
-    ValueError if the new adapter would not start at zero: the reference would then be another model.
+    Without frozen adapters it is an ordinary model with one adapter that learns. ValueError if the new adapter would not start at zero: the reference would then be another model.
     """
+    torch.manual_seed(seed)
     policy = StackedPeftModel(model, lora, adapter_name=TRAINED)
     names = {f"earlier_{stage}": folder for stage, folder in frozen.items()}
     for name, folder in names.items():
@@ -138,7 +145,7 @@ def write_adapter(model: PeftModel, folder: Path) -> str:
 
     Two files, no card, no copy of another adapter.
     """
-    tensors = get_peft_model_state_dict(model, adapter_name=TRAINED)
+    tensors = get_peft_model_state_dict(model, adapter_name=TRAINED, save_embedding_layers=False)
     rounded = {
         name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
         for name, tensor in tensors.items()

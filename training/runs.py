@@ -107,12 +107,11 @@ class RunFolder:
         BadConfig if the folder holds a finished run, a run with other settings or data, or things
         that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew.
         """
+        self.refuse_unless_open(overwrite=overwrite)
         known = self.record()
-        if known is None:
-            self._refuse_strangers()
-        elif overwrite:
+        if known is not None and overwrite:
             self.clear()
-        else:
+        elif known is not None:
             self._refuse_other(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
@@ -148,6 +147,17 @@ class RunFolder:
             else:
                 path.unlink(missing_ok=True)
 
+    def refuse_unless_open(self, *, overwrite: bool = False) -> None:
+        """Raise BadConfig if the folder holds a finished run, or things that no run wrote."""
+        known = self.record()
+        if known is None:
+            self._refuse_strangers()
+        elif known.status == "finished" and not overwrite:
+            raise BadConfig(
+                f"the run in {self.path} has finished; name another --output, or add --overwrite to"
+                " train it anew."
+            )
+
     def _refuse_strangers(self) -> None:
         if not self.path.exists():
             return
@@ -159,11 +169,6 @@ class RunFolder:
             )
 
     def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
-        if known.status == "finished":
-            raise BadConfig(
-                f"the run in {self.path} has finished; name another --output, or add --overwrite to"
-                " train it anew."
-            )
         changed = [*_changes(known.config, wanted.config), *_changes(known.data, wanted.data)]
         if changed:
             raise BadConfig(

@@ -19,7 +19,7 @@ from training.base import find_base, load_base
 from training.chain import NewStage, append_stage
 from training.config import Request, SftSettings
 from training.data import check_lengths, prompt_of, sft_data, sft_row
-from training.policy import lora_of, write_adapter
+from training.policy import lora_of, stacked_policy, write_adapter
 from training.session import (
     QuietTrainer,
     base_device,
@@ -58,11 +58,10 @@ def train(request: Request) -> None:
         )
         say(f"training on {len(data.examples)} rows of at most {longest} tokens")
         trainer = SupervisedTrainer(
-            model=model,
+            model=stacked_policy(model, {}, lora_of(settings, model), settings.seed),
             args=_arguments(settings),
             train_dataset=Dataset.from_list([sft_row(example) for example in data.examples]),
             processing_class=tokenizer,
-            peft_config=lora_of(settings, model),
         )
         if not current.train(trainer):
             return

@@ -246,9 +246,11 @@ def _let_go_of_file(model: nn.Module) -> None:
 
     Else the pages of the replaced layers stay in memory for as long as the embedding needs the map.
     """
-    for parameter in model.parameters():
-        if parameter.device.type == "cpu":
-            parameter.data = parameter.data.clone()
+    for module in model.modules():
+        if not isinstance(module, JointProduct):
+            for parameter in module.parameters(recurse=False):
+                if parameter.device.type == "cpu":
+                    parameter.data = parameter.data.clone()
 
 
 def _exists(model: nn.Module, name: str) -> bool:

@@ -22,7 +22,7 @@ PRONOUNS = frozenset(("it", "this", "there", "here", "they", "these", "that"))
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One direction stated: of which gene set (None = the one asked about), where, and how sure of it.
+    """One direction stated or denied: of which gene set (None = the one asked about), and where.
 
     `says` is UP, DOWN or UNCHANGED; `tissues` and `missions` are empty where none is named.
     """

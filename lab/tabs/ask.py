@@ -143,7 +143,7 @@ def build(services: Services, visitor: gr.State) -> None:
     line = gr.HTML(elem_id="ask-notice")
     answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
     _examples(composer.question)
-    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history"):
+    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
         chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
         again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
     outputs = [line, answers, composer.ask, composer.stop]
@@ -174,7 +174,7 @@ def build(services: Services, visitor: gr.State) -> None:
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
     chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
     composer.stop.click(on_stop, visitor, None, api_name="stop", **QUIET)
-    for follow in (asked.then, replayed.then, visitor.change):
+    for follow in (asked.then, replayed.then, history.expand):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")
 
 

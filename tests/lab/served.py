@@ -11,7 +11,6 @@ import pytest
 from lab.app import build_app, put_on_air
 from lab.services import Services
 
-
 ON_AIR = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
 """For tests that serve the page: Gradio's queue counts its events with options that pandas retires."""
 

@@ -1,13 +1,18 @@
 """Small training runs on the tiny model, through the real trainers."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+import torch
 import yaml
 
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_base
+
+ROOT = Path(__file__).parents[2]
 
 COMMON: Mapping[str, object] = {
     "max_steps": 2,
@@ -46,3 +51,18 @@ def settings_file(folder: Path, values: Mapping[str, object]) -> Path:
 def record(run: Path) -> dict[str, object]:
     """Return run.json."""
     return json.loads((run / "run.json").read_text(encoding="utf-8"))
+
+
+def environment() -> dict[str, str]:
+    """Return what a command of ours is started with: our packages in sight, one thread."""
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: for a tiny model more of them only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -7,8 +7,11 @@ from transformers import LlamaForCausalLM
 from trl.trainer.utils import use_adapter
 
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
+from tests.training.runs import one_thread
 from training.adapter import read_adapter
 from training.policy import StackedPeftModel, stacked_policy, write_adapter
+
+__all__ = ["one_thread"]
 
 TOKENS = torch.arange(24).reshape(2, 12)
 

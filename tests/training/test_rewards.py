@@ -24,7 +24,7 @@ def said(*texts: str) -> list[list[dict[str, str]]]:
 
 
 def test_a_right_answer_earns_more_than_a_wrong_one_and_silence_earns_nothing():
-    wrong = DIRECT.answer.translate(str.maketrans("", ""))
+    wrong = DIRECT.answer
     for up, down in (
         ("upregulated", "downregulated"),
         ("higher", "lower"),

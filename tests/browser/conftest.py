@@ -1,0 +1,144 @@
+"""A real browser for the tests here: missing, it skips them on a laptop and fails them in CI."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+TORN_DOWN = ("queue/data", "heartbeat")
+"""Gradio's own streams are cut when a page is left: not an error of the page."""
+
+
+class Seen:
+    """What one page did that a visitor does not see: requests, console errors, dialogs."""
+
+    def __init__(self, page) -> None:
+        self.hosts: set[str] = set()
+        self.problems: list[str] = []
+        self.bodies: list[tuple[str, str]] = []
+        page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        page.on("dialog", self._dialog)
+        page.on("requestfailed", self._failed)
+
+    def _console(self, message) -> None:
+        if message.type == "error":
+            self.problems.append(f"console: {message.text}")
+
+    def _dialog(self, dialog) -> None:
+        self.problems.append(f"a script ran: {dialog.message}")
+        dialog.dismiss()
+
+    def _failed(self, request) -> None:
+        if not any(name in request.url for name in TORN_DOWN):
+            self.problems.append(f"failed: {request.url}")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    """A browser without a window."""
+    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if binary is None:
+        reason = f"no browser: none of {', '.join(BROWSERS)} is installed"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}, and in CI the browser tests must run")
+        pytest.skip(f"{reason}; apt install chromium, or install Chrome, to run these tests")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Open a page on a URL; every page opened is closed at the end.
+
+    A page must show no console error, run no foreign script and ask no other machine.
+    """
+    contexts, watched = [], []
+
+    def opened(url: str, width: int = 1440, height: int = 900, dark: bool = False, **options):
+        scheme = "dark" if dark else "light"
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        watched.append(Seen(page))
+        page.goto(url)
+        page.wait_for_selector("#ask-button")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    for seen in watched:
+        assert seen.problems == []
+        assert {host.split(":")[0] for host in seen.hosts} <= {"127.0.0.1"}
+
+
+@contextmanager
+def started(command: list[str], folder: Path, seconds: float = 120) -> Iterator[str]:
+    """Start `command` with a free port as its last word; give its URL once it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}",
+        "PYTHONPATH": str(ROOT),
+    }
+    url = f"http://127.0.0.1:{port}/"
+    log = folder / "server.log"
+    with (
+        log.open("w") as file,
+        subprocess.Popen(
+            [*command, str(port)], cwd=ROOT, env=environment, stdout=file, stderr=file
+        ) as process,
+    ):
+        try:
+            limit = time.monotonic() + seconds
+            while not _answers(url):
+                if process.poll() is not None or time.monotonic() > limit:
+                    pytest.fail(f"the lab did not start:\n{log.read_text()[-2000:]}")
+                time.sleep(0.2)
+            yield url
+        finally:
+            process.kill()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def scripted_lab(chromium, tmp_path_factory) -> Iterator[str]:
+    """The URL of a lab whose answers are written down: see tests/browser/scripted.py."""
+    folder = tmp_path_factory.mktemp("scripted")
+    with started([sys.executable, "-m", "tests.browser.scripted"], folder) as url:
+        yield url

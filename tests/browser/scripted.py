@@ -1,0 +1,58 @@
+"""A lab with a scripted chain, for tests of the page alone: python -m tests.browser.scripted PORT."""
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from evals.model import Sampling
+from evals.schema import Message
+from lab.app import build_app, launch
+from lab.engine import Engine
+from lab.services import build_services
+from lab.settings import from_environment
+from tests.lab.chains import ScriptedChain, Word
+
+ANSWERS = {
+    "base": "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}",
+    "sft": "beta is up in the liver.\nConfidence: 75%",
+    "grpo": "gamma is down in the liver, HALLMARK_OXIDATIVE_PHOSPHORYLATION.\nConfidence: 85%",
+}
+
+
+SLOWLY = 0.4
+"""Seconds per word for a question with the word "slowly" in it."""
+
+
+class PatientChain(ScriptedChain):
+    """Takes its time where the question asks for it, so that a test can look while it writes."""
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        stop: threading.Event,
+    ) -> Iterator[Word]:
+        """Yield as a scripted chain does, with a pause after each word."""
+        for piece in super().stream(prompt, stages, sampling, stop):
+            yield piece
+            if "slowly" in prompt[-1].content:
+                stop.wait(SLOWLY)
+
+
+def main() -> None:
+    """Serve until stopped."""
+    chain = PatientChain(ANSWERS, seconds_per_word=0.02)
+    services = replace(build_services(from_environment()), engine=Engine(lambda _: chain))
+    launch(
+        build_app(services),
+        services,
+        server_name="127.0.0.1",
+        server_port=int(sys.argv[1]),
+        quiet=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

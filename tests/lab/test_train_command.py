@@ -1,0 +1,144 @@
+"""`assay train` shows what it would do, runs exactly that, and says what came of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from evals.errors import BadConfig, MissingModel
+from evals.questions import DATASETS, SYSTEM_PROMPT, write_examples
+from lab.commands.train import app
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = "training/configs/embedded/sft.yaml"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    rows = tmp_path / "rows.jsonl"
+    write_examples(rows, DATASETS["kmp-train"]()[:4])
+    document = {
+        "base": str(tmp_path / "model"),
+        "data": [str(rows)],
+        "output": str(tmp_path / "run"),
+        "max_steps": 1,
+        "batch": 2,
+        "max_length": 1024,
+        "log_steps": 1,
+    }
+    file = tmp_path / "sft.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return file
+
+
+def invoke(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def dry(*words: object):
+    result = invoke(*words, "--dry-run", "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings: Path):
+    plan = dry("sft", "--config", settings, "--epochs", "2")
+    assert plan["command"] == f"accelerate launch -m training.sft --config {settings} --epochs 2"
+    assert plan["settings"]["epochs"] == 2
+    assert plan["data"]["rows"] == 4
+    assert len(plan["examples"]) == 2
+    assert plan["examples"][0]["prompt"][0] == {"role": "system", "content": SYSTEM_PROMPT}
+
+
+def test_a_dry_run_for_people_shows_the_same(settings: Path):
+    result = invoke("sft", "--config", settings, "--dry-run")
+    assert result.exit_code == 0
+    for shown in ("learning_rate", "rows of rows.jsonl", "assistant:"):
+        assert shown in result.stdout
+    assert "would run: accelerate launch -m training.sft" in result.stderr
+
+
+def test_words_after_two_dashes_go_to_the_launcher(settings: Path):
+    words = ("sft", "--config", settings, "--seed", "3", "--dry-run", "--json", "--")
+    result = invoke(*words, "--num_processes", "2")
+    line = json.loads(result.stdout)["command"]
+    assert line == (
+        f"accelerate launch --num_processes 2 -m training.sft --config {settings} --seed 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--lerning_rate", "1"), "Did you mean learning_rate"),
+        (("--epochs", "none"), "epochs"),
+        (("--data", "kmp-test"), "kept for testing"),
+        (("stray",), "is not a setting"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_starts(settings: Path, words, problem: str):
+    result = invoke("sft", "--config", settings, *words)
+    assert isinstance(result.exception, BadConfig)
+    assert problem in str(result.exception)
+    assert not (settings.parent / "run").exists()
+
+
+def test_grpo_on_a_chain_that_is_not_there_is_refused_before_anything_starts(settings: Path):
+    words = ("--chain", settings.parent / "nowhere", "--batch", "8")
+    file = settings.with_name("grpo.yaml")
+    values = yaml.safe_load(settings.read_text(encoding="utf-8"))
+    del values["max_length"]
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    result = invoke("grpo", "--config", file, *words)
+    assert isinstance(result.exception, MissingModel)
+
+
+def test_without_a_settings_file_the_usage_is_shown():
+    assert invoke("sft").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [("--help",), ("sft", "--help"), ("grpo", "--help")])
+def test_help_shows_an_example(words):
+    result = invoke(*words)
+    assert result.exit_code == 0
+    assert "Example: assay train" in result.stdout or words == ("--help",)
+
+
+def test_a_dry_run_of_the_shipped_settings_needs_no_torch(tmp_path: Path):
+    program = (
+        "import sys; from lab.cli import app;"
+        f"app(['train', 'sft', '--config', '{SHIPPED}', '--output', '{tmp_path}/new', '--dry-run'],"
+        " standalone_mode=False); sys.exit(9 if 'torch' in sys.modules else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+
+
+def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
+    from tests.models import tiny_base
+
+    tiny_base(settings.parent / "model")
+    program = "import sys; from lab.cli import main; main()"
+    words = ("train", "sft", "--config", str(settings), "--seed", "1", "--json")
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=settings.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"$ accelerate launch -m training.sft --config {settings} --seed 1" in done.stderr
+    record = json.loads(done.stdout)
+    assert (record["status"], record["seed"]) == ("finished", 1)
+    assert record["config"]["data"] == ["rows.jsonl"]
+    assert str(settings.parent) not in done.stdout
