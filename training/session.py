@@ -20,7 +20,6 @@ from evals.schema import RunRecord
 from training.base import Base
 from training.callbacks import MetricsCallback, StopCallback
 from training.config import Request, StageSettings, as_document, read_request
-from training.memory import keep_memory
 from training.runs import RunFolder, public_path
 from training.surroundings import code_revision, host, versions
 from training.terminal import say
@@ -94,7 +93,6 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
 
     Of several processes only the first writes; the others read the checkpoint it chose.
     """
-    keep_memory()
     run, state = RunFolder(output), PartialState()
     if not state.is_main_process:
         state.wait_for_everyone()

@@ -20,7 +20,7 @@ ANSWERS = {
 }
 
 
-SLOWLY = 0.4
+SLOWLY = 0.12
 """Seconds per word for a question with the word "slowly" in it."""
 
 

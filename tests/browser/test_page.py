@@ -52,7 +52,7 @@ def test_answers_appear_while_they_are_written(open_page, scripted_lab):
     expect(page.locator(".card[data-state=writing]").first).to_be_visible()
     expect(page.locator("#ask-stop")).to_be_visible()
     expect(page.locator("#ask-button")).to_be_disabled()
-    expect(page.locator("#ask-answers .card[data-state=done]")).to_have_count(3)
+    expect(page.locator("#ask-answers .card[data-state=done]")).to_have_count(3, timeout=30_000)
     expect(page.locator("#ask-button")).to_be_enabled()
 
 
