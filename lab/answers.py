@@ -78,7 +78,8 @@ class Snapshot:
     """One moment of an answer being written.
 
     `waiting` while it has not begun; `answers` once complete and stored; `problem` if storing
-    failed; `is_replaced` if the same page asked for something else meanwhile.
+    failed; `is_replaced` if the same page asked for something else meanwhile. Nothing comes after
+    a snapshot that `is_done` or `is_replaced`.
     """
 
     question: str
@@ -87,6 +88,7 @@ class Snapshot:
     drafts: tuple[Draft, ...] = ()
     answers: tuple[Answer, ...] = ()
     problem: str | None = None
+    is_done: bool = False
     is_replaced: bool = False
 
 
@@ -117,7 +119,8 @@ def checked_sampling(seed: object, max_new_tokens: object, temperature: object) 
 def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
     """Yield snapshots until the answers are complete and stored (or replaced by another asking).
 
-    Raises LabError if the model cannot answer.
+    The first one comes at once, and from then on `stop` is heard. Raises LabError if the model
+    cannot answer.
     """
     engine = services.engine
     ticket = engine.ask(
@@ -127,6 +130,7 @@ def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
     )
     now = Snapshot(asking.question, questions.find(asking.question))
     started: datetime | None = None
+    yield now
     for update in engine.updates(ticket):
         if ticket.replaced.is_set():
             break
@@ -188,10 +192,10 @@ def _grown(
 def _finished(services: Services, asking: Asking, now: Snapshot) -> Snapshot:
     """Judge, keep and return the final answers. Nothing is kept of a question never begun."""
     drafts = tuple(_judged(draft, now.example) for draft in now.drafts)
+    done = replace(now, drafts=drafts, is_done=True)
     if not drafts:
-        return now
-    answers = _records(services, asking, replace(now, drafts=drafts))
-    done = replace(now, drafts=drafts)
+        return done
+    answers = _records(services, asking, done)
     try:
         services.store.add_answers(answers)
     except LabError as error:

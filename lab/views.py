@@ -39,6 +39,15 @@ def escape(text: object) -> str:
     return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
 
 
+def sentence(text: str) -> str:
+    """Return a message as a sentence of its own: errors begin in lower case.
+
+    >>> sentence("port 7860 is taken"), sentence("")
+    ('Port 7860 is taken', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def card_of(draft: Draft) -> Card:
     """Return the card of an answer with everything that is known about it."""
     return Card(
@@ -87,7 +96,7 @@ def notice(text: str, tone: Tone = "info") -> str:
     if not text:
         return ""
     role = "alert" if tone == "problem" else "status"
-    return f'<p class="notice {tone}" role="{role}">{escape(text)}</p>'
+    return f'<p class="notice {tone}" role="{role}">{escape(sentence(text))}</p>'
 
 
 def lead(name: str) -> str:
@@ -138,7 +147,7 @@ def model_problem(status: Status) -> str:
     """Return what went wrong with the model and what to do; "" unless loading failed."""
     if status.state != "failed":
         return ""
-    lead_line, remedy = escape(say("model.failed.lead")), escape(status.message)
+    lead_line, remedy = escape(say("model.failed.lead")), escape(sentence(status.message))
     return f'<div class="trouble" role="alert"><strong>{lead_line}</strong><p>{remedy}</p></div>'
 
 
@@ -187,8 +196,7 @@ def _foot(card: Card) -> str:
     if card.verdict is not None:
         kind = card.verdict.verdict
         badge = f'<span class="badge {BADGES[kind]}">{escape(say(f"verdict.{kind}"))}</span>'
-        said = card.verdict.reason
-        reason = f'<p class="reason">{escape(said[:1].upper() + said[1:])}</p>'
+        reason = f'<p class="reason">{escape(sentence(card.verdict.reason))}</p>'
     return f"<footer><p>{badge}{chip}</p>{reason}{_figures(card)}</footer>"
 
 

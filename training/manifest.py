@@ -55,6 +55,12 @@ def read_chain(name: str | Path) -> Chain:
             f"{file} is not a chain this version can read: {_first_problem(error)}. Write it anew by"
             " training the stage again, or use the version of Assay that wrote it."
         ) from error
+    names = [BASE_STAGE, *(stage.name for stage in manifest.stages)]
+    if len(set(names)) < len(names):  # one adapter would silently answer in another's place
+        raise ChainMismatch(
+            f"{file} has two stages of one name ({', '.join(names)}; {BASE_STAGE!r} is the base itself)."
+            " Give each stage a name of its own by training it again."
+        )
     return Chain(manifest, file.resolve().parent)
 
 

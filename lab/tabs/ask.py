@@ -54,7 +54,6 @@ def ask(
     try:
         sampling = checked_sampling(*settings)
         asking = Asking(visitor or new_visitor(), checked_question(question), sampling, "ask")
-        yield AskView("", empty(say("ask.empty")), True)
         for moment in answering(services, asking):
             if moment.is_replaced:
                 return
@@ -65,11 +64,10 @@ def ask(
 
 def shown(moment: Snapshot) -> AskView:
     """Return the view of one moment of an answer."""
-    is_busy = not moment.answers and moment.problem is None
-    if moment.waiting is not None:
-        return AskView(notice(waiting_line(moment.waiting)), empty(say("ask.empty")), True)
+    is_busy = not moment.is_done
     if not moment.drafts:
-        return AskView("", empty(say("ask.empty")), False)
+        line = waiting_line(moment.waiting) if moment.waiting else ""
+        return AskView(notice(line), empty(say("ask.empty")), is_busy)
     unknown = "" if is_busy or moment.example else say("verdict.unknown")
     grid = cards([card_of(draft) for draft in moment.drafts], unknown)
     return AskView(notice(moment.problem or "", "problem"), grid, is_busy)
@@ -93,7 +91,6 @@ def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> I
         entry = find_earlier(services, visitor, chosen)
         if visitor is None or entry is None:
             raise LabError(say("ask.history.gone"))
-        yield AskView("", empty(say("ask.empty")), True)
         for moment in answering(services, asking_again(visitor, entry)):
             if moment.is_replaced:
                 return

@@ -92,7 +92,6 @@ def next_pair(
         asking = Asking(
             visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random)
         )
-        yield desk, shown(desk, Snapshot(asked, None))
         for moment in answering(services, asking):
             if moment.is_replaced:
                 return

@@ -101,7 +101,9 @@ def open_page(chromium):
 
 
 @contextmanager
-def started(command: list[str], folder: Path, seconds: float = 120) -> Iterator[str]:
+def started(
+    command: list[str], folder: Path, seconds: float = 120, **settings: str
+) -> Iterator[str]:
     """Start `command` with a free port as its last word; give its URL once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -109,6 +111,7 @@ def started(command: list[str], folder: Path, seconds: float = 120) -> Iterator[
     environment = os.environ | {
         "ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}",
         "PYTHONPATH": str(ROOT),
+        **settings,
     }
     url = f"http://127.0.0.1:{port}/"
     log = folder / "server.log"
@@ -141,4 +144,20 @@ def scripted_lab(chromium, tmp_path_factory) -> Iterator[str]:
     """The URL of a lab whose answers are written down: see tests/browser/scripted.py."""
     folder = tmp_path_factory.mktemp("scripted")
     with started([sys.executable, "-m", "tests.browser.scripted"], folder) as url:
+        yield url
+
+
+LAB = (
+    "import sys, typer; from lab.commands import serve;"
+    "sys.argv.insert(1, '--port'); typer.run(serve.lab)"
+)
+
+
+@pytest.fixture(scope="session")
+def embedded_lab(chromium, tmp_path_factory) -> Iterator[str]:
+    """The URL of `assay lab` as a visitor starts it, with the embedded chain."""
+    from tests.models import embedded_cache
+
+    folder, cache = tmp_path_factory.mktemp("embedded"), str(embedded_cache())
+    with started([sys.executable, "-c", LAB], folder, ASSAY_CACHE=cache) as url:
         yield url

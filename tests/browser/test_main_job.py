@@ -1,43 +1,40 @@
 """The main job on the embedded chain: ask, read three answers, vote blind, export the vote."""
 
 import json
-import sys
 import zipfile
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import started
 from tests.browser.test_page import open_tab
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.timeout(900)]
 
-START = "from lab.commands import serve; import sys, typer; sys.argv.insert(1, '--port'); typer.run(serve.lab)"
 MINUTES = 60_000
 QUESTION = (
     "Which way does the adipogenesis gene set move in mouse thymus during spaceflight, up or down?"
 )
 
 
-def test_a_visitor_asks_votes_and_finds_the_vote_in_the_exported_data_set(open_page, tmp_path):
-    with started([sys.executable, "-c", START], tmp_path) as url:
-        page = open_page(url, accept_downloads=True)
+def test_a_visitor_asks_votes_and_finds_the_vote_in_the_exported_data_set(
+    embedded_lab, open_page, tmp_path
+):
+    page = open_page(embedded_lab, accept_downloads=True)
 
-        page.fill("#ask-question textarea", QUESTION)
-        page.click("#ask-button")
-        expect(page.locator("#ask-answers .card[data-state=done]")).to_have_count(
-            3, timeout=6 * MINUTES
-        )
-        texts = [card.inner_text() for card in page.locator("#ask-answers .answer").all()]
-        assert all(len(text.split()) > 3 for text in texts), texts
-        assert len(set(texts)) > 1, "every stage says the same"
-        expect(page.locator("#model-status")).to_contain_text("ready")
+    page.fill("#ask-question textarea", QUESTION)
+    page.click("#ask-button")
+    answered = page.locator("#ask-answers .card[data-state=done]")
+    expect(answered).to_have_count(3, timeout=6 * MINUTES)
+    texts = [answer.inner_text() for answer in page.locator("#ask-answers .answer").all()]
+    assert all(len(text.split()) > 3 for text in texts), texts
+    assert len(set(texts)) > 1, "every stage says the same"
+    expect(page.locator("#ask-answers .badge")).to_have_count(3)
+    expect(page.locator("#model-status")).to_contain_text("ready")
 
-        left, right, question = compare_until_they_differ(page)
-        page.click("#vote-right")
-        expect(page.locator("#compare-revealed summary")).to_contain_text("right is better")
-
-        row = exported_row(page, tmp_path)
+    left, right, question = compare_until_they_differ(page)
+    page.click("#vote-right")
+    expect(page.locator("#compare-revealed summary")).to_contain_text("right is better")
+    row = exported_row(page, tmp_path)
 
     assert row["prompt"][-1] == {"role": "user", "content": question}
     assert row["chosen"] == [{"role": "assistant", "content": right}]

@@ -146,7 +146,7 @@ def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
 
     assert "Loading model · 42%" in model_pill(loading)
     assert model_problem(loading) == ""
-    assert "no &lt;chain&gt;. Run `assay doctor`." in model_problem(failed)
+    assert "No &lt;chain&gt;. Run `assay doctor`." in model_problem(failed)
 
 
 class Request:

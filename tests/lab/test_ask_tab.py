@@ -198,6 +198,18 @@ def test_stopping_keeps_what_was_written_and_says_so(tmp_path):
     assert (base.text, base.finish_reason, base.verdict) == ("one", "cancelled", None)
 
 
+def test_stop_is_heard_from_the_first_moment_on(tmp_path):
+    services = lab_with(tmp_path, ScriptedChain(seconds_per_word=0.02))
+    visitor = somebody()
+    views = ask(services, visitor, "What is HSF1?", SETTINGS)
+    assert next(views).is_busy
+
+    stop(services, visitor, "ask")
+
+    assert not last(views).is_busy
+    assert not any("Confidence" in row.text for row in services.store.answers())
+
+
 def test_a_model_that_cannot_load_leaves_its_remedy_on_the_page(tmp_path):
     def load(_):
         raise LabError("no such chain. Run `assay doctor`.")
@@ -207,7 +219,7 @@ def test_a_model_that_cannot_load_leaves_its_remedy_on_the_page(tmp_path):
 
     view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
 
-    assert "no such chain. Run `assay doctor`." in view.notice
+    assert "No such chain. Run `assay doctor`." in view.notice
     assert not view.is_busy
 
 

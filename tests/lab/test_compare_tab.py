@@ -256,7 +256,7 @@ def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypa
 
     after, view = last(vote(room, visitor, desk, "left"))
 
-    assert "the store is locked. Try again." in view.notice
+    assert "The store is locked. Try again." in view.notice
     assert after == desk
     assert view.may_vote
     assert view.revealed == ""
@@ -291,3 +291,16 @@ def test_over_http_the_stages_stay_on_the_server_until_the_vote(room):
     assert [name for name in ("base", "sft", "grpo", "stage") if name in sent.lower()] == []
     assert sum(f" was {name}" in told for name in ("Base", "SFT", "GRPO")) == 2
     assert len(room.store.comparisons()) == 1
+
+
+def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
+    services = lab_with(tmp_path, ScriptedChain(SAID, seconds_per_word=0.02))
+    visitor = new_visitor()
+    desk, _ = last(next_pair(services, visitor, None))
+    going_on = vote(services, visitor, desk, "left")
+    voted, _ = next(going_on)
+
+    back, _ = undo(services, visitor, voted)
+
+    assert list(going_on) == []
+    assert back.pair.moment.question == desk.pair.moment.question
