@@ -34,7 +34,8 @@ def main() -> None:
     try:
         app()
     except LabError as error:
-        notes.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        notes.print("error:", style="red", end=" ")
+        notes.print(str(error), soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         notes.print("stopped")

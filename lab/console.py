@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-notes = Console(stderr=True, highlight=False)
+notes = Console(stderr=True, highlight=False, markup=False)
+"""Text is printed as it is: a bracket in a message or a path is no style."""
 
 
 def emit(document: object, *, as_json: bool, table: Table | None = None) -> None:
@@ -33,10 +35,13 @@ def plain(document: object) -> object:
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a caption; an empty one says so."""
     table = Table(
-        *columns, title=title, title_justify="left", caption=None if rows else "nothing yet"
+        *map(escape, columns),
+        title=escape(title),
+        title_justify="left",
+        caption=None if rows else "nothing yet",
     )
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*(escape(str(cell)) for cell in row))
     return table
 
 

@@ -157,8 +157,9 @@ def write_adapter(model: PeftModel, folder: Path) -> str:
         whole = Path(place) / folder.name
         config.save_pretrained(str(whole))
         save_file(rounded, whole / WEIGHTS_NAME, metadata={"format": "pt"})
+        for name in (CONFIG_NAME, WEIGHTS_NAME):
+            (whole / name).chmod(0o644)
         if folder.exists():
             folder.rename(Path(place) / "replaced")
         whole.rename(folder)
-    (folder / CONFIG_NAME).chmod(0o644)
     return sha256_of(folder / WEIGHTS_NAME)

@@ -87,7 +87,7 @@ def _train(
     if dry_run:
         _show(plan, as_json=as_json)
         return
-    notes.print(f"[bold]$[/bold] {plan.command}", soft_wrap=True)
+    notes.print(f"$ {plan.command}", soft_wrap=True)
     code = _launch(plan)
     if code:
         raise typer.Exit(1)
