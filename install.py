@@ -12,6 +12,7 @@ Python gets a sentence instead of a syntax error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import platform
@@ -21,6 +22,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: two setups at once are then not kept apart
+    fcntl = None  # type: ignore[assignment]
 
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent
@@ -57,11 +63,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_python()
         venv = Venv(options.venv.absolute(), ROOT)
-        if not venv.is_ready() or options.lock:
-            venv.repair_or_create()
-            venv.install(torch_index=options.torch_index, constrained=not options.lock)
-        if options.lock:
-            venv.lock()
+        if venv.is_ready() and not options.lock:
+            return 0
+        with only_one(venv.path):
+            if not venv.is_ready() or options.lock:
+                venv.repair_or_create()
+                venv.install(torch_index=options.torch_index, constrained=not options.lock)
+            if options.lock:
+                venv.lock()
     except SetupError as error:
         say(f"setup stopped: {error}")
         return 1
@@ -69,6 +78,19 @@ def main(arguments: list[str] | None = None) -> int:
         say("\nsetup stopped: run the same command again to go on where it was")
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def only_one(path: Path):
+    """Wait until no other setup works on the environment at `path`, then keep others out."""
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                say("another setup is at work on this environment: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 
 import pytest
 
@@ -111,3 +112,21 @@ def test_a_file_in_the_place_of_the_environment_is_left_alone(checkout):
         Venv(checkout / ".venv", checkout).repair_or_create()
 
     assert (checkout / ".venv").read_text() == "mine"
+
+
+def test_a_second_setup_waits_for_the_first(checkout, capsys):
+    path = checkout / ".venv"
+    entered = threading.Event()
+
+    def second() -> None:
+        with install.only_one(path):
+            entered.set()
+
+    with install.only_one(path):
+        other = threading.Thread(target=second)
+        other.start()
+        assert not entered.wait(0.3)
+    other.join(timeout=5)
+
+    assert entered.is_set()
+    assert "waiting for it" in capsys.readouterr().err
