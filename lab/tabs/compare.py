@@ -56,13 +56,15 @@ class Pair:
 class Desk:
     """What one page is comparing: the pair on the table, and the last one voted on.
 
-    `place` counts the questions of the bank that were taken so far, in the order of `seed`.
+    `place` counts the questions of the bank that were taken so far, in the order of `seed`. `remark`
+    stands where the names of the last pair would: a vote was taken back.
     """
 
     pair: Pair | None = None
     last: Pair | None = None
     seed: int = 0
     place: int = 0
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,24 +122,27 @@ def vote(
         return
     if kept.id != mine.id:
         return
-    desk = replace(desk, pair=None, last=replace(desk.pair, vote=kept))
+    desk = replace(desk, pair=None, last=replace(desk.pair, vote=kept), remark="")
     yield from next_pair(services, visitor, desk)
 
 
-def undo(services: Services, visitor: Visitor | None, desk: Desk | None) -> Step:
-    """Take the last vote back and put its pair on the table again."""
+def undo(services: Services, visitor: Visitor | None, desk: Desk | None) -> Iterator[Step]:
+    """Take the last vote back and go on with another pair.
+
+    The names behind the old pair have been shown, so a new vote on it would not be blind.
+    """
     desk = desk or Desk()
     if visitor is None or desk.last is None or desk.last.vote is None:
-        return desk, _problem(desk, say("compare.nothing_to_undo"))
+        yield desk, _problem(desk, say("compare.nothing_to_undo"))
+        return
     try:
         services.store.void_comparison(desk.last.vote.id, visitor.rater)
     except LabError as error:
-        return desk, _problem(desk, str(error))
+        yield desk, _problem(desk, str(error))
+        return
     stop(services, visitor, "compare", silently=True)
-    pair = replace(desk.last, vote=None)
-    desk = replace(desk, pair=pair, last=None)
-    view = shown(desk, pair.moment)
-    return desk, replace(view, notice=notice(say("compare.taken_back"), "good"))
+    desk = replace(desk, pair=None, last=None, remark=say("compare.taken_back"))
+    yield from next_pair(services, visitor, desk)
 
 
 def comparison(services: Services, visitor: Visitor, pair: Pair, choice: Choice) -> Comparison:
@@ -184,7 +189,7 @@ def shown(desk: Desk, moment: Snapshot) -> CompareView:
         notice=line,
         question=question(moment.question),
         cards=cards(_blind(moment.drafts)),
-        revealed=revealed(desk.last),
+        revealed=revealed(desk.last) or (notice(desk.remark, "good") if desk.remark else ""),
         may_vote=desk.pair is not None,
         may_undo=desk.last is not None,
     )
@@ -280,8 +285,8 @@ def build(services: Services, visitor: gr.State) -> None:
     def on_own(visitor: Visitor | None, desk: Desk | None, question: str) -> Iterator[Painted]:
         yield from map(_painted, next_pair(services, visitor, desk, question))
 
-    def on_undo(visitor: Visitor | None, desk: Desk | None) -> Painted:
-        return _painted(undo(services, visitor, desk))
+    def on_undo(visitor: Visitor | None, desk: Desk | None) -> Iterator[Painted]:
+        yield from map(_painted, undo(services, visitor, desk))
 
     here = [visitor, desk]
     start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
