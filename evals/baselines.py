@@ -26,6 +26,10 @@ def _echo(example: Example) -> str:
     return f"{example.prompt}\nConfidence: 62%"
 
 
+def _echo_as_statement(example: Example) -> str:
+    return f"The statement is that {example.prompt.rstrip(' ?.!')}.\nConfidence: 62%"
+
+
 def _empty(example: Example) -> str:
     return ""
 
@@ -46,6 +50,7 @@ BASELINES: Mapping[str, Policy] = MappingProxyType(
         ),
         "always abstain, 60%": _always("The data cannot answer this.", 60),
         "echo the question, 62%": _echo,
+        "echo as a statement, 62%": _echo_as_statement,
         "only a confidence, 50%": lambda example: "Confidence: 50%",
         "empty answer": _empty,
         "tissue majority, 80%": _tissue_majority,

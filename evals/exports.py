@@ -13,7 +13,7 @@ from pydantic import Field
 from evals.schema import Choice, Message, Record, StagePairCounts
 
 ExportFormat = Literal["dpo", "kto", "sft", "arena"]
-Reason = Literal["tie", "both_bad", "identical_texts"]
+Reason = Literal["held_out", "tie", "both_bad", "identical_texts"]
 Turns = tuple[Message, ...]
 
 

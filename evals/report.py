@@ -26,6 +26,8 @@ from evals.questions import data_sha256
 from evals.schema import EvalReport, EvalRow, Example, Metric, StageSummary
 
 HEADLINE = "unaided"
+CONSTANT = "constant"
+"""Note of a metric that is the same in every draw: it has a value and no interval."""
 METRICS = (
     "accuracy",
     "reward",
@@ -126,7 +128,8 @@ def summarise(
 
     Stages come in the order of the rows, groups as "all", "unaided", then kinds. Intervals are
     percentile bootstrap over clusters; a share that is the same in every row gets Wilson's instead,
-    with clusters for n, because resampling equal rows shows no spread.
+    with clusters for n, because resampling equal rows shows no spread; any other metric without
+    spread gets none, and the note "constant".
     """
     stages: dict[str, list[EvalRow]] = {}
     for row in rows:
@@ -184,8 +187,10 @@ def paired_difference(
             n=n,
             note="undefined: one of the stages has no claim with a stated confidence",
         )
-    low, high = bootstrap({metric: difference}, first.clusters, DRAWS, seed)[metric]
-    return Metric(value=value, n=n, low=low, high=high)
+    span = bootstrap({metric: difference}, first.clusters, DRAWS, seed)[metric]
+    if _is_point(span):
+        return Metric(value=value, n=n, note=CONSTANT)
+    return Metric(value=value, n=n, low=span[0], high=span[1])
 
 
 def calibration_of(
@@ -257,8 +262,15 @@ def _metric(table: Table, name: str, value: float, span: tuple[float, float] | N
         n_clusters = len(set(table.clusters))
         span = wilson(round(value * n_clusters), n_clusters)
         note = f"the same in every row: Wilson interval over {n_clusters} clusters"
+    elif span is not None and _is_point(span):
+        span, note = None, CONSTANT
     low, high = span if span else (None, None)
     return Metric(value=value, n=table.n(name), low=low, high=high, note=note)
+
+
+def _is_point(span: tuple[float, float]) -> bool:
+    """Return whether resampling showed no spread at all (up to rounding): that is no certainty."""
+    return span[1] - span[0] < 1e-12
 
 
 def _table(report: EvalReport, stage: str, group: str) -> Table:

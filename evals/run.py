@@ -22,12 +22,16 @@ from evals.verifiers import verify
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How to run: `partial` is where unfinished rows are kept (None: nowhere, nothing to resume)."""
+    """How to run: `partial` is where unfinished rows are kept (None: nowhere, nothing to resume).
+
+    `dtype` is the number format the model computes in; answers in two formats are never mixed.
+    """
 
     system_prompt: str
     sampling: Sampling = Sampling()
     batch_size: int = 8
     stage_checksums: Mapping[str, str] | None = None
+    dtype: str | None = None
     partial: Path | None = None
 
 
@@ -113,6 +117,7 @@ def _fingerprint(examples: Sequence[Example], stages: Sequence[str], settings: R
             "system_prompt": settings.system_prompt,
             "sampling": asdict(settings.sampling),
             "batch_size": settings.batch_size,
+            "dtype": settings.dtype,
             "versions": instrument(),
         },
         sort_keys=True,

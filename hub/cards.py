@@ -27,6 +27,7 @@ TAGS: dict[ExportFormat, list[str]] = {
     "arena": ["arena"],
 }
 REASONS: dict[Reason, str] = {
+    "held_out": "a question that is held out to measure models",
     "tie": "ties",
     "both_bad": "both answers bad",
     "identical_texts": "a side chosen between identical texts",

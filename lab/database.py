@@ -68,7 +68,7 @@ def explained(engine: Engine) -> Generator[None]:
         yield
     except exc.IntegrityError:
         raise
-    except (exc.OperationalError, exc.DatabaseError, exc.TimeoutError) as error:
+    except (exc.DBAPIError, exc.TimeoutError) as error:
         problem = str(getattr(error, "orig", None) or error)
         where = engine.url.render_as_string(hide_password=True)
         raise LabError(

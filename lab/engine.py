@@ -47,6 +47,8 @@ class Chain(Protocol):
     def stages(self) -> tuple[str, ...]: ...
     @property
     def stage_checksums(self) -> Mapping[str, str]: ...
+    @property
+    def substitutions(self) -> tuple[str, ...]: ...
 
     def stream(
         self,
@@ -62,11 +64,12 @@ Load = Callable[[Progress], Chain]
 
 @dataclass(frozen=True)
 class Status:
-    """How far the model is. `share` is 0..1; `message` is for people, on failure with a remedy."""
+    """How far the model is (`share` 0..1), a `message` for people, and what stands in for the base."""
 
     state: State
     share: float = 0.0
     message: str = ""
+    substitutions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -243,7 +246,7 @@ class Engine:
         else:
             with self._changed:
                 self._chain = chain
-                self._status = Status("ready", 1.0, chain.manifest.name)
+                self._status = Status("ready", 1.0, chain.manifest.name, chain.substitutions)
                 self._changed.notify_all()
             while True:
                 self._serve(chain, self._next())

@@ -1,7 +1,8 @@
 """Votes as a data set: rows in a trainer's own format, a statistics file and a data card.
 
-Left out of the formats that learn from a preference: ties, answers that were both bad (KTO learns
-from those), and votes between identical texts, which hold no preference. They are counted.
+Left out of the formats that a model is trained on: votes on questions that are held out to measure
+models, ties, answers that were both bad (KTO learns from those), and votes between identical texts,
+which hold no preference. They are counted. The arena format keeps every vote.
 """
 
 import hashlib
@@ -133,5 +134,5 @@ def _nothing(form: ExportFormat, votes: int, left_out: Counter[Reason]) -> str:
     listed = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items())
     return (
         f"none of the {votes} votes gives a row in the format {form!r} ({listed}). "
-        "Choose a side in the Compare tab, or use --format arena, which keeps every vote."
+        "Choose a side in the Compare tab on the questions it offers, or use --format arena, which keeps every vote."
     )

@@ -52,6 +52,11 @@ class Borrowed:
         """The sha256 of each stage's adapter; of the weights for the base."""
         return self._chain.stage_checksums
 
+    @property
+    def substitutions(self) -> tuple[str, ...]:
+        """Where the base is not the one that was named, in a sentence each."""
+        return self._chain.substitutions
+
     def stream(
         self,
         prompt: Sequence[Message],

@@ -6,8 +6,10 @@ import gradio as gr
 
 from evals.report import HEADLINE
 from evals.schema import EvalReport
+from lab.evaluations import Outdated
 from lab.grid import Html, shown
 from lab.services import REPORTS, Services, chain_folder
+from lab.views import notice
 from lab.wording import lines, say
 
 Choices = list[tuple[str, str]]
@@ -61,6 +63,15 @@ def source(report: EvalReport) -> Html:
     return Html(
         f'<p class="assay-source">{shown(line)}<br><code>{shown(report.command)}</code></p>'
     )
+
+
+def outdated_notices(outdated: Sequence[Outdated]) -> Html:
+    """Return one line per report that is not shown: its file, why, and how to measure again."""
+    told = (
+        say("report.outdated", file=one.file, reason=one.reason, command=one.command)
+        for one in outdated
+    )
+    return Html("".join(notice(line) for line in told))
 
 
 def command(services: Services) -> str:

@@ -14,16 +14,21 @@ from evals.exports import (
     Reason,
     SftRow,
 )
+from evals.questions import is_held_out
 from evals.schema import Answer, Choice, Message
 from lab.store import JudgedPair
 
 LEFT_OUT: dict[ExportFormat, tuple[Reason, ...]] = {
-    "dpo": ("tie", "both_bad", "identical_texts"),
-    "kto": ("tie", "identical_texts"),
-    "sft": ("tie", "both_bad", "identical_texts"),
+    "dpo": ("held_out", "tie", "both_bad", "identical_texts"),
+    "kto": ("held_out", "tie", "identical_texts"),
+    "sft": ("held_out", "tie", "both_bad", "identical_texts"),
     "arena": (),
 }
-"""Why a format leaves a vote out: there is no preference to learn from, or it has no place for it."""
+"""Why a format leaves a vote out; the first reason that holds is the one that is counted.
+
+Either the question measures models, so nobody may train on it, or there is no preference to learn
+from, or the format has no place for it.
+"""
 
 ROW_TYPES: dict[ExportFormat, type[ExportRow]] = {
     "dpo": DpoRow,
@@ -42,11 +47,14 @@ WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
 
 def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:
     """Return why `form` cannot use this vote; None if it can."""
-    if pair.vote.choice in {"left", "right"}:
-        reason = "identical_texts" if pair.left.text == pair.right.text else None
-    else:
-        reason = pair.vote.choice
-    return next((known for known in LEFT_OUT[form] if known == reason), None)
+    reasons: set[str] = set()
+    if is_held_out(pair.vote.question, pair.vote.example_id):
+        reasons.add("held_out")
+    if pair.vote.choice not in {"left", "right"}:
+        reasons.add(pair.vote.choice)
+    elif pair.left.text == pair.right.text:
+        reasons.add("identical_texts")
+    return next((known for known in LEFT_OUT[form] if known in reasons), None)
 
 
 def rows_of(pair: JudgedPair, form: ExportFormat) -> tuple[ExportRow, ...]:

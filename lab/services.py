@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evals.model import Progress
-from evals.schema import EvalReport
 from lab.engine import Chain, Engine
+from lab.evaluations import Evaluations, read_evaluations
 from lab.settings import EMBEDDED, Settings
 from lab.store import Store, is_current
 
@@ -22,14 +22,14 @@ REPORTS = "reports"
 class Services:
     """Collaborators of the user interface.
 
-    `reports` reads the evaluations of the chain, in no particular order; `random` draws stages,
-    sides and questions.
+    `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws
+    stages, sides and questions.
     """
 
     settings: Settings
     engine: Engine
     store: Store
-    reports: Callable[[], tuple[EvalReport, ...]]
+    reports: Callable[[], Evaluations]
     now: Callable[[], datetime]
     random: random.Random
 
@@ -72,12 +72,9 @@ def load_chain(settings: Settings, progress: Progress) -> Chain:
     return Borrowed(chain)
 
 
-def load_reports(chain: str) -> tuple[EvalReport, ...]:
+def load_reports(chain: str) -> Evaluations:
     """Return the evaluations that lie beside the chain; none if it was never evaluated."""
-    from evals.report import load_report
-
-    folder = chain_folder(chain) / REPORTS
-    return tuple(load_report(path) for path in sorted(folder.glob("*.json")))
+    return read_evaluations(chain, chain_folder(chain) / REPORTS)
 
 
 def chain_folder(chain: str) -> Path:

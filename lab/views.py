@@ -144,7 +144,9 @@ def model_pill(status: Status) -> str:
 
 
 def model_problem(status: Status) -> str:
-    """Return what went wrong with the model and what to do; "" unless loading failed."""
+    """Return what went wrong with the model and what to do, or which base stands in for another."""
+    if status.substitutions:
+        return notice("; ".join(status.substitutions))
     if status.state != "failed":
         return ""
     lead_line, remedy = escape(say("model.failed.lead")), escape(sentence(status.message))

@@ -33,6 +33,7 @@ from evals.model import Progress
 from evals.schema import BaseIdentity
 from training import gguf
 from training.fingerprint import template_sha256, tokenizer_sha256, weights_sha256
+from training.runs import public_path
 
 Dtype = Literal["bfloat16", "float32", "nf4"]
 """How weights are held: nf4 is 4-bit (bitsandbytes, double quantised), computing in bfloat16."""
@@ -137,9 +138,10 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
 
 
 def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
-    """Return what a chain stores about the base it stands on."""
+    """Return what a chain stores about the base it stands on; of a local folder no path from the root."""
+    is_local = base.hub_id is None and base.source != EMBEDDED
     return BaseIdentity(
-        source=base.source,
+        source=public_path(base.source) if is_local else base.source,
         hub_id=base.hub_id,
         revision=base.revision,
         weights_sha256=base.weights_sha256,

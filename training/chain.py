@@ -13,11 +13,13 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from evals.errors import MissingModel
 from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import ChainManifest, Completion, Message
 from training.adapter import read_adapter
 from training.base import (
+    EMBEDDED,
     Base,
     Dtype,
     best_device,
@@ -26,11 +28,17 @@ from training.base import (
     load_model,
     load_tokenizer,
 )
-from training.findings import Finding, file_findings, probe_finding, refuse
+from training.findings import (
+    Finding,
+    broken_probe_finding,
+    file_findings,
+    probe_finding,
+    refuse,
+)
 from training.generation import Writer
 from training.lineage import NewStage, append_stage
 from training.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
-from training.probe import TOLERANCE, distance, measure, probe_of, probe_prompt
+from training.probe import TOLERANCE, distance, fault_of, measure, probe_of, probe_prompt
 from training.stack import Stack
 from training.streaming import Piece
 
@@ -186,6 +194,9 @@ class _Running:
             )
         probes = {BASE_STAGE: self._manifest.base_probe}
         probes |= {stage.name: stage.probe for stage in self._manifest.stages}
+        faults = {stage: fault for stage, probe in probes.items() if (fault := fault_of(probe))}
+        if faults:
+            return tuple(broken_probe_finding(stage, fault) for stage, fault in faults.items())
         prompt = self._manifest.base_probe.prompt
         rows = [self._active[stage] for stage in probes]
         measured = measure(self._model, self._tokenizer, prompt, self._stack, rows)
@@ -215,12 +226,26 @@ def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) 
 
 
 def _base_source(chain: Chain) -> str:
-    """Return the name to find the chain's base by: its exact commit where it came from the Hub."""
+    """Return the name to find the chain's base by: its exact commit where it came from the Hub.
+
+    A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
+    if it is in none of them.
+    """
     base = chain.manifest.base
     if base.hub_id and base.revision:
         return f"{base.hub_id}@{base.revision}"
-    beside = chain.folder / base.source
-    return str(beside) if beside.is_dir() else base.source
+    if base.hub_id or base.source == EMBEDDED:
+        return base.source
+    places = (chain.folder, chain.folder.parent, Path.cwd())
+    found = (place / base.source for place in places if (place / base.source).is_dir())
+    folder = next(found, None)
+    if folder is None:
+        raise MissingModel(
+            f"no base model {base.source!r}: the chain was trained on a local folder of that name, which"
+            f" is not in {chain.folder}, not beside it, and not in {Path.cwd()}. Put it into one of them,"
+            " or name it with --base."
+        )
+    return str(folder)
 
 
 def _first_half(report: Progress) -> Progress:

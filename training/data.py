@@ -5,7 +5,8 @@ JSONL file of examples, optionally narrowed to one kind of ground truth and to s
 
     kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
 
-Rows that are marked for testing are refused: what a model was trained on measures nothing.
+Rows that are marked for testing are refused, and so are rows of the standard hold-out however they
+are marked: what a model was trained on measures nothing.
 """
 
 import json
@@ -20,6 +21,7 @@ from evals.questions import (
     DATASETS,
     SYSTEM_PROMPT,
     data_sha256,
+    is_held_out,
     pathway_halves,
     pathway_training,
     read_examples,
@@ -142,6 +144,7 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
             f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
             f" training on them would make every later figure worthless. {_accepted()}"
         )
+    _refuse_held_out(_public(match["name"]), found)
     if match["kind"] is None:
         return found
     chosen = [example for example in found if example.ground_truth.kind == match["kind"]]
@@ -151,6 +154,17 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
             f"{match['name']} has no rows of kind {match['kind']!r}; its kinds are {kinds}."
         )
     return tuple(_sample(chosen, int(match["count"] or len(chosen)), source, seed))
+
+
+def _refuse_held_out(name: str, rows: Sequence[Example]) -> None:
+    """Raise BadConfig, naming rows, if any asks what the standard hold-out keeps for testing."""
+    held_out = [row.id for row in rows if is_held_out(row.prompt, row.id)]
+    if held_out:
+        raise BadConfig(
+            f"{name} holds {len(held_out)} rows that are marked for training but belong to the standard"
+            f" hold-out (such as {held_out[0]}): eye and thymus, or the KMP test set, by which every chain"
+            " is measured. Take them out; `assay data pathways` writes rows without them."
+        )
 
 
 def _sample(found: list[Example], count: int, source: str, seed: int) -> list[Example]:

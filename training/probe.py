@@ -60,12 +60,22 @@ def probe_of(prompt: str, logprobs: torch.Tensor) -> Probe:
     )
 
 
+def fault_of(probe: Probe) -> str | None:
+    """Return why nothing can be compared with a stored probe; None if something can."""
+    tokens, values = len(probe.token_ids), len(probe.logprobs)
+    if not probe.prompt:
+        return "its prompt is empty"
+    if not tokens and not values:
+        return "it holds no log-probabilities"
+    return None if tokens == values else f"it has {tokens} tokens but {values} log-probabilities"
+
+
 def distance(probe: Probe, logprobs: torch.Tensor) -> float:
     """Return the largest difference from the stored log-probabilities, in nats.
 
     Infinite if a stored token is not in the vocabulary or a value is not a number.
     """
-    if any(token >= logprobs.shape[-1] for token in probe.token_ids):
+    if any(not 0 <= token < logprobs.shape[-1] for token in probe.token_ids):
         return float("inf")
     found = logprobs[torch.tensor(probe.token_ids)]
     gap = (found - torch.tensor(probe.logprobs)).abs().max()

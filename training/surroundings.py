@@ -26,11 +26,14 @@ def versions() -> dict[str, str]:
 
 
 def code_revision(folder: Path = REPOSITORY) -> str | None:
-    """Return the commit of the code, with "+changes" if it was edited since; None outside git."""
+    """Return the commit of the code, with "+changes" if it was edited since; None outside git.
+
+    Files that git does not know, such as the run that is being written, are no change of the code.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    return f"{commit}+changes" if _git(folder, "status", "--porcelain") else commit
+    return f"{commit}+changes" if _git(folder, "status", "--porcelain", "-uno") else commit
 
 
 def host(accelerator: str | None = None) -> dict[str, str | int | float]:

@@ -1,6 +1,6 @@
 """Questions made from the figures: KMP (gene counts) and pathways (directions), with their splits."""
 
-from evals.questions.bank import DATASETS, find
+from evals.questions.bank import DATASETS, find, is_held_out
 from evals.questions.kmp import kmp_test, kmp_training
 from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
 from evals.questions.rows import data_sha256, read_examples, write_examples
@@ -10,6 +10,7 @@ __all__ = [
     "SYSTEM_PROMPT",
     "data_sha256",
     "find",
+    "is_held_out",
     "kmp_test",
     "kmp_training",
     "pathway_halves",

@@ -28,9 +28,28 @@ def find(question: str) -> Example | None:
     return _by_wording().get(normalised(question))
 
 
+def is_held_out(question: str, example_id: str | None = None) -> bool:
+    """Return whether the standard hold-out keeps this wording, or the row of this id, from training.
+
+    It holds the test questions of both families, and the comparisons that name a held-out tissue:
+    these are in no test, but would give its directions away.
+    """
+    wordings, ids = _held_out()
+    return normalised(question) in wordings or example_id in ids
+
+
 def normalised(question: str) -> str:
     """Return a question as `find` compares it: NFKC, one blank between words, no case."""
     return " ".join(unicodedata.normalize("NFKC", question).casefold().split())
+
+
+@cache
+def _held_out() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the wordings and the ids of all rows that the standard hold-out keeps from training."""
+    trained = {row.id for row in pathway_training()}
+    whole = (row for row in pathway_training(held_out=()) if row.id not in trained)
+    rows = (*kmp_test(), *pathway_heldout(), *whole)
+    return frozenset(normalised(row.prompt) for row in rows), frozenset(row.id for row in rows)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 
 from evals.confidence import settle
 from evals.schema import Example, FactsTruth, GroundTruth, Verdict
-from evals.verifiers.abstention import judge_abstention
+from evals.verifiers.abstention import judge_abstention, open_questions
 from evals.verifiers.comparison import judge_comparison
 from evals.verifiers.conservation import judge_conservation
 from evals.verifiers.count import judge_count
@@ -34,11 +34,25 @@ __all__ = [
     "verify_answer",
 ]
 
-VERSION = "verifiers-1"
+VERSION = "verifiers-2"
 
 
 def _judge_facts(truth: FactsTruth, reading: Reading, question: str) -> Finding:
     return Finding("no_claim", "a free answer is not scored as one claim")
+
+
+def _torn(truth: GroundTruth, reading: Reading, question: str, finding: Finding) -> Finding:
+    """Return the finding; contradictory where the answer also says that it cannot be answered.
+
+    Where missions disagree, "so the direction cannot be told" is what follows, not a contradiction.
+    """
+    if truth.kind == "abstain" or finding.verdict not in ("correct", "incorrect"):
+        return finding
+    denials = open_questions(reading, question, may_conclude=truth.kind == "uncertainty")
+    if not denials:
+        return finding
+    reason = f"answers ({finding.reason}), and says that the data cannot answer"
+    return Finding("contradictory", reason, finding.claims + denials)
 
 
 # Each judge takes its own ground truth; the table keys them by the kind that the truth carries.
@@ -74,6 +88,6 @@ def verify_answer(
     """
     checked = DEFAULT_WEIGHTS if weights is None else check_weights(weights)
     reading = read(completion, question)
-    finding = JUDGES[truth.kind](truth, reading, question)
+    finding = _torn(truth, reading, question, JUDGES[truth.kind](truth, reading, question))
     confidence = settle(completion, reading.page, reading.confidences)
     return score(truth.kind, finding, confidence, checked)

@@ -8,10 +8,14 @@ from evals.verifiers.direction import Statement, statements
 from evals.verifiers.finding import Finding, direction_claims
 from evals.verifiers.grammar import neutral_words
 from evals.verifiers.names import readable, same_tissue, words
-from evals.verifiers.reading import Reading
+from evals.verifiers.reading import Reading, Sentence
 
-NEW_WORDS = 2
+NEW_WORDS = 3
 """A reading of a given direction must bring so many telling words that the question does not hold."""
+GOES_ON = frozenset(
+    ("it", "its", "this", "that", "these", "those", "they", "their", "such", "here")
+)
+"""A sentence that opens with one of these goes on about the gene set spoken of before."""
 
 
 def judge_direct(truth: DirectTruth | MechanismTruth, reading: Reading, question: str) -> Finding:
@@ -47,23 +51,54 @@ def judge_direct(truth: DirectTruth | MechanismTruth, reading: Reading, question
 
 
 def judge_mechanism(truth: MechanismTruth, reading: Reading, question: str) -> Finding:
-    """Return the verdict on the direction, if the answer says more than the question did."""
+    """Return the verdict on the direction, if the answer says more about it than the question did.
+
+    The question names the direction, so a correct answer must add NEW_WORDS telling words to it.
+    They count only in a sentence that states the direction, or that goes on about it: a later one
+    that names the gene set or the tissue or opens with "it", "these", … Words of the question,
+    names, numbers and small words tell nothing.
+    """
     finding = judge_direct(truth, reading, question)
-    if finding.verdict == "correct" and len(_content(reading) - set(words(question))) < NEW_WORDS:
-        return Finding("no_claim", "repeats the direction that the question gives", finding.claims)
+    if finding.verdict != "correct":
+        return finding
+    if len(_told(truth, reading) - set(words(question))) < NEW_WORDS:
+        return Finding("no_claim", "adds nothing to what the question says", finding.claims)
     return finding
 
 
-def _content(reading: Reading) -> set[str]:
-    """Return the words that say something beyond a direction."""
-    said = set()
+def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
+    """Return the telling words of the sentences about the gene set, from its direction on."""
+    stated = [s.first for s in statements(reading) if is_about(s, truth.pathway, truth.tissue)]
+    told: set[str] = set()
+    is_open = False
     for sentence in reading.sentences:
-        directions = {
-            t for m in sentence.marks if m.kind == "direction" for t in range(m.first, m.last + 1)
-        }
-        tokens = range(sentence.first, sentence.last + 1)
-        said.update(reading.words[token] for token in tokens if token not in directions)
-    return said - neutral_words()
+        states = any(sentence.first <= token <= sentence.last for token in stated)
+        goes_on = is_open and _goes_on(sentence, reading, truth)
+        is_open = is_open or states
+        if states or goes_on:
+            told |= _content(reading, sentence)
+    return told
+
+
+def _goes_on(sentence: Sentence, reading: Reading, truth: MechanismTruth) -> bool:
+    return reading.words[sentence.first] in GOES_ON or any(
+        (mark.kind == "pathway" and mark.value == truth.pathway)
+        or (mark.kind == "tissue" and same_tissue(mark.value, truth.tissue))
+        for mark in sentence.marks
+    )
+
+
+def _content(reading: Reading, sentence: Sentence) -> set[str]:
+    """Return the words of a sentence beyond directions, names, numbers and small words."""
+    known = {
+        token
+        for mark in sentence.marks
+        if mark.kind in ("direction", "pathway", "tissue", "mission")
+        for token in range(mark.first, mark.last + 1)
+    }
+    tokens = range(sentence.first, sentence.last + 1)
+    said = {reading.words[token] for token in tokens if token not in known}
+    return {word for word in said - neutral_words() if not word[0].isdigit()}
 
 
 def is_about(stated: Statement, pathway: str, tissue: str) -> bool:

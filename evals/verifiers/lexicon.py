@@ -23,7 +23,7 @@ UP_WORDS = {
     " more highly expressed; more strongly expressed; more expressed; upward; upwards",
     "verb": "upregulates; up regulates; upregulate; up regulate; upregulating; activates; activate; activating;"
     " increases; increasing; elevates; elevate; elevating; enhances; enhance; enhancing; induces; induce;"
-    " inducing; stimulates; stimulate; stimulating; promotes; promote; promoting; raises; boosts; boost;"
+    " inducing; stimulates; stimulate; stimulating; promotes; promote; promoting; raises; raise; raising; boosts; boost;"
     " boosting; amplifies; turns on; switches on; turns up",
     "intransitive": "rises; rise; rose; risen; rising; climbs; climbed; surges; surged",
     "noun": "upregulation; up regulation; activation; induction; elevation; increase; enhancement;"

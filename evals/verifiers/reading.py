@@ -32,6 +32,12 @@ HEAP_SHARE = 0.34
 """From so many telling words on, and such a share of all words, a text is a heap of keywords."""
 ECHO_WORDS = 4
 """A copied sentence is an echo from this many words on; shorter ones occur by chance."""
+ECHO_SHARE = 0.8
+"""A part of a question sentence is an echo of it if it is at least so much of its length."""
+ECHO_ADDED = 5
+"""So many words around a copied sentence ("The statement is that …") leave it an echo."""
+REPLIES = frozenset(("yes", "no"))
+"""With one of these before it, a copied sentence is affirmed or denied: no echo but an answer."""
 
 
 class Mark(NamedTuple):
@@ -139,12 +145,25 @@ def question_sentences(question: str) -> tuple[tuple[str, ...], ...]:
 
 
 def is_echo(words: Sequence[str], asked: Iterable[Sequence[str]]) -> bool:
-    """Say whether a sentence is a copy of a sentence of the question."""
-    said = " ".join(words).replace("'", " ")
-    return len(words) >= ECHO_WORDS and any(
-        said in (asking := " ".join(sentence)) and len(said) >= 0.8 * len(asking)
-        for sentence in asked
-    )
+    """Say whether a sentence is a copy of a sentence of the question, whole, cut or led in.
+
+    "Answer: is it up or down" and "The statement is that is it up or down" still only repeat it.
+    """
+    said = WORD.findall(" ".join(words))
+    if len(said) < ECHO_WORDS:
+        return False
+    return any(_is_cut(said, sentence) or _is_led_in(said, sentence) for sentence in asked)
+
+
+def _is_cut(said: Sequence[str], asked: Sequence[str]) -> bool:
+    copy, whole = " ".join(said), " ".join(asked)
+    return copy in whole and len(copy) >= ECHO_SHARE * len(whole)
+
+
+def _is_led_in(said: Sequence[str], asked: Sequence[str]) -> bool:
+    if len(asked) < ECHO_WORDS or said[0] in REPLIES or len(said) > len(asked) + ECHO_ADDED:
+        return False
+    return f" {' '.join(asked)} " in f" {' '.join(said)} "
 
 
 def _sentences(words: list[str], gaps: list[str]) -> list[Sentence]:

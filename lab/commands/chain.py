@@ -124,6 +124,7 @@ def ask(
     chain: Annotated[
         str, typer.Option(help="embedded, a run folder, or base:embedded.")
     ] = "embedded",
+    base: BaseName = None,
     stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
     max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
     temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
@@ -138,7 +139,9 @@ def ask(
 
     sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
     with _progress() as progress:
-        loaded = load_chain(chain, progress=progress, cache=from_environment().cache)
+        loaded = load_chain(chain, progress=progress, base=base, cache=from_environment().cache)
+    for substitution in loaded.substitutions:
+        notes.print(f"note: {substitution}")
     stages = loaded.stages if stage == "all" else tuple(stage.split(","))
     pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
     texts = _Texts(stages)

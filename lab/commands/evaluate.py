@@ -74,6 +74,10 @@ def run(
     chain: Annotated[
         str, typer.Option(help="embedded, a run folder or a chain.json.")
     ] = "embedded",
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="The base model, if it is not where the chain says."),
+    ] = None,
     stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many questions.")
@@ -101,26 +105,37 @@ def run(
     examples = _examples(data)[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
     with _bar("loading the chain", 100) as progress:
-        loaded = load_chain(chain, dtype.value, progress, cache=from_environment().cache)
+        loaded = load_chain(chain, dtype.value, progress, base=base, cache=from_environment().cache)
     stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
     settings = RunSettings(
         system_prompt=loaded.manifest.system_prompt or SYSTEM_PROMPT,
         sampling=Sampling(max_new_tokens=max_new_tokens),
         batch_size=batch_size,
         stage_checksums=loaded.stage_checksums,
+        dtype=loaded.dtype,
         partial=partial,
     )
     with _bar("answering", len(examples)) as progress:
         rows = run_evaluation(loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype.value, "limit": limit}
+    told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
+    for substitution in loaded.substitutions:
+        notes.print(f"note: {substitution}")
+    name = _public(data)
     origin = Origin(
-        data_name=data if limit is None else f"{data} (first {len(examples)})",
+        data_name=name if limit is None else f"{name} (first {len(examples)})",
         chain_name=loaded.manifest.name,
         stage_checksums={name: loaded.stage_checksums[name] for name in stages},
-        settings={**asdict(settings.sampling), **options},
+        settings={**asdict(settings.sampling), **options, **told},
         created_at=datetime.now(UTC),
         command=_command(
-            chain=chain, stage=stage, data=data, out=out, max_new_tokens=max_new_tokens, **options
+            chain=chain,
+            base=base,
+            stage=stage,
+            data=data,
+            out=out,
+            max_new_tokens=max_new_tokens,
+            **options,
         ),
     )
     report = build_report(
@@ -205,12 +220,21 @@ def _examples(data: str) -> "tuple[Example, ...]":
 
 
 def _command(**options: object) -> str:
-    """Return the command line that makes the same report again."""
+    """Return the command line that makes the same report again, without this machine's folders."""
     words = ["assay", "eval", "run"]
     for name, value in options.items():
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            words += [f"--{name.replace('_', '-')}", _public(str(value))]
     return shlex.join(words)
+
+
+def _public(value: str) -> str:
+    """Return an option's value as reports keep it: a path from here, or only its last part."""
+    from training.manifest import BARE
+    from training.runs import public_path
+
+    prefix = BARE if value.startswith(BARE) else ""
+    return prefix + public_path(value.removeprefix(prefix))
 
 
 def _weights(text: str) -> dict[str, float]:

@@ -16,7 +16,14 @@ from evals.schema import EvalReport, Metric
 from lab.answers import stage_name
 from lab.charts import reliability
 from lab.grid import Html, grid, measure, shown
-from lab.reports import chosen_report, command, data_radio, source, stages_of
+from lab.reports import (
+    chosen_report,
+    command,
+    data_radio,
+    outdated_notices,
+    source,
+    stages_of,
+)
 from lab.services import Services
 from lab.views import empty, lead, notice
 from lab.wording import say
@@ -112,9 +119,12 @@ def build(services: Services, tab: gr.Tab) -> None:
     def show(name: str | None, part: str | None) -> tuple[gr.Radio, gr.Radio, gr.Plot, str]:
         hidden = gr.Radio(visible=False), gr.Radio(visible=False), gr.Plot(visible=False)
         try:
-            reports = services.reports()
+            measured = services.reports()
+            reports, outdated = measured.current, outdated_notices(measured.outdated)
             if not reports:
-                return *hidden, empty(say("calibration.none", command=command(services)))
+                return *hidden, outdated or empty(
+                    say("calibration.none", command=command(services))
+                )
             found = diagram(reports, name, part)
         except LabError as error:
             return *hidden, notice(str(error), "problem")
@@ -124,7 +134,7 @@ def build(services: Services, tab: gr.Tab) -> None:
             data_radio(reports, found.report),
             gr.Radio(choices=choices, value=found.stage, visible=True),
             gr.Plot(value=found.figure, visible=True),
-            found.page,
+            outdated + found.page,
         )
 
     seen = [data, stage, plot, figures]

@@ -18,6 +18,7 @@ from lab.reports import (
     data_radio,
     group_choices,
     groups_of,
+    outdated_notices,
     source,
     stages_of,
 )
@@ -94,14 +95,17 @@ def build(services: Services, tab: gr.Tab) -> None:
     def show(name: str | None, part: str | None) -> tuple[gr.Radio, gr.Dropdown, str]:
         hidden = gr.Radio(visible=False), gr.Dropdown(visible=False)
         try:
-            reports = services.reports()
+            measured = services.reports()
+            reports, outdated = measured.current, outdated_notices(measured.outdated)
             if not reports:
-                return *hidden, empty(say("leaderboard.none", command=command(services)))
+                return *hidden, outdated or empty(
+                    say("leaderboard.none", command=command(services))
+                )
             found = board(reports, name, part)
         except LabError as error:
             return *hidden, notice(str(error), "problem")
         groups = gr.Dropdown(choices=group_choices(found.report), value=found.group, visible=True)
-        return data_radio(reports, found.report), groups, found.page
+        return data_radio(reports, found.report), groups, outdated + found.page
 
     seen = [data, group, tables]
     tab.select(show, [data, group], seen, api_name="leaderboard")
@@ -133,7 +137,7 @@ def _difference(metric: Metric, name: str, scale: Scale) -> Html:
 
 def _sentence(stages: tuple[str, str], accuracy: Metric) -> str:
     first, second = (stage_name(stage) for stage in stages)
-    if accuracy.value is None or accuracy.low is None or accuracy.high is None:
+    if accuracy.value is None:
         return say("leaderboard.sentence.none", first=first, second=second)
     key = "same" if not accuracy.value else "more" if accuracy.value > 0 else "less"
     change = say(
@@ -143,6 +147,8 @@ def _sentence(stages: tuple[str, str], accuracy: Metric) -> str:
         points=f"{abs(100 * accuracy.value):.1f}",
         n=accuracy.n,
     )
+    if accuracy.low is None or accuracy.high is None:
+        return say("leaderboard.sentence.constant", change=change)
     clear = "clear" if _excludes_zero(accuracy) else "unclear"
     return say(
         f"leaderboard.sentence.{clear}",

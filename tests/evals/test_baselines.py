@@ -32,7 +32,13 @@ def test_constants_get_nothing_where_the_question_names_the_direction() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["echo the question, 62%", "only a confidence, 50%", "empty answer"]
+    "name",
+    [
+        "echo the question, 62%",
+        "echo as a statement, 62%",
+        "only a confidence, 50%",
+        "empty answer",
+    ],
 )
 def test_saying_nothing_earns_nothing(name: str) -> None:
     assert set(rewards(name)) == {0.0}

@@ -68,6 +68,13 @@ TRICKS = {
     **BASELINES,
     "echo at 100%": lambda e: f"{e.prompt}\nConfidence: 100%",
     "echo without question mark": lambda e: f"{e.prompt.rstrip('?')}.\nConfidence: 100%",
+    "echo after a label": lambda e: f"Answer: {e.prompt.rstrip('?')}.\nConfidence: 100%",
+    "abstain and assert": lambda e: (
+        "The data cannot answer this. It is downregulated.\nConfidence: 90%"
+    ),
+    "assert and abstain": lambda e: (
+        "It is downregulated. The data cannot answer this.\nConfidence: 90%"
+    ),
     "only 0%": lambda e: "Confidence: 0%",
     "only 100%": lambda e: "Confidence: 100%",
     "bananas": lambda e: "bananas\nConfidence: 50%",
@@ -89,6 +96,10 @@ TRICKS = {
     ),
 }
 NO_REWARD = (
+    "echo as a statement, 62%",
+    "echo after a label",
+    "abstain and assert",
+    "assert and abstain",
     "echo the question, 62%",
     "echo at 100%",
     "echo without question mark",

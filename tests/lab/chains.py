@@ -61,6 +61,7 @@ class ScriptedChain:
         gate: threading.Semaphore | None = None,
     ) -> None:
         self.manifest = manifest()
+        self.substitutions: tuple[str, ...] = ()
         self.stages = tuple(stages)
         self.stage_checksums = {stage: f"{place}" * 64 for place, stage in enumerate(self.stages)}
         self.prompts: list[tuple[Message, ...]] = []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import Chain, Engine
+from lab.evaluations import Evaluations
 from lab.migrate import upgrade
 from lab.services import Services
 from lab.settings import Settings
@@ -83,7 +84,7 @@ def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
         settings=Settings(cache=folder / "cache", database_url=url_in(folder)),
         engine=Engine(load),
         store=new_store(folder),
-        reports=lambda: reports,
+        reports=lambda: Evaluations(reports),
         now=lambda: NOON + timedelta(days=1),
         random=random.Random(0),
     )

@@ -1,0 +1,92 @@
+"""The evaluations that lie beside a chain: which are of today's chain and questions, which are not.
+
+A report of other adapters, other questions or another verifier is no figure of the chain that is
+shown. It stays on disk, is named, and comes with the command that measures again.
+"""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.questions import DATASETS, data_sha256
+from evals.report import instrument, load_report
+from evals.schema import ChainManifest, EvalReport
+from training.manifest import BASE_STAGE, read_chain
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A report that is not shown: `reason` says what changed, `command` measures again."""
+
+    file: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """What was measured of a chain: reports that hold today, and those that no longer do."""
+
+    current: tuple[EvalReport, ...] = ()
+    outdated: tuple[Outdated, ...] = ()
+
+
+def read_evaluations(chain: str, folder: Path) -> Evaluations:
+    """Return the reports in `folder`, held against the chain called `chain`; none if it has none.
+
+    Raises LabError for a file that is no report, and for a chain that cannot be read.
+    """
+    found = {path: load_report(path) for path in sorted(folder.glob("*.json"))}
+    if not found:
+        return Evaluations()
+    manifest = read_chain(chain).manifest
+    current, outdated = [], []
+    for path, report in found.items():
+        reason = next((why for what, why in CHECKS if not what(report, manifest)), None)
+        if reason is None:
+            current.append(report)
+        else:
+            outdated.append(Outdated(path.name, reason, again(chain, report, path)))
+    return Evaluations(tuple(current), tuple(outdated))
+
+
+def again(chain: str, report: EvalReport, path: Path) -> str:
+    """Return the command that measures today's chain on the same questions, into the same file."""
+    words = ["--chain", chain, "--stage", "all", "--data", _data(report), "--out", str(path)]
+    limit = report.settings.get("limit")
+    return shlex.join(["assay", "eval", "run", *words, *(["--limit", str(limit)] if limit else [])])
+
+
+def _is_of_these_weights(report: EvalReport, manifest: ChainManifest) -> bool:
+    """Return whether every stage in the report is one of the chain, with the same weights."""
+    here = {stage.name: stage.sha256 for stage in manifest.stages}
+    here[BASE_STAGE] = manifest.base.weights_sha256
+    return report.stage_checksums.items() <= here.items()
+
+
+def _is_of_these_questions(report: EvalReport, _: ChainManifest) -> bool:
+    """Return whether the questions are what they were; a file of one's own is taken at its word."""
+    if _data(report) not in DATASETS:
+        return True
+    limit = report.settings.get("limit")
+    rows = DATASETS[_data(report)]()
+    asked = rows if limit is None else rows[: int(limit)]
+    return data_sha256(asked) == report.data_sha256
+
+
+def _is_of_this_instrument(report: EvalReport, _: ChainManifest) -> bool:
+    return report.versions == instrument()
+
+
+CHECKS: tuple[tuple[Callable[[EvalReport, ChainManifest], bool], str], ...] = (
+    (_is_of_these_weights, "other weights than this chain's"),
+    (_is_of_these_questions, "questions that have changed since"),
+    (_is_of_this_instrument, "another version of the verifiers"),
+)
+"""What a report must share with today's chain, and how a person is told that it does not."""
+
+
+def _data(report: EvalReport) -> str:
+    """Return the name of the questions, without the "(first N)" of a shortened run."""
+    return report.data_name.split(" (first ")[0]
