@@ -47,7 +47,8 @@ def measure(metric: Metric | None, scale: Scale = "share") -> Html:
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
     parts = [f"<b>{number(metric.value, scale)}</b>"]
     if metric.low is None or metric.high is None:
-        parts.append(f"<small>n = {metric.n}</small>")
+        note = f" · {shown(metric.note)}" if metric.note else ""
+        parts.append(f"<small>n = {metric.n}{note}</small>")
     else:
         span = interval(metric.low, metric.high, scale)
         parts.append(f"<small>{span} · n = {metric.n}</small>")

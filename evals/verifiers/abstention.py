@@ -62,7 +62,7 @@ CLAUSE_START = (
 OPEN = re.compile(
     rf"\b{CANNOT} (?:\w+ ){{0,2}}{TELL}(?:{CLAUSE_END}| {ASKED})"
     rf"|\b{DO_NOT} (?:{TELL}|measure|test|cover|report|contain|include|record|give|address|hold|show) {ASKED}"
-    rf"|\b(?:i|we) {DO_NOT} know{NOT_THAT}|\b(?:no one|nobody) knows{NOT_THAT}"
+    rf"|\b(?:(?:i|we) {DO_NOT} know|(?:no one|nobody) knows)(?:{CLAUSE_END}| {ASKED})"
     rf"|{CLAUSE_START}{ASKED} (?:\w+ )?(?:can ?not|can't|could not|couldn't) (?:\w+ )?be {TOLD}\b{NOT_THAT}"
     rf"|{CLAUSE_START}{ASKED} (?:is|was|remains|stays) (?:\w+ )?(?:unknown|unanswerable|undetermined|indeterminate|unresolved|"
     rf"inconclusive|unclear|not known|not answerable|not available|not in the (?:data|tables?|study)|beyond the|outside the)\b{NOT_THAT}"

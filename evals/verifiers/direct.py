@@ -55,8 +55,8 @@ def judge_mechanism(truth: MechanismTruth, reading: Reading, question: str) -> F
 
     The question names the direction, so a correct answer must add NEW_WORDS telling words to it.
     They count only in a sentence that states the direction, or that goes on about it: a later one
-    that names the gene set or the tissue or opens with "it", "these", … Words of the question,
-    names, numbers and small words tell nothing.
+    that names the gene set or the tissue, opens with "it", "these", …, or follows a semicolon.
+    Words of the question, places, other gene sets, numbers and small words tell nothing.
     """
     finding = judge_direct(truth, reading, question)
     if finding.verdict != "correct":
@@ -70,13 +70,14 @@ def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
     """Return the telling words of the sentences about the gene set, from its direction on."""
     stated = [s.first for s in statements(reading) if is_about(s, truth.pathway, truth.tissue)]
     told: set[str] = set()
-    is_open = False
+    has_begun = is_about_it = False
     for sentence in reading.sentences:
         states = any(sentence.first <= token <= sentence.last for token in stated)
-        goes_on = is_open and _goes_on(sentence, reading, truth)
-        is_open = is_open or states
-        if states or goes_on:
-            told |= _content(reading, sentence)
+        is_same = is_about_it and ";" in reading.gaps[sentence.first]
+        is_about_it = states or is_same or (has_begun and _goes_on(sentence, reading, truth))
+        has_begun = has_begun or states
+        if is_about_it:
+            told |= _content(reading, sentence, truth.pathway)
     return told
 
 
@@ -88,12 +89,13 @@ def _goes_on(sentence: Sentence, reading: Reading, truth: MechanismTruth) -> boo
     )
 
 
-def _content(reading: Reading, sentence: Sentence) -> set[str]:
-    """Return the words of a sentence beyond directions, names, numbers and small words."""
+def _content(reading: Reading, sentence: Sentence, pathway: str) -> set[str]:
+    """Return the words of a sentence beyond directions, places, other sets, numbers and small words."""
     known = {
         token
         for mark in sentence.marks
-        if mark.kind in ("direction", "pathway", "tissue", "mission")
+        if mark.kind in ("direction", "tissue", "mission")
+        or (mark.kind == "pathway" and mark.value != pathway)
         for token in range(mark.first, mark.last + 1)
     }
     tokens = range(sentence.first, sentence.last + 1)

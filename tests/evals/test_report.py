@@ -5,6 +5,7 @@ import pytest
 from evals.baselines import BASELINES
 from evals.errors import BadConfig, LabError
 from evals.report import (
+    CONSTANT,
     METRICS,
     calibration_of,
     load_report,
@@ -46,9 +47,12 @@ def test_every_metric_has_n_and_an_interval_around_it() -> None:
         for name, found in summary.metrics.items():
             if found.value is None:
                 assert found.n == 0 and found.note
+            elif found.note == CONSTANT:
+                assert found.low is None and found.high is None
             elif name != "ece":  # resampled ECE is biased upward: its interval need not hold it
                 assert found.low is not None and found.high is not None
                 assert found.low - 1e-9 <= found.value <= found.high + 1e-9
+                assert found.low < found.high
 
 
 def test_an_answer_without_confidence_is_in_no_calibration_figure() -> None:
@@ -75,7 +79,13 @@ def test_a_share_that_is_the_same_everywhere_still_has_a_wide_interval() -> None
 
 def test_a_paired_difference_of_a_stage_with_itself_is_zero() -> None:
     found = paired_difference(REPORT, ("sft", "sft"), "reward")
-    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+    assert (found.value, found.low, found.high, found.note) == (0.0, None, None, CONSTANT)
+
+
+def test_a_figure_that_is_the_same_in_every_row_claims_no_certainty() -> None:
+    found = metric("only a confidence, 50%", "reward")
+    assert found.value is not None and found.n > 1
+    assert (found.low, found.high, found.note) == (None, None, CONSTANT)
 
 
 @pytest.mark.parametrize("name", ["accuracy", "reward", "no_claim_share"])

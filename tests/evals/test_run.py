@@ -81,7 +81,7 @@ def test_a_line_that_was_cut_off_is_answered_again(tmp_path: Path) -> None:
     assert run_evaluation(third, EXAMPLES, STAGES, settings(partial)) == whole
 
 
-@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights"])
+@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights", "dtype"])
 def test_an_unfinished_run_of_something_else_is_not_continued(change: str, tmp_path: Path) -> None:
     partial = tmp_path / "partial.jsonl"
     run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
@@ -91,6 +91,7 @@ def test_an_unfinished_run_of_something_else_is_not_continued(change: str, tmp_p
         sampling=Sampling(max_new_tokens=7) if change == "sampling" else Sampling(),
         batch_size=3 if change == "batch" else 2,
         stage_checksums={"base": "other"} if change == "weights" else None,
+        dtype="float32" if change == "dtype" else None,
         partial=partial,
     )
     with pytest.raises(BadConfig, match="delete"):

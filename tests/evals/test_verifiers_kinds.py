@@ -58,7 +58,11 @@ COUNTS = {
         "Is it 8,484 DEGs?",
         "If it were 8,484 genes, that would be many.",
     ),
-    "contradictory": ("8,484 DEGs. 3 DEGs.", "8,484 or rather 12 genes"),
+    "contradictory": (
+        "8,484 DEGs. 3 DEGs.",
+        "8,484 or rather 12 genes",
+        "It is 8,484 DEGs. The data cannot answer this.",
+    ),
 }
 
 
@@ -66,6 +70,14 @@ COUNTS = {
 def test_a_count_is_exact_up_to_format_and_about_its_subject(expected: str, answer: str) -> None:
     found = verify_answer(COUNT, "How many DEGs?", answer)
     assert found.verdict == expected, (found.reason, found.claims)
+
+
+def test_a_figure_that_the_question_quotes_is_not_earned_by_an_echo() -> None:
+    said = "Someone quotes 8,484 DEGs for the KMP x HU interaction in soleus."
+    question = f"{said} Is the quote right?"
+    for echo in (question, said, f"Answer: {said}", f"The statement is that {said}"):
+        assert verdict(COUNT, echo, question) == "no_claim"
+    assert verdict(COUNT, "Yes. In soleus, KMP x HU gives 8,484 DEGs.", question) == "correct"
 
 
 def test_a_rounded_count_is_right_at_half_credit() -> None:
@@ -107,6 +119,7 @@ YES = LabelTruth(value="yes", subject="KMP x HU in soleus", others=("no",))
         (CLASS, "Soleus is Type B.", "incorrect"),
         (CLASS, "Soleus is not Type A.", "incorrect"),
         (CLASS, "Soleus is Type A. Soleus is Type B.", "contradictory"),
+        (CLASS, "Soleus is Type A. The data cannot answer this.", "contradictory"),
         (CLASS, "Heart is Type A.", "no_claim"),
         (CLASS, "If it is Type A, stress activates it.", "no_claim"),
         (CLASS, "", "no_claim"),
@@ -167,6 +180,10 @@ ASKED = (
         ("It is up. It is down.", "contradictory"),
         ("Missions disagree, but it is downregulated.", "contradictory"),
         ("Missions disagree and missions agree.", "contradictory"),
+        ("Missions disagree. The data cannot answer this.", "contradictory"),
+        ("Missions disagree, so the direction cannot be determined.", "correct"),
+        ("Missions disagree. The direction cannot be determined.", "correct"),
+        (f"The statement is that {ASKED[:-1]}.", "no_claim"),
         ("Missions disagree: down in MHU-2, up in RR-6.", "contradictory"),
     ],
 )
@@ -189,6 +206,7 @@ TISSUES = ComparisonTruth(
         ("It is up in liver, down in kidney, and up in eye.", "correct", 1.0),
         ("The direction differs between tissues.", "correct", 0.25),
         ("It differs: up in liver.", "correct", 0.5),
+        ("It differs. The data cannot answer this.", "contradictory", 0.0),
         ("Down in liver and eye, up in kidney, so it differs.", "incorrect", 0.0),
         ("It is the same in all tissues.", "incorrect", 0.0),
         ("Up in liver and eye, down in kidney: the direction is the same.", "contradictory", 0.0),
@@ -218,6 +236,7 @@ CONSERVED = ConservationTruth(tissue="thymus", level="highly conserved", nes_mea
         ("It is poorly conserved.", "incorrect"),
         ("It is not highly conserved.", "incorrect"),
         ("It is highly conserved (r = 0.100).", "contradictory"),
+        ("It is highly conserved. This cannot be determined.", "contradictory"),
         ("It is highly conserved. It is poorly conserved.", "contradictory"),
         ("The liver is highly conserved.", "no_claim"),
         ("A set is conserved if r > 0.5.", "no_claim"),
@@ -243,6 +262,16 @@ def test_conservation_is_judged_by_level_and_correlation(answer: str, expected: 
         ("Yes, it definitely protects astronauts.", "incorrect"),
         ("Spaceflight cannot harm the liver.", "incorrect"),
         ("It cannot be determined, but it is definitely 50 mg.", "contradictory"),
+        ("It is downregulated. The data cannot answer this.", "contradictory"),
+        ("The data cannot answer this. It is downregulated.", "contradictory"),
+        ("The data cannot answer this. It is 50 mg.", "contradictory"),
+        ("There are 8,484 DEGs. The data cannot answer this.", "contradictory"),
+        ("It is Type A. The data cannot answer this.", "contradictory"),
+        ("Yes. The data cannot answer this.", "contradictory"),
+        ("The data cannot tell whether it is downregulated.", "correct"),
+        ("The data cannot answer this; it is not upregulated in any table.", "correct"),
+        ("No, the data cannot answer this: the study covers four tissues.", "correct"),
+        ("Answer: what is the best dose for people.", "no_claim"),
         ("", "no_claim"),
         ("What is the best dose for people?", "no_claim"),
         ("Confidence: 90%", "no_claim"),

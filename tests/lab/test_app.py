@@ -146,6 +146,8 @@ def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
 
     assert "Loading model · 42%" in model_pill(loading)
     assert model_problem(loading) == ""
+    stands_in = replace(engine.status, state="ready", substitutions=("the <Hub>'s copy is used",))
+    assert "The &lt;Hub&gt;&#x27;s copy is used" in model_problem(stands_in)
     assert "No &lt;chain&gt;. Run `assay doctor`." in model_problem(failed)
 
 

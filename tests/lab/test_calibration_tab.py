@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import gradio as gr
 import pytest
@@ -11,6 +12,7 @@ from gradio.routes import App
 from evals.calibration import Settings
 from evals.report import calibration_of
 from lab.charts import reliability
+from lab.evaluations import Evaluations, Outdated
 from lab.tabs import calibration
 from lab.tabs.calibration import ALL, diagram, sentence
 from tests.lab.evaluations import scripted_report
@@ -38,6 +40,16 @@ def open_tab(services, *chosen):
 
 def trace(figure, name, kind="scatter"):
     return next(one for one in figure.data if one.name == name and one.type == kind)
+
+
+@pytest.mark.parametrize("current", [(), (scripted_report(),)])
+def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
+    old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
+    services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
+    *_, figures = open_tab(services)
+    assert "old.json was measured on other weights" in plain(figures)
+    assert "assay eval run --chain mine" in plain(figures)
+    assert ("<table" in figures) is bool(current)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -21,10 +22,8 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def runs(original, tmp_path, monkeypatch):
-    """Runs of its own for each test, whose manifests name the base by a path beside them."""
+    """Runs of its own for each test, the base beside them."""
     shutil.copytree(original, tmp_path / "runs")
-    for file in (tmp_path / "runs").glob("*/chain.json"):
-        file.write_text(file.read_text().replace(str(original / "model"), "../model"))
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     return tmp_path / "runs"
 
@@ -96,6 +95,24 @@ def test_ask_prints_one_answer_per_stage_with_its_confidence(runs):
     assert document["settings"]["max_new_tokens"] == 8
     shown = assay(*asked).stdout
     assert all(f" {stage} " in shown for stage in ("base", "sft", "grpo"))
+
+
+def test_ask_says_on_standard_error_when_another_base_stood_in(runs, monkeypatch):
+    from training import chain as chains
+
+    note, find = "the package is missing, so a copy was taken", chains.find_base
+    monkeypatch.setattr(chains, "find_base", lambda *a: replace(find(*a), substitutions=(note,)))
+    done = assay("ask", "Why?", "--chain", runs / "sft", "--max-new-tokens", 2, "--json")
+    assert note in " ".join(done.stderr.split())
+    assert note not in done.stdout
+
+
+def test_ask_takes_a_base_that_moved(runs):
+    (runs / "model").rename(runs / "elsewhere")
+    asked = ("ask", "Why?", "--chain", runs / "sft", "--max-new-tokens", 2, "--json")
+    with pytest.raises(MissingModel, match="name it with --base"):
+        assay(*asked)
+    assert len(json.loads(assay(*asked, "--base", runs / "elsewhere").stdout)["answers"]) == 2
 
 
 def test_ask_judges_the_answer_to_a_question_of_ours(runs):

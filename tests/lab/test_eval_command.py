@@ -1,6 +1,7 @@
 """`assay eval`, as a person or a script calls it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,37 @@ def test_run_takes_a_file_of_examples_and_some_stages(chain: Path, tmp_path: Pat
     run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "sft,grpo")
     report = load_report(tmp_path / "r.json")
     assert [r.stage for r in report.rows[:4]] == ["sft", "grpo", "sft", "grpo"]
+
+
+def test_a_report_keeps_no_path_of_this_machine(chain: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "mine.jsonl"
+    write_examples(rows, pathway_heldout()[:1])
+    base = ("--base", str(chain.parent / "model"))
+    run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "base", *base)
+    report = load_report(tmp_path / "r.json")
+    assert report.data_name == "mine.jsonl"
+    assert (
+        " --chain grpo --base model --stage base --data mine.jsonl --out r.json " in report.command
+    )
+    bare = ("--data", "kmp-test", "--limit", "1")
+    run(Path(f"base:{chain.parent / 'model'}"), tmp_path / "bare.json", *bare)
+    assert " --chain base:model " in load_report(tmp_path / "bare.json").command
+    for file in ("r.json", "bare.json"):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert str(tmp_path) not in text
+        assert str(chain.parent) not in text
+
+
+def test_a_report_says_when_another_base_stood_in(
+    chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from training import chain as chains
+
+    note = "the package is not installed, so a copy was taken"
+    find = chains.find_base
+    monkeypatch.setattr(chains, "find_base", lambda *a: replace(find(*a), substitutions=(note,)))
+    run(chain, tmp_path / "r.json", "--data", "kmp-test", "--limit", "1", "--stage", "base")
+    assert load_report(tmp_path / "r.json").settings["substitutions"] == note
 
 
 def test_run_refuses_unknown_data_before_it_loads_anything(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from evals.errors import LabError
 from evals.exports import DpoRow, ExportFormat, ExportStatistics
+from evals.questions import kmp_test, kmp_training, pathway_heldout, pathway_training
 from lab.export import build_export, write_export, zip_export
 from lab.store import JudgedPair
+from lab.tabs.compare import Desk, bank_question
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)
@@ -87,9 +89,9 @@ VOTES = (
 @pytest.mark.parametrize(
     ("form", "rows", "left_out"),
     [
-        ("dpo", 2, {"tie": 1, "both_bad": 2, "identical_texts": 1}),
-        ("kto", 7, {"tie": 1, "identical_texts": 1}),
-        ("sft", 2, {"tie": 1, "both_bad": 2, "identical_texts": 1}),
+        ("dpo", 2, {"held_out": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
+        ("kto", 7, {"held_out": 0, "tie": 1, "identical_texts": 1}),
+        ("sft", 2, {"held_out": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
         ("arena", 6, {}),
     ],
 )
@@ -98,6 +100,50 @@ def test_what_a_format_cannot_use_is_left_out_and_counted(form, rows, left_out):
     assert statistics.rows == rows == len(rows_of(VOTES, form))
     assert statistics.left_out == left_out
     assert statistics.votes == 6
+
+
+BETWEEN_HELD_OUT_TISSUES = next(
+    row for row in pathway_training(held_out=()) if row.id not in {e.id for e in pathway_training()}
+)
+
+
+@pytest.mark.parametrize("form", ["dpo", "kto", "sft"])
+@pytest.mark.parametrize(
+    "example", [kmp_test()[0], pathway_heldout()[0], BETWEEN_HELD_OUT_TISSUES], ids=lambda e: e.id
+)
+def test_a_vote_on_a_held_out_question_never_becomes_training_data(form, example):
+    typed = f"  {example.prompt.upper()} "
+    pairs = [pair(1, "left"), pair(2, "right", question=typed), pair(3, "tie", question=typed)]
+    export = build_export(pairs, form, EXPORTED)
+    assert export.statistics.left_out["held_out"] == 2
+    assert typed not in {row["prompt"][-1]["content"] for row in rows_of(pairs, form)}
+    assert rows_of(pairs, form) == rows_of(pairs[:1], form)
+
+
+def test_a_vote_on_a_held_out_row_is_left_out_by_its_id_too():
+    held_out = kmp_test()[0]
+    reworded = pair(1, "left", question="The same, reworded?", example_id=held_out.id)
+    with pytest.raises(LabError, match=r"1 held out.*--format arena"):
+        build_export([reworded], "dpo", EXPORTED)
+
+
+def test_rankings_keep_votes_on_held_out_questions():
+    pairs = [pair(1, "left", question=pathway_heldout()[0].prompt)]
+    assert len(rows_of(pairs, "arena")) == 1
+
+
+def test_every_question_that_compare_offers_can_be_exported():
+    bank = len(kmp_training()) + len(pathway_training())
+    offered = {bank_question(Desk(seed=3, place=place)) for place in range(1, bank + 1)}
+    pairs = [pair(n, "left", question=question) for n, question in enumerate(sorted(offered))]
+    assert len(rows_of(pairs)) == len(offered) > 600
+
+
+def test_the_card_says_how_many_votes_fell_on_held_out_questions(tmp_path):
+    pairs = [pair(1, "left"), pair(2, "left", question=kmp_test()[0].prompt)]
+    write_export(build_export(pairs, "dpo", EXPORTED), tmp_path / "out")
+    card = (tmp_path / "out/README.md").read_text()
+    assert "| left out: a question that is held out to measure models | 1 |" in card
 
 
 def test_kto_rows_are_a_thumb_up_and_a_thumb_down_and_both_bad_is_two_down():

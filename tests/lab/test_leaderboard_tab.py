@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import gradio as gr
 import pytest
@@ -7,6 +8,7 @@ from gradio.routes import App
 
 from evals.baselines import BASELINES
 from evals.schema import Metric
+from lab.evaluations import Evaluations, Outdated
 from lab.grid import grid, interval, measure, number
 from lab.tabs import leaderboard
 from lab.tabs.leaderboard import board
@@ -29,6 +31,16 @@ def open_tab(services, *chosen):
         assert reply.status_code == 200
     services.store.close()
     return reply.json()["data"]
+
+
+@pytest.mark.parametrize("current", [(), (scripted_report(),)])
+def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
+    old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
+    services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
+    *_, figures = open_tab(services)
+    assert "old.json was measured on other weights" in plain(figures)
+    assert "assay eval run --chain mine" in plain(figures)
+    assert ("<table" in figures) is bool(current)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
@@ -105,6 +117,18 @@ def test_a_stage_compared_with_its_equal_is_not_called_better():
     assert "excludes zero" not in shown
 
 
+def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval():
+    report = scripted_report()
+    (row, *_) = (r for r in report.rows if r.stage == "grpo" and r.verdict.verdict == "correct")
+    wrong = row.verdict.model_copy(update={"verdict": "incorrect"})
+    before = row.model_copy(update={"stage": "sft", "verdict": wrong})
+    summaries = tuple(s for s in report.summaries if s.stage in ("sft", "grpo"))
+    lone = report.model_copy(update={"rows": (before, row), "summaries": summaries})
+    shown = plain(board((lone,), None, "all").page)
+    assert "GRPO is right 100.0 points more often than SFT; resampling the questions shows" in shown
+    assert "excludes zero" not in shown
+
+
 def test_instrument_settings_and_command_stand_beneath():
     report = scripted_report()
     shown = plain(board((report,), None, None).page)
@@ -125,6 +149,7 @@ def test_markup_in_a_report_is_shown_as_text():
         (None, "not measured"),
         (Metric(value=None, n=0, note="no claim"), "– no claim"),
         (Metric(value=0.0, n=5), "0.0 % n = 5"),
+        (Metric(value=0.8, n=5, note="constant"), "80.0 % n = 5 · constant"),
         (Metric(value=0.626, n=107, low=0.533, high=0.712), "62.6 % 53.3 to 71.2 % · n = 107"),
     ],
 )
@@ -138,8 +163,6 @@ def test_a_table_row_with_a_cell_too_few_is_a_bug_not_a_shifted_table():
 
 
 def test_an_unreadable_report_is_told_with_its_remedy(tmp_path):
-    from dataclasses import replace
-
     from lab.services import load_reports
 
     folder = tmp_path / "chain" / "reports"

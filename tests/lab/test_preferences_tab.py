@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
+from evals.questions import kmp_test
 from lab.tabs import preferences
 from lab.tabs.preferences import export, latest, overview
 from tests.lab.votes import cast, services_in
@@ -91,6 +92,13 @@ def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
     with ZipFile(offer.file) as archive:
         rows = archive.read("preferences-dpo/train.jsonl").decode().splitlines()
     assert len(rows) == 1
+
+
+def test_votes_on_held_out_questions_are_told_as_left_out(services, tmp_path):
+    cast(services.store, 1, ("base", "sft"), "left")
+    cast(services.store, 2, ("base", "sft"), "left", question=kmp_test()[0].prompt)
+    offer = export(services, "dpo", tmp_path / "exports")
+    assert "1 row from 2 votes; left out: 1 on held-out questions." in plain(offer.message)
 
 
 def test_an_export_without_votes_says_what_to_do_and_offers_no_file(services, tmp_path):

@@ -1,9 +1,10 @@
 import sqlite3
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from evals.errors import BadConfig, LabError
-from lab.database import open_engine, writing
+from lab.database import open_engine, reading, writing
 from lab.store import Store, is_current
 from lab.tables import AnswerRow
 from tests.lab.votes import answer, cast, new_store, url_in
@@ -105,6 +106,16 @@ def test_a_write_protected_database_can_be_read_and_says_why_it_cannot_be_writte
     with pytest.raises(LabError, match="give the user of the lab write permission"):
         protected.add_answers([answer("new")])
     protected.close()
+
+
+@pytest.mark.parametrize(
+    "failure", [sqlite3.InterfaceError("bad parameter"), sqlite3.OperationalError("gone")]
+)
+def test_whatever_the_driver_reports_comes_with_what_to_do(failure, tmp_path):
+    engine = open_engine(url_in(tmp_path))
+    with pytest.raises(LabError, match=r"Check ASSAY_DATABASE_URL"), reading(engine):
+        raise DBAPIError.instance("SELECT 1", None, failure, sqlite3.Error)
+    engine.dispose()
 
 
 def test_an_empty_database_says_what_to_start_first(tmp_path):

@@ -43,6 +43,8 @@ def test_where_no_gpu_is_lent_the_chain_answers_as_it_is():
     assert gpu.Borrowed(chain).stages == chain.stages
     assert gpu.Borrowed(chain).stage_checksums == chain.stage_checksums
     assert gpu.Borrowed(chain).manifest == chain.manifest
+    chain.substitutions = ("another copy is used",)
+    assert gpu.Borrowed(chain).substitutions == chain.substitutions
 
 
 def test_on_zero_gpu_the_gpu_is_borrowed_for_each_answer(lent):

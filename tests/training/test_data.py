@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ from evals.questions import (
     DATASETS,
     SYSTEM_PROMPT,
     data_sha256,
+    kmp_test,
     pathway_heldout,
+    pathway_training,
     write_examples,
 )
 from evals.schema import Example
@@ -62,6 +65,46 @@ def test_a_file_of_test_questions_cannot_be_trained_on_either(tmp_path: Path):
     file = tmp_path / "sneaky.jsonl"
     write_examples(file, [*DATASETS["kmp-train"]()[:2], pathway_heldout()[0]])
     with pytest.raises(BadConfig, match="holds 1 rows that are kept for testing"):
+        sft_data([str(file)], 0)
+
+
+REWORDED = {"prompt": "Another wording of it?"}
+
+
+@pytest.mark.parametrize("data", [sft_data, grpo_data])
+@pytest.mark.parametrize(
+    ("held_out", "changes"),
+    [
+        (pathway_heldout()[0], {}),
+        (pathway_heldout()[0], {"id": "renamed"}),
+        (
+            pathway_heldout()[0],
+            {"id": "renamed", "prompt": f" {pathway_heldout()[0].prompt.upper()}"},
+        ),
+        (pathway_heldout()[0], REWORDED),
+        (kmp_test()[0], {"id": "renamed"}),
+        (kmp_test()[0], REWORDED),
+    ],
+)
+def test_held_out_rows_that_call_themselves_training_rows_are_refused(
+    data: Callable[[list[str], int], object],
+    held_out: Example,
+    changes: dict[str, str],
+    tmp_path: Path,
+):
+    file = tmp_path / "mine.jsonl"
+    row = held_out.model_copy(update={"split": "train", **changes})
+    write_examples(file, [*DATASETS["kmp-train"]()[:2], row])
+    with pytest.raises(BadConfig, match=rf"mine\.jsonl holds 1 rows .*standard hold-out.*{row.id}"):
+        data([str(file)], 0)
+
+
+def test_pathways_written_with_another_hold_out_are_refused_where_they_meet_the_standard_one(
+    tmp_path: Path,
+):
+    file = tmp_path / "eye-only.jsonl"
+    write_examples(file, pathway_training(held_out=("eye",)))
+    with pytest.raises(BadConfig, match=r"standard hold-out \(such as .*eye and thymus"):
         sft_data([str(file)], 0)
 
 

@@ -33,6 +33,11 @@ def test_the_code_revision_is_the_commit_and_says_when_files_were_edited_since(c
     assert code_revision(checkout) == f"{commit}+changes"
 
 
+def test_a_new_file_that_git_does_not_know_is_no_change_of_the_code(checkout: Path):
+    (checkout / "run.json").write_text("{}", encoding="utf-8")
+    assert code_revision(checkout) == git(checkout, "rev-parse", "HEAD")
+
+
 def test_code_outside_git_has_no_revision(tmp_path: Path):
     assert code_revision(tmp_path / "nowhere") is None
 

@@ -1,0 +1,96 @@
+"""A report is shown only as long as it is about the chain, questions and verifiers of today."""
+
+from pathlib import Path
+
+import pytest
+
+from evals.errors import LabError
+from evals.report import save_report
+from evals.schema import ChainManifest, ChainStage, EvalReport
+from lab.evaluations import Evaluations, read_evaluations
+from lab.reports import outdated_notices
+from lab.services import load_reports
+from tests.lab.chains import manifest
+from tests.lab.evaluations import STAGES, scripted_report
+
+DATA = "pathways-heldout"
+
+
+def chain_of_the_report() -> ChainManifest:
+    """Return a manifest with the checksums that the scripted report was made with."""
+    made = manifest()
+    stages = tuple(
+        ChainStage(
+            name=name,
+            kind=name,
+            mode="stack",
+            path=f"{name}/adapter",
+            sha256=f"sha-of-{name}",
+            config_sha256="",
+            probe=made.base_probe,
+        )
+        for name in STAGES
+        if name != "base"
+    )
+    base = made.base.model_copy(update={"weights_sha256": "sha-of-base"})
+    return made.model_copy(update={"base": base, "stages": stages})
+
+
+def read(folder: Path, *reports: EvalReport) -> Evaluations:
+    """Return what is found of these reports beside the chain."""
+    (folder / "chain.json").write_text(chain_of_the_report().model_dump_json(), encoding="utf-8")
+    for place, report in enumerate(reports):
+        save_report(report, folder / "reports" / f"{place}.json")
+    return read_evaluations(str(folder), folder / "reports")
+
+
+def test_a_report_of_this_chain_is_current(tmp_path: Path) -> None:
+    assert read(tmp_path, scripted_report()) == Evaluations(current=(scripted_report(),))
+    assert load_reports(str(tmp_path)).current == (scripted_report(),)
+
+
+def test_a_report_of_some_of_the_stages_is_current(tmp_path: Path) -> None:
+    assert read(tmp_path, scripted_report(stages=("base", "sft"))).outdated == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"stage_checksums": {"base": "sha-of-base", "sft": "an earlier one"}}, "other weights"),
+        ({"stage_checksums": {"base": "another base"}}, "other weights"),
+        ({"stage_checksums": {"base": "sha-of-base", "dpo": "sha-of-dpo"}}, "other weights"),
+        ({"data_sha256": "0" * 64}, "questions that have changed"),
+        ({"settings": {"limit": 3}, "data_name": f"{DATA} (first 3)"}, "questions that have"),
+        ({"versions": {"verifiers": "0", "confidence": "0"}}, "another version of the verifiers"),
+    ],
+)
+def test_a_report_of_something_else_is_named_with_the_command_that_measures_again(
+    changes: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    found = read(tmp_path, scripted_report().model_copy(update=changes), scripted_report())
+    assert found.current == (scripted_report(),)
+    (old,) = found.outdated
+    assert (old.file, old.reason.startswith(reason)) == ("0.json", True)
+    assert old.command.startswith(
+        f"assay eval run --chain {tmp_path} --stage all --data {DATA} --out {tmp_path}/reports/0.json"
+    )
+    assert ("--limit 3" in old.command) is ("settings" in changes)
+    told = outdated_notices(found.outdated)
+    assert "0.json was measured on" in told
+    assert "Measure again with `assay eval run" in told
+
+
+def test_a_report_on_rows_of_ones_own_is_taken_at_its_word(tmp_path: Path) -> None:
+    mine = scripted_report().model_copy(update={"data_name": "mine.jsonl", "data_sha256": "1" * 64})
+    assert read(tmp_path, mine).current == (mine,)
+
+
+def test_a_chain_that_was_never_measured_has_no_reports(tmp_path: Path) -> None:
+    assert read_evaluations("nowhere", tmp_path / "reports") == Evaluations()
+
+
+def test_reports_beside_a_chain_that_is_gone_say_what_chains_there_are(tmp_path: Path) -> None:
+    read(tmp_path, scripted_report())
+    (tmp_path / "chain.json").unlink()
+    with pytest.raises(LabError, match="no chain"):
+        load_reports(str(tmp_path))
