@@ -88,7 +88,7 @@ def test_a_figure_that_is_the_same_in_every_row_claims_no_certainty() -> None:
     assert (found.low, found.high, found.note) == (None, None, CONSTANT)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "reward", "no_claim_share"])
+@pytest.mark.parametrize("name", ["accuracy", "reward"])
 def test_a_paired_difference_is_second_minus_first(name: str) -> None:
     found = paired_difference(REPORT, ("base", "sft"), name)
     first, second = metric("base", name).value, metric("sft", name).value
@@ -96,6 +96,11 @@ def test_a_paired_difference_is_second_minus_first(name: str) -> None:
     assert found.value == pytest.approx(second - first)
     assert found.low is not None and found.high is not None
     assert found.low <= found.value <= found.high
+
+
+def test_a_paired_difference_that_is_the_same_in_every_draw_has_no_interval() -> None:
+    found = paired_difference(REPORT, ("base", "sft"), "stated_share")
+    assert (found.value, found.low, found.high, found.note) == (1.0, None, None, CONSTANT)
 
 
 def test_a_difference_that_is_undefined_says_why() -> None:
