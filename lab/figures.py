@@ -11,7 +11,7 @@ from evals.schema import Claim, EvalReport, Metric, Record, Share
 from evals.verifiers import VERIFIERS
 from lab.console import table_of
 
-SHOWN = ("accuracy", "reward", "ece", "brier", "stated_share", "no_claim_share")
+SHOWN = ("accuracy", "reward", "ece", "brier")
 
 
 class VerifiedRow(Record):
@@ -46,20 +46,17 @@ def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
 
 
 def summary_table(report: EvalReport) -> Table:
-    """Return the stages and baselines of a report: the headline group and, apart, mechanism."""
-    shown = [summary for summary in report.summaries if summary.group in (HEADLINE, "mechanism")]
+    """Return the stages and baselines of a report on the headline group; 80 columns hold it."""
+    shown = [summary for summary in report.summaries if summary.group == HEADLINE]
     rows = [
         (
-            s.stage,
-            "baseline" if s.is_baseline else "model",
-            s.group,
-            s.metrics["accuracy"].n,
+            s.stage if s.is_baseline else f"{s.stage} (stage)",
             *(_interval(s.metrics[name]) for name in SHOWN),
         )
         for s in shown
     ]
-    title = f"{report.chain_name} on {report.data_name}, with 95 % intervals"
-    return table_of(title, ("stage", "", "group", "n", *SHOWN), rows)
+    title = f"{report.chain_name} on {report.data_name}, {HEADLINE} questions, 95 % intervals"
+    return table_of(title, ("answers of", *SHOWN), rows)
 
 
 def calibration_table(measured: Calibration) -> Table:
@@ -82,6 +79,9 @@ def _share(value: float | None) -> str:
 def _interval(metric: Metric) -> str:
     if metric.value is None:
         return "–"
-    if metric.low is None or metric.high is None:
-        return f"{metric.value:.3f}"
-    return f"{metric.value:.3f} [{metric.low:.2f}, {metric.high:.2f}]"
+    span = (
+        ""
+        if metric.low is None or metric.high is None
+        else f"\n[{metric.low:.2f}, {metric.high:.2f}]"
+    )
+    return f"{metric.value:.3f}, n {metric.n}{span}"

@@ -56,19 +56,22 @@ def diagram(reports: Sequence[EvalReport], data: str | None, stage: str | None) 
         for name, each in measured.items()
         if found in (name, ALL)
     )
-    page = f'<ul class="assay-sentences">{sentences}</ul>{table(measured)}{source(report)}'
+    page = f'<ul class="assay-sentences">{sentences}</ul>{table(report, measured)}{source(report)}'
     return Diagram(report, found, reliability(drawn, stages), page)
 
 
-def table(measured: dict[str, Calibration]) -> Html:
-    """Return the calibration of every stage, each figure with its interval."""
+def table(report: EvalReport, measured: dict[str, Calibration]) -> Html:
+    """Return the calibration of every stage, each figure with its interval.
+
+    ECE and Brier score are the report's own, so that they read the same as in the Leaderboard.
+    """
     columns = ("Stage", *(say(f"calibration.column.{name}") for name in COLUMNS))
     rows = [
         (
             stage_name(stage),
-            measure(_metric(each, "ece"), "number"),
+            measure(_reported(report, stage, "ece"), "number"),
             _chance(each),
-            measure(_metric(each, "brier"), "number"),
+            measure(_reported(report, stage, "brier"), "number"),
             measure(_metric(each, "base_rate_brier"), "number"),
             say("calibration.missing.cell", missing=each.n_missing_confidence, n=each.n),
         )
@@ -141,6 +144,14 @@ def build(services: Services, tab: gr.Tab) -> None:
     tab.select(show, [data, stage], seen, api_name="calibration")
     data.input(show, [data, stage], seen, api_name="calibration_questions")
     stage.input(show, [data, stage], seen, api_name="calibration_stage")
+
+
+def _reported(report: EvalReport, stage: str, name: str) -> Metric:
+    return next(
+        summary.metrics[name]
+        for summary in report.summaries
+        if (summary.stage, summary.group) == (stage, HEADLINE)
+    )
 
 
 def _metric(each: Calibration, name: str) -> Metric:

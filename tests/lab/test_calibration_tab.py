@@ -105,8 +105,11 @@ def test_the_table_below_names_ece_brier_chance_and_missing_confidences():
     report = scripted_report()
     each = calibration_of(report, "base")
     shown = plain(diagram((report,), None, None).page)
-    low, high = each.intervals["ece"]
-    assert f"Base {each.ece:.3f} {low:.3f} to {high:.3f}" in shown
+    headline = next(
+        row for row in report.summaries if (row.stage, row.group) == ("base", "unaided")
+    ).metrics["ece"]
+    assert headline.value == each.ece
+    assert f"Base {each.ece:.3f} {headline.low:.3f} to {headline.high:.3f}" in shown
     assert f"{each.ece_if_calibrated.mean:.3f} 95 % stay below" in shown
     assert f"{each.brier:.3f}" in shown
     assert f"{each.base_rate_brier:.3f}" in shown
