@@ -160,7 +160,7 @@ def test_keys_do_not_vote_while_a_question_is_typed(open_page, scripted_lab):
     expect(page.locator("#vote-left")).to_be_enabled()
 
 
-def test_a_vote_can_be_taken_back_with_a_key(open_page, scripted_lab):
+def test_a_vote_taken_back_with_a_key_goes_on_with_another_pair(open_page, scripted_lab):
     page = open_page(scripted_lab)
     start_comparing(page)
     before = page.inner_text("#compare-question")
@@ -169,8 +169,10 @@ def test_a_vote_can_be_taken_back_with_a_key(open_page, scripted_lab):
 
     page.keyboard.press("u")
 
-    expect(page.locator("#compare-notice .good")).to_contain_text("taken back")
-    expect(page.locator("#compare-question")).to_have_text(before)
+    expect(page.locator("#compare-revealed .good")).to_contain_text("taken back")
+    expect(page.locator("#compare-question")).not_to_have_text(before)
+    expect(page.locator("#compare-undo")).not_to_be_visible()
+    expect(page.locator("#vote-left")).to_be_enabled(timeout=30_000)
 
 
 def test_the_question_mark_shows_the_keys_and_escape_hides_them(open_page, scripted_lab):
