@@ -41,6 +41,7 @@ class Seen:
         page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         page.on("dialog", self._dialog)
         page.on("requestfailed", self._failed)
+        page.on("framenavigated", self._left)
 
     def _console(self, message) -> None:
         if message.type == "error":
@@ -52,7 +53,12 @@ class Seen:
 
     def _failed(self, request) -> None:
         if not any(name in request.url for name in TORN_DOWN):
-            self.problems.append(f"failed: {request.url}")
+            self.problems.append(f"failed: {request.url} {request.failure}")
+
+    def _left(self, frame) -> None:
+        """Forget what leaving or reloading a page cut off; everything else stays."""
+        cut = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
+        self.problems = [each for each in self.problems if not any(sign in each for sign in cut)]
 
 
 @pytest.fixture(scope="session")
