@@ -13,6 +13,7 @@ from evals.schema import Answer, Example, Verdict
 from evals.verifiers import verify
 from lab.engine import Finish, Piece, Request, Ticket, Waiting
 from lab.services import Services
+from lab.visitors import Visitor
 from lab.wording import say
 
 Tab = Literal["ask", "compare"]
@@ -25,19 +26,6 @@ HIGHEST_TEMPERATURE = 2.0
 
 class BadQuestion(LabError, ValueError):
     """A question or setting that cannot be sent to a model; the message says what to change."""
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab."""
-
-    rater: str
-    page: str
-
-
-def new_visitor(rater: str | None = None) -> Visitor:
-    """Return a visitor with a page of its own; one without a rater's name gets a random one."""
-    return Visitor(rater=rater or uuid.uuid4().hex, page=uuid.uuid4().hex)
 
 
 @dataclass(frozen=True)
@@ -140,7 +128,8 @@ def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
         started = started or services.now()
         seconds = (services.now() - started).total_seconds()
         now = replace(now, drafts=_grown(now.drafts, ticket, update, seconds))
-        yield now
+        if not all(draft.finish_reason for draft in now.drafts):
+            yield now  # complete answers are shown once they are kept
     if ticket.replaced.is_set():
         yield replace(now, is_replaced=True)
         return

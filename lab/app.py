@@ -7,19 +7,14 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from lab import views
-from lab.answers import Visitor, new_visitor
 from lab.events import AT_ONCE, QUIET
 from lab.services import Services
 from lab.tabs import ask, calibration, compare, leaderboard, preferences
 from lab.theme import ASSETS, ROUTE, Theme
+from lab.visitors import door, meet
 from lab.wording import say
 
 STATUS_SECONDS = 1.0
-# Kept under a name and key of our own, so that a browser is known again after a restart. The key
-# is no secret: it travels with the page.
-BROWSER_KEY = "assay-visitor"
-BROWSER_SECRET = "assay-visitor-v1"
-
 WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build}
 WITH_TAB = {
     "Preferences": preferences.build,
@@ -31,7 +26,7 @@ WITH_TAB = {
 def build_app(services: Services) -> gr.Blocks:
     """Return the lab, ready to launch or to test. Loads no model."""
     with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
-        visitor = gr.State(None)
+        visitor = door()
         _header(services, app)
         with gr.Tabs(elem_id="tabs"):
             for name, build in WITH_VISITOR.items():
@@ -41,20 +36,9 @@ def build_app(services: Services) -> gr.Blocks:
                 with gr.Tab(name, id=name.lower()) as tab:
                     build(services, tab)
         gr.HTML(views.keys())
-        remembered = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_SECRET)
-        app.load(meet, remembered, [visitor, remembered], api_visibility="private", queue=False)
+        known = [visitor.known, visitor.remembered]
+        app.load(meet, visitor.remembered, known, api_visibility="private", queue=False)
     return app
-
-
-def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
-    """Return who is at the page, and what their browser shall keep.
-
-    A visitor is known by the name they logged in with, else by the one their browser kept.
-    """
-    if request.username:
-        return new_visitor(request.username), remembered
-    visitor = new_visitor(_plausible(remembered))
-    return visitor, visitor.rater
 
 
 def launch(app: gr.Blocks, services: Services, **options: Any) -> None:
@@ -108,9 +92,3 @@ def _header(services: Services, app: gr.Blocks) -> None:
     shown = [pill, trouble, retry, timer]
     gr.on([timer.tick, app.load], look, None, shown, api_name="model", **QUIET)
     retry.click(on_retry, None, shown, api_name="reload_model", **QUIET)
-
-
-def _plausible(remembered: object) -> str | None:
-    """Return what the browser kept, if it is a name that we once gave."""
-    is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
-    return str(remembered) if is_ours else None

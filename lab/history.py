@@ -5,8 +5,9 @@ from itertools import groupby
 
 from evals.model import Sampling
 from evals.schema import Answer
-from lab.answers import Asking, Snapshot, Visitor, session_of
+from lab.answers import Asking, Snapshot, session_of
 from lab.services import Services
+from lab.visitors import Visitor
 from lab.wording import say
 
 ANSWERS = 90

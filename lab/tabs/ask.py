@@ -16,17 +16,16 @@ from lab.answers import (
     SHORTEST_ANSWER,
     Asking,
     Snapshot,
-    Visitor,
     answering,
     checked_question,
     checked_sampling,
-    new_visitor,
     stop,
 )
 from lab.events import ANSWERING, QUIET
 from lab.history import Earlier, asking_again, compared, earlier, find_earlier, when
 from lab.services import Services
 from lab.views import card_of, card_of_stored, cards, empty, heading, lead, notice, waiting_line
+from lab.visitors import Door, Visitor, meet, new_visitor
 from lab.wording import say
 
 PER_GROUP = 3
@@ -133,7 +132,7 @@ class Composer:
     settings: tuple[gr.Number, gr.Slider, gr.Slider]
 
 
-def build(services: Services, visitor: gr.State) -> None:
+def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("ask"))
     composer = _composer()
@@ -165,13 +164,16 @@ def build(services: Services, visitor: gr.State) -> None:
     def on_stop(visitor: Visitor | None) -> None:
         stop(services, visitor, "ask")
 
+    visitor, known = door.known, [door.known, door.remembered]
     typed = [visitor, composer.question, *composer.settings]
     starts = [composer.ask.click, composer.question.submit]
-    asked = gr.on(starts, on_ask, typed, outputs, api_name="ask", **ANSWERING)
+    # A question may be asked before the page that just opened has said who its visitor is.
+    met = gr.on(starts, meet, door.remembered, known, api_visibility="private", **QUIET)
+    asked = met.then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
     chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
     composer.stop.click(on_stop, visitor, None, api_name="stop", **QUIET)
-    for follow in (asked.then, replayed.then, history.expand):
+    for follow in (asked.then, replayed.then, history.expand, visitor.change):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")
 
 

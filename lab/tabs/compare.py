@@ -19,16 +19,15 @@ from lab.answers import (
     Asking,
     Draft,
     Snapshot,
-    Visitor,
     answering,
     checked_question,
-    new_visitor,
     stage_name,
     stop,
 )
 from lab.events import ANSWERING
 from lab.services import Services
 from lab.views import Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
+from lab.visitors import Door, Visitor, new_visitor
 from lab.wording import page, say
 
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
@@ -253,7 +252,7 @@ def _problem(desk: Desk, text: str) -> CompareView:
 Painted = tuple[Desk, str, str, str, str, *tuple[gr.Button, ...]]
 
 
-def build(services: Services, visitor: gr.State) -> None:
+def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     desk = gr.State(None)
     gr.HTML(lead("compare"))
@@ -288,7 +287,7 @@ def build(services: Services, visitor: gr.State) -> None:
     def on_undo(visitor: Visitor | None, desk: Desk | None) -> Iterator[Painted]:
         yield from map(_painted, undo(services, visitor, desk))
 
-    here = [visitor, desk]
+    here = [door.known, desk]
     start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
     gr.on(

@@ -97,7 +97,6 @@ def test_earlier_questions_come_back_after_a_reload_and_can_be_asked_again(open_
 
     page.reload()
     page.wait_for_selector("#ask-button")
-    page.wait_for_timeout(3000)  # until the page has asked its browser who the visitor is
     page.click("#ask-history > button")
     page.click("#ask-earlier input")
     page.get_by_role("option", name="Is this remembered?").click()

@@ -6,10 +6,11 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import build_app, meet
+from lab.app import build_app
 from lab.engine import Engine
 from lab.theme import ASSETS
 from lab.views import model_pill, model_problem
+from lab.visitors import meet
 from lab.wording import lines, page, say
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -152,10 +153,11 @@ def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
 
 
 class Request:
-    """The one thing `meet` reads of a request."""
+    """What `meet` reads of a request."""
 
-    def __init__(self, username=None):
+    def __init__(self, username=None, session_hash=None):
         self.username = username
+        self.session_hash = session_hash
 
 
 def test_a_browser_is_known_again_and_each_open_page_is_its_own():
@@ -164,6 +166,15 @@ def test_a_browser_is_known_again_and_each_open_page_is_its_own():
 
     assert first.rater == second.rater == kept
     assert first.page != second.page
+
+
+def test_a_page_that_asks_twice_who_its_visitor_is_hears_the_same():
+    early = meet(None, Request(session_hash="one page"))
+    late = meet(None, Request(session_hash="one page"))
+
+    assert early == late
+    assert early[0].rater != early[0].page
+    assert meet(None, Request(session_hash="another page"))[0].rater != early[0].rater
 
 
 @pytest.mark.parametrize("remembered", ["", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4])

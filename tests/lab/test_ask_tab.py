@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from lab.answers import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
-from lab.answers import new_visitor as somebody
 from lab.history import earlier
 from lab.tabs.ask import ask, examples, replay, show_earlier
 from lab.views import Card, cards, escape
+from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with, ticking
 
 SETTINGS = (0, 64, 0)
@@ -50,6 +50,12 @@ def test_answers_grow_while_they_are_written(tmp_path):
     assert len(lengths) > 2
     assert lengths == sorted(lengths)
     assert all(view.is_busy for view in views[:-1])
+
+
+def test_an_answer_is_kept_by_the_time_it_is_shown_as_complete(room):
+    for view in ask(room, somebody(), "What is HSF1?", SETTINGS):
+        is_complete = view.cards.count('data-state="done"') == 3
+        assert len(room.store.answers()) == (3 if is_complete else 0)
 
 
 def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):

@@ -1,0 +1,64 @@
+"""Who is at the page: known by the name they logged in with, else by the one their browser kept."""
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+
+import gradio as gr
+
+# Kept under a name and key of our own, so that a browser is known again after a restart. The key
+# is no secret: it travels with the page.
+BROWSER_KEY = "assay-visitor"
+BROWSER_SECRET = "assay-visitor-v1"
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab."""
+
+    rater: str
+    page: str
+
+
+@dataclass(frozen=True)
+class Door:
+    """The widgets that carry a visitor: `known` on the server, `remembered` in the browser."""
+
+    known: gr.State
+    remembered: gr.BrowserState
+
+
+def door() -> Door:
+    """Lay the widgets out inside the `gr.Blocks` that is currently open; nothing of them shows."""
+    remembered = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_SECRET)
+    return Door(known=gr.State(None), remembered=remembered)
+
+
+def new_visitor(rater: str | None = None) -> Visitor:
+    """Return a visitor with a page of its own; one without a rater's name gets a random one."""
+    return Visitor(rater=rater or uuid.uuid4().hex, page=uuid.uuid4().hex)
+
+
+def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who is at the page, and what their browser shall keep.
+
+    The same page always gets the same answer, so it does no harm to ask again before it is needed.
+    """
+    page = _name("page", request.session_hash)
+    if request.username:
+        return Visitor(request.username, page), remembered
+    rater = _plausible(remembered) or _name("rater", request.session_hash)
+    return Visitor(rater, page), rater
+
+
+def _name(role: str, session: str | None) -> str:
+    """Return 32 characters that stand for a page; random where the page has no session."""
+    if session is None:
+        return uuid.uuid4().hex
+    return hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32]
+
+
+def _plausible(remembered: object) -> str | None:
+    """Return what the browser kept, if it is a name that we once gave."""
+    is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
+    return str(remembered) if is_ours else None
