@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.network import NetworkGuard
 
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     guard.install()
     config.stash[HOME] = home
     config.stash[GUARD] = guard
+    settings.register_profile("assay", deadline=None)  # seconds are no measure on a busy machine
+    settings.load_profile("assay")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
