@@ -1,66 +1,208 @@
-"""Rows of the leaderboard: models and trivial baselines in one table, by one metric.
+"""The leaderboard: models and trivial baselines in one table, by one metric, with ranks that are earned.
 
 Only reports measured with the same instrument on the same questions stand in one table.
+
+Rank = 1 + the number of entries that are shown to be better. One entry is shown to be better than
+another if the 95 % interval of their paired difference excludes zero and the permutation p of that
+difference, corrected by Holm for all pairs in the table, is below 0.05. Entries that no one is shown to
+beat share rank 1. Ranks may skip numbers, and an entry may stand below another of its own rank.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from evals.errors import BadConfig, IncomparableReports
-from evals.report import HEADLINE
-from evals.schema import EvalReport, Metric, Record, StageSummary
-
-LOWER_IS_BETTER = frozenset(("ece", "brier", "no_claim_share"))
+from evals.comparison import (
+    Difference,
+    Resampled,
+    Side,
+    check_comparable,
+    check_instrument,
+    check_same_rows,
+    difference,
+    with_permutation,
+)
+from evals.errors import BadConfig
+from evals.intervals import DRAWS
+from evals.measures import LOWER_IS_BETTER, MEASURES, cells_of, tally
+from evals.report import HEADLINE, grouped, is_scored
+from evals.schema import EvalReport, EvalRow, Metric, Record, StageSummary
+from evals.significance import ALPHA, Swaps, holm
 
 
 class LeaderboardRow(Record):
-    """One stage of one chain, or one trivial baseline (chain None)."""
+    """One stage of one chain, or one trivial baseline (chain None).
+
+    `rank` is None where the metric is undefined. `from_best` is the paired difference to the first
+    row in the order, its p corrected for all pairs in the table; None for that row itself.
+    """
 
     chain: str | None
     stage: str
     is_baseline: bool
     group: str
     metrics: dict[str, Metric]
+    rank: int | None = None
+    from_best: Difference | None = None
+
+
+class Standings(Record):
+    """One table: every entry that was measured on one set of questions, by one metric."""
+
+    data_name: str
+    data_sha256: str
+    versions: dict[str, str]
+    group: str
+    order: str
+    rows: tuple[LeaderboardRow, ...]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row of the table before ranking, with the answers that it stands on."""
+
+    row: LeaderboardRow
+    answers: Sequence[EvalRow]
+
+
+def standings(
+    reports: Sequence[EvalReport], group: str = HEADLINE, order: str = "reward"
+) -> tuple[Standings, ...]:
+    """Return one table per set of questions, in the order of the reports.
+
+    IncomparableReports if any two of the reports differ in versions; else as `leaderboard`.
+    """
+    check_instrument(reports)
+    by_data: dict[str, list[EvalReport]] = {}
+    for report in reports:
+        by_data.setdefault(report.data_sha256, []).append(report)
+    return tuple(
+        Standings(
+            data_name=members[0].data_name,
+            data_sha256=sha256,
+            versions=members[0].versions,
+            group=group,
+            order=order,
+            rows=leaderboard(members, group, order),
+        )
+        for sha256, members in by_data.items()
+    )
 
 
 def leaderboard(
-    reports: Sequence[EvalReport], group: str = HEADLINE, order: str = "reward"
+    reports: Sequence[EvalReport],
+    group: str = HEADLINE,
+    order: str = "reward",
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> tuple[LeaderboardRow, ...]:
-    """Return the stages and baselines of `reports` in one group, the best by `order` first.
+    """Return the stages and baselines of `reports` in one group, the best by `order` first, ranked.
 
-    A baseline that several reports hold appears once. Rows without a value come last. Nothing here
-    says that a row is better than the next: that takes `paired_difference`. IncomparableReports if
-    the reports differ in versions or questions; BadConfig for an unknown group or metric.
+    A baseline that several reports hold appears once. Rows without a value come last, without a
+    rank. IncomparableReports if the reports differ in versions or questions; BadConfig for an
+    unknown group, a metric that is unknown or has no better end, and for one name on two models.
     """
     check_comparable(reports)
-    rows: dict[tuple[str | None, str], LeaderboardRow] = {}
-    for report in reports:
-        for summary in report.summaries:
-            if summary.group == group:
-                row = _row(report, summary)
-                rows.setdefault((row.chain, row.stage), row)
-    if reports and not rows:
+    entries = _entries(reports, group)
+    if reports and not entries:
         known = ", ".join(dict.fromkeys(s.group for report in reports for s in report.summaries))
         raise BadConfig(f"no report has a group {group!r}; known are {known}")
-    if any(order not in row.metrics for row in rows.values()):
-        known = ", ".join(next(iter(rows.values())).metrics)
-        raise BadConfig(f"no metric is called {order!r}; known are {known}")
-    return tuple(sorted(rows.values(), key=lambda row: _rank(row.metrics[order], order)))
+    known = [name for name, each in MEASURES.items() if each.better]
+    if order not in known:
+        raise BadConfig(
+            f"a leaderboard cannot be ordered by {order!r}; it can be by {', '.join(known)}"
+        )
+    missing = [entry.row.stage for entry in entries if order not in entry.row.metrics]
+    if missing:
+        raise BadConfig(
+            f"the report has no {order!r} for {missing[0]!r}, it is older than that metric; bring it"
+            " up to date with `assay eval rescore REPORT.json`"
+        )
+    entries = sorted(entries, key=lambda entry: _place(entry.row.metrics[order], order))
+    return _ranked(entries, order, draws, seed)
 
 
-def check_comparable(reports: Sequence[EvalReport]) -> None:
-    """Return if all reports were measured alike; IncomparableReports says what differs."""
-    for report in reports[1:]:
-        first = reports[0]
-        if report.versions != first.versions:
-            raise IncomparableReports(
-                f"reports of {first.chain_name} and {report.chain_name} were measured with different"
-                f" instruments: {first.versions} and {report.versions}; run the older one again"
-            )
-        if report.data_sha256 != first.data_sha256:
-            raise IncomparableReports(
-                f"reports of {first.chain_name} ({first.data_name}) and {report.chain_name}"
-                f" ({report.data_name}) are on different questions; show one data set at a time"
-            )
+def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
+    found: dict[tuple[str | None, str], _Entry] = {}
+    for report in reports:
+        stages: dict[str, list[EvalRow]] = {}
+        for row in filter(is_scored, report.rows):
+            stages.setdefault(row.stage, []).append(row)
+        for summary in report.summaries:
+            if summary.group != group:
+                continue
+            row = _row(report, summary)
+            key = row.chain, row.stage
+            if key in found and not row.is_baseline:
+                raise BadConfig(
+                    f"two reports measure {row.stage!r} of {row.chain!r} on these questions; give one"
+                    " report per chain, or give the chains different names"
+                )
+            answers = grouped(stages.get(row.stage, [])).get(group, [])
+            found.setdefault(key, _Entry(row=row, answers=answers))
+    return list(found.values())
+
+
+def _ranked(
+    entries: Sequence[_Entry], order: str, draws: int, seed: int
+) -> tuple[LeaderboardRow, ...]:
+    """Return the rows with their ranks; `entries` must stand in order, the best first."""
+    valued = [entry for entry in entries if entry.row.metrics[order].value is not None]
+    differences = _corrected(_differences(valued, order, draws, seed))
+    beaten = {
+        index: sum(_is_shown(differences[other, index], order) for other in range(index))
+        for index in range(len(valued))
+    }
+    rows = [
+        entry.row.model_copy(
+            update={"rank": 1 + beaten[index], "from_best": differences.get((0, index))}
+        )
+        for index, entry in enumerate(valued)
+    ]
+    return *rows, *(entry.row for entry in entries if entry.row.metrics[order].value is None)
+
+
+Differences = dict[tuple[int, int], Difference]
+"""By the places of two entries, the better placed one first: the later minus the earlier."""
+
+
+def _differences(entries: Sequence[_Entry], order: str, draws: int, seed: int) -> Differences:
+    if len(entries) < 2:
+        return {}
+    sides = [
+        (Side(chain=entry.row.chain or "baseline", stage=entry.row.stage), entry.answers)
+        for entry in entries
+    ]
+    check_same_rows(sides)
+    cells = cells_of(row for _, answers in sides for row in answers)
+    tables = [tally(answers, cells) for _, answers in sides]
+    clusters = tables[0].clusters
+    arranged = Swaps(len(clusters), draws, seed)
+    drawn = [Resampled(table, draws, seed) for table in tables]
+    found = {}
+    for one, other in combinations(range(len(tables)), 2):
+        apart = difference(order, drawn[one], drawn[other])
+        if apart.excludes_zero:
+            apart = with_permutation(apart, tables[one], tables[other], arranged)
+        found[one, other] = apart
+    return found
+
+
+def _corrected(differences: Differences) -> Differences:
+    """Return the differences with Holm's p over all pairs; without a test, a pair's p counts as 1."""
+    tests = [1.0 if d.p_permutation is None else d.p_permutation for d in differences.values()]
+    return {
+        pair: d.model_copy(update={"p_holm": p})
+        for (pair, d), p in zip(differences.items(), holm(tests), strict=True)
+    }
+
+
+def _is_shown(apart: Difference, order: str) -> bool:
+    """Return whether the later entry is shown to be worse than the earlier one."""
+    if apart.value is None or apart.p_holm is None or not apart.excludes_zero:
+        return False
+    is_worse = apart.value > 0 if order in LOWER_IS_BETTER else apart.value < 0
+    return is_worse and apart.p_holm < ALPHA
 
 
 def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:
@@ -73,7 +215,7 @@ def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:
     )
 
 
-def _rank(metric: Metric, order: str) -> tuple[bool, float]:
+def _place(metric: Metric, order: str) -> tuple[bool, float]:
     if metric.value is None:
         return True, 0.0
     return False, metric.value if order in LOWER_IS_BETTER else -metric.value

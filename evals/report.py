@@ -1,7 +1,7 @@
 """EvalReports: every row in full, and summaries that can always be recomputed from the rows.
 
-ECE, Brier and mean confidence are over the rows that make a claim and state a confidence for it; a
-confidence without a claim can neither earn nor spoil calibration.
+Metrics are those of `evals.measures`. Beside the ECE stands the ECE that a perfectly calibrated model
+with the same confidences would show by chance: its mean and its 95th percentile.
 
 Groups: "all"; "unaided", which is all but the mechanism questions; and each kind by its name. A
 mechanism question names the direction it asks about, so it never counts as direction accuracy: the
@@ -9,34 +9,35 @@ headline figure is always the group "unaided". Free answers (kind "facts") are n
 metric.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
-from evals import calibration, confidence, verifiers
+from evals import calibration, confidence, measures, verifiers
 from evals.baselines import BASELINES
+from evals.binning import Settings, bin_edges, null_ece
 from evals.errors import BadConfig, LabError
-from evals.intervals import DRAWS, Floats, bootstrap, wilson
+from evals.intervals import (
+    DRAWS,
+    Interval,
+    is_point,
+    percentile_interval,
+    wilson,
+)
+from evals.measures import MEASURES, Tally, tally
 from evals.questions import data_sha256
 from evals.schema import EvalReport, EvalRow, Example, Metric, StageSummary
 
 HEADLINE = "unaided"
 CONSTANT = "constant"
 """Note of a metric that is the same in every draw: it has a value and no interval."""
-METRICS = (
-    "accuracy",
-    "reward",
-    "ece",
-    "brier",
-    "mean_confidence",
-    "stated_share",
-    "no_claim_share",
-)
+BY_CHANCE = ("ece_if_calibrated", "ece_if_calibrated_q95")
+METRICS = (*MEASURES, *BY_CHANCE)
 
 
 @dataclass(frozen=True)
@@ -49,58 +50,7 @@ class Origin:
     settings: Mapping[str, str | int | float | None]
     created_at: datetime
     command: str
-
-
-class Table:
-    """The rows of one stage in one group as columns; a confidence that is not stated is nan."""
-
-    def __init__(self, rows: Sequence[EvalRow]) -> None:
-        self.rows = rows
-        self.clusters = [row.example.cluster for row in rows]
-
-    @cached_property
-    def columns(self) -> dict[str, Floats]:
-        """Correct, reward, confidence, whether it is stated, and stated for a claim, and no claim."""
-        verdicts = [row.verdict for row in self.rows]
-        stated = [verdict.confidence.value for verdict in verdicts]
-        return {
-            "correct": np.array([v.verdict == "correct" for v in verdicts], dtype=np.float64),
-            "reward": np.array([v.reward for v in verdicts], dtype=np.float64),
-            "confidence": np.array([np.nan if c is None else c for c in stated], dtype=np.float64),
-            "stated": np.array([c is not None for c in stated], dtype=np.float64),
-            "claimed": np.array(
-                [
-                    c is not None and v.verdict != "no_claim"
-                    for v, c in zip(verdicts, stated, strict=True)
-                ]
-            ),
-            "no_claim": np.array([v.verdict == "no_claim" for v in verdicts], dtype=np.float64),
-        }
-
-    def metric(self, name: str, weights: Floats) -> Floats:
-        """Return one metric for each row of weights (draws, rows); nan where it is undefined."""
-        columns = self.columns
-        whole = {
-            "accuracy": "correct",
-            "reward": "reward",
-            "stated_share": "stated",
-            "no_claim_share": "no_claim",
-        }
-        if name in whole:
-            return weights @ columns[whole[name]] / weights.sum(axis=1)
-        has = columns["claimed"] > 0
-        c, y, w = columns["confidence"][has], columns["correct"][has], weights[:, has]
-        if name == "ece":
-            return calibration.ece(c, y, w, calibration.bin_edges(c, calibration.Settings()))
-        return {"brier": calibration.brier, "mean_confidence": calibration.mean_confidence}[name](
-            c, y, w
-        )
-
-    def n(self, name: str) -> int:
-        """Return how many rows a metric is over."""
-        if name in ("ece", "brier", "mean_confidence"):
-            return int(self.columns["claimed"].sum())
-        return len(self.rows)
+    libraries: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_report(
@@ -116,6 +66,7 @@ def build_report(
         versions=instrument(),
         created_at=origin.created_at,
         command=origin.command,
+        libraries=dict(origin.libraries),
         rows=tuple(rows),
         summaries=summarise(rows),
     )
@@ -133,18 +84,18 @@ def summarise(
     """
     stages: dict[str, list[EvalRow]] = {}
     for row in rows:
-        if row.example.ground_truth.kind in verifiers.CONTENT:
+        if is_scored(row):
             stages.setdefault(row.stage, []).append(row)
-    return tuple(
-        StageSummary(
-            stage=stage,
-            is_baseline=stage in BASELINES,
-            group=group,
-            metrics=_metrics(Table(members), draws, seed),
-        )
-        for stage, of_stage in stages.items()
-        for group, members in grouped(of_stage).items()
-    )
+    summaries = []
+    for stage, of_stage in stages.items():
+        for group, members in grouped(of_stage).items():
+            metrics = _metrics(tally(members), draws, seed) | _by_chance(members, draws, seed)
+            summaries.append(
+                StageSummary(
+                    stage=stage, is_baseline=stage in BASELINES, group=group, metrics=metrics
+                )
+            )
+    return tuple(summaries)
 
 
 def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
@@ -158,39 +109,23 @@ def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
     return {name: members for name, members in groups.items() if members}
 
 
-def paired_difference(
-    report: EvalReport, stages: tuple[str, str], metric: str, group: str = HEADLINE, seed: int = 0
-) -> Metric:
-    """Return metric(second stage) - metric(first stage) on the same questions, with its interval.
+def rows_of(report: EvalReport, stage: str, group: str = HEADLINE) -> list[EvalRow]:
+    """Return the scored rows of one stage in one group; BadConfig if the report has none."""
+    scored = [row for row in report.rows if row.stage == stage and is_scored(row)]
+    members = grouped(scored).get(group)
+    if members:
+        return members
+    stages = ", ".join(dict.fromkeys(row.stage for row in report.rows))
+    groups = ", ".join(grouped([row for row in report.rows if is_scored(row)]))
+    raise BadConfig(
+        f"no rows of stage {stage!r} in group {group!r}; the report of {report.chain_name} has the"
+        f" stages {stages} and the groups {groups}"
+    )
 
-    Both stages are resampled together, by cluster. BadConfig if a stage lacks answers to some of
-    the other's questions, or for an unknown stage, group or metric.
-    """
-    if metric not in METRICS:
-        raise BadConfig(f"no metric is called {metric!r}; known are {', '.join(METRICS)}")
-    tables = [_table(report, stage, group) for stage in stages]
-    asked = [[row.example.id for row in table.rows] for table in tables]
-    if asked[0] != asked[1]:
-        raise BadConfig(
-            f"{stages[0]!r} and {stages[1]!r} did not answer the same questions of {group!r}"
-        )
-    first, second = tables
 
-    def difference(weights: Floats) -> Floats:
-        return second.metric(metric, weights) - first.metric(metric, weights)
-
-    value = float(difference(np.ones((1, len(first.rows))))[0])
-    n = min(first.n(metric), second.n(metric))
-    if np.isnan(value):
-        return Metric(
-            value=None,
-            n=n,
-            note="undefined: one of the stages has no claim with a stated confidence",
-        )
-    span = bootstrap({metric: difference}, first.clusters, DRAWS, seed)[metric]
-    if _is_point(span):
-        return Metric(value=value, n=n, note=CONSTANT)
-    return Metric(value=value, n=n, low=span[0], high=span[1])
+def is_scored(row: EvalRow) -> bool:
+    """Return whether a verifier judges the content of the row, so that it counts in metrics."""
+    return row.example.ground_truth.kind in verifiers.CONTENT
 
 
 def calibration_of(
@@ -203,9 +138,7 @@ def calibration_of(
 
     BadConfig for a stage or group that the report does not have.
     """
-    claimed = [
-        row for row in _table(report, stage, group).rows if row.verdict.verdict != "no_claim"
-    ]
+    claimed = [row for row in rows_of(report, stage, group) if row.verdict.verdict != "no_claim"]
     return calibration.calibrate(
         [row.verdict.confidence.value for row in claimed],
         [row.verdict.verdict == "correct" for row in claimed],
@@ -216,7 +149,11 @@ def calibration_of(
 
 def instrument() -> dict[str, str]:
     """Return the versions of what measures. Reports of different instruments are not comparable."""
-    return {"verifiers": verifiers.VERSION, "confidence": confidence.VERSION}
+    return {
+        "verifiers": verifiers.VERSION,
+        "confidence": confidence.VERSION,
+        "metrics": measures.VERSION,
+    }
 
 
 def save_report(report: EvalReport, path: Path) -> None:
@@ -228,61 +165,80 @@ def save_report(report: EvalReport, path: Path) -> None:
 
 
 def load_report(path: Path) -> EvalReport:
-    """Return a stored report; LabError if it is missing or not one."""
+    """Return a stored report; LabError if it is missing or not one, naming the field that is wrong."""
     try:
-        return EvalReport.model_validate_json(path.read_text(encoding="utf-8"))
+        report = EvalReport.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise LabError(
             f"there is no report at {path}; make one with `assay eval run --out {path}`"
         ) from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        detail = str(error).splitlines()[0]
-        raise LabError(
-            f"{path} is not a report ({detail}); give a file that `assay eval run` wrote"
-        ) from None
+    except IsADirectoryError:
+        raise LabError(f"{path} is a folder; name a report that `assay eval run` wrote") from None
+    except UnicodeDecodeError as error:
+        raise _no_report(path, f"not UTF-8 at byte {error.start}") from None
+    except ValidationError as error:
+        raise _no_report(path, _complaint(error)) from None
+    repeated = [key for key, n in Counter(map(_key, report.rows)).items() if n > 1]
+    if repeated:
+        example, stage = repeated[0]
+        raise _no_report(path, f"field 'rows': {stage!r} answers {example!r} more than once")
+    return report
 
 
-def _metrics(table: Table, draws: int, seed: int) -> dict[str, Metric]:
-    ones = np.ones((1, len(table.rows)))
-    values = {name: float(table.metric(name, ones)[0]) for name in METRICS}
-    drawn = {
-        name: lambda w, name=name: table.metric(name, w)
-        for name in METRICS
-        if not np.isnan(values[name])
-    }
-    spans = bootstrap(drawn, table.clusters, draws, seed)
-    return {name: _metric(table, name, values[name], spans.get(name)) for name in METRICS}
+def _key(row: EvalRow) -> tuple[str, str]:
+    return row.example.id, row.stage
 
 
-def _metric(table: Table, name: str, value: float, span: tuple[float, float] | None) -> Metric:
-    if np.isnan(value):
-        return Metric(value=None, n=0, note="no claim with a stated confidence")
+def _complaint(error: ValidationError) -> str:
+    """Return field, problem and the value seen of the first thing that is wrong, and how many more."""
+    first, more = error.errors()[0], error.error_count() - 1
+    field = ".".join(str(part) for part in first["loc"]) or "(whole file)"
+    seen = repr(first["input"])
+    seen = seen if len(seen) <= 80 else seen[:77] + "..."
+    others = f"; {more} more" if more else ""
+    return f"field {field!r}: {first['msg']}, seen {seen}{others}"
+
+
+def _no_report(path: Path, problem: str) -> LabError:
+    return LabError(
+        f"{path} is not a report ({problem}); give a file that `assay eval run` wrote, unchanged"
+    )
+
+
+def _metrics(table: Tally, draws: int, seed: int) -> dict[str, Metric]:
+    once, drawn = table.totals(), table.drawn(draws, seed)
+    found = {}
+    for name in MEASURES:
+        value = float(table.metric(name, once)[0])
+        if np.isnan(value):
+            found[name] = Metric(value=None, n=table.n(name), note=MEASURES[name].undefined)
+        else:
+            found[name] = _metric(
+                table, name, value, percentile_interval(table.metric(name, drawn))
+            )
+    return found
+
+
+def _metric(table: Tally, name: str, value: float, span: Interval | None) -> Metric:
     note = None
-    if name in ("accuracy", "stated_share", "no_claim_share") and value in (0.0, 1.0):
-        n_clusters = len(set(table.clusters))
+    if MEASURES[name].is_share and value in (0.0, 1.0):
+        n_clusters = len(table.clusters)
         span = wilson(round(value * n_clusters), n_clusters)
         note = f"the same in every row: Wilson interval over {n_clusters} clusters"
-    elif span is not None and _is_point(span):
+    elif span is not None and is_point(span):
         span, note = None, CONSTANT
     low, high = span if span else (None, None)
     return Metric(value=value, n=table.n(name), low=low, high=high, note=note)
 
 
-def _is_point(span: tuple[float, float]) -> bool:
-    """Return whether resampling showed no spread at all (up to rounding): that is no certainty."""
-    return span[1] - span[0] < 1e-12
-
-
-def _table(report: EvalReport, stage: str, group: str) -> Table:
-    scored = [
-        row
-        for row in report.rows
-        if row.stage == stage and row.example.ground_truth.kind in verifiers.CONTENT
-    ]
-    members = grouped(scored).get(group)
-    if not members:
-        known = ", ".join(dict.fromkeys(row.stage for row in report.rows))
-        raise BadConfig(
-            f"no rows of stage {stage!r} in group {group!r}; the report's stages are {known}"
-        )
-    return Table(members)
+def _by_chance(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
+    """Return the ECE that these confidences would show if they were right: mean, 95th percentile."""
+    claims = [cell for row in rows if (cell := measures.cell(row)) is not None]
+    if not claims:
+        note = MEASURES["ece"].undefined
+        return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=note))
+    c = np.array([stated for stated, _ in claims], dtype=np.float64)
+    settings = Settings(draws=draws, seed=seed)
+    found = null_ece(c, bin_edges(c, settings), settings)
+    values = zip(BY_CHANCE, (found.mean, found.q95), strict=True)
+    return {name: Metric(value=v, n=len(c), note="by chance alone") for name, v in values}

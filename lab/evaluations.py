@@ -1,12 +1,14 @@
 """The evaluations that lie beside a chain: which are of today's chain and questions, which are not.
 
-A report of other adapters, other questions or another verifier is no figure of the chain that is
-shown. It stays on disk, is named, and comes with the command that measures again.
+A report of other adapters or other questions is no figure of the chain that is shown: it stays on
+disk, is named, and comes with the command that measures again. A report that another version of the
+verifiers judged can still be looked at, as an outdated one, until it is judged again.
 """
 
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from evals.questions import DATASETS, data_sha256
@@ -17,11 +19,15 @@ from training.manifest import BASE_STAGE, read_chain
 
 @dataclass(frozen=True)
 class Outdated:
-    """A report that is not shown: `reason` says what changed, `command` measures again."""
+    """A report that no longer holds: `reason` says what changed, `command` brings it up to date.
+
+    `report` is there only if its answers are still those of the chain, so that it can be looked at.
+    """
 
     file: str
     reason: str
     command: str
+    report: EvalReport | None = None
 
 
 @dataclass(frozen=True)
@@ -31,13 +37,27 @@ class Evaluations:
     current: tuple[EvalReport, ...] = ()
     outdated: tuple[Outdated, ...] = ()
 
+    @property
+    def reports(self) -> tuple[EvalReport, ...]:
+        """Return what can be looked at, the most questions first; an outdated report only alone."""
+        measured = {report.data_name for report in self.current}
+        old = (one.report for one in self.outdated if one.report is not None)
+        found = (*self.current, *(report for report in old if report.data_name not in measured))
+        return tuple(
+            sorted(found, key=lambda report: -len({row.example.id for row in report.rows}))
+        )
+
+    def is_outdated(self, report: EvalReport) -> bool:
+        """Return whether another version of the verifiers judged this report."""
+        return any(one.report is report for one in self.outdated)
+
 
 def read_evaluations(chain: str, folder: Path) -> Evaluations:
     """Return the reports in `folder`, held against the chain called `chain`; none if it has none.
 
     Raises LabError for a file that is no report, and for a chain that cannot be read.
     """
-    found = {path: load_report(path) for path in sorted(folder.glob("*.json"))}
+    found = {path: _read(path) for path in sorted(folder.glob("*.json"))}
     if not found:
         return Evaluations()
     manifest = read_chain(chain).manifest
@@ -47,8 +67,30 @@ def read_evaluations(chain: str, folder: Path) -> Evaluations:
         if reason is None:
             current.append(report)
         else:
-            outdated.append(Outdated(path.name, reason, again(chain, report, path)))
+            command = remedy(reason, chain, report, path)
+            kept = report if reason == OTHER_INSTRUMENT else None
+            outdated.append(Outdated(path.name, reason, command, kept))
     return Evaluations(tuple(current), tuple(outdated))
+
+
+def _read(path: Path) -> EvalReport:
+    """Return the report in a file, the same object as long as the file stays what it was."""
+    if not path.is_file():
+        return load_report(path)
+    seen = path.stat()
+    return _stored(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=16)
+def _stored(path: Path, modified_ns: int, size: int) -> EvalReport:
+    return load_report(path)
+
+
+def remedy(reason: str, chain: str, report: EvalReport, path: Path) -> str:
+    """Return the command that makes a report hold today; its answers stay if they only need judging."""
+    if reason == OTHER_INSTRUMENT:
+        return shlex.join(["assay", "eval", "rescore", str(path)])
+    return again(chain, report, path)
 
 
 def again(chain: str, report: EvalReport, path: Path) -> str:
@@ -79,10 +121,11 @@ def _is_of_this_instrument(report: EvalReport, _: ChainManifest) -> bool:
     return report.versions == instrument()
 
 
+OTHER_INSTRUMENT = "another version of the verifiers"
 CHECKS: tuple[tuple[Callable[[EvalReport, ChainManifest], bool], str], ...] = (
     (_is_of_these_weights, "other weights than this chain's"),
     (_is_of_these_questions, "questions that have changed since"),
-    (_is_of_this_instrument, "another version of the verifiers"),
+    (_is_of_this_instrument, OTHER_INSTRUMENT),
 )
 """What a report must share with today's chain, and how a person is told that it does not."""
 

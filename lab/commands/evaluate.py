@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import Field
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from evals.errors import BadConfig
 from evals.model import Progress, Sampling
-from evals.schema import GroundTruth, Record, Share, Verdict
+from lab.commands import calibration, compare, verify
 from lab.console import emit, notes
-from lab.figures import VerifiedRow, calibration_table, summary_table, verdict_table
+from lab.figures import summary_table
 
 if TYPE_CHECKING:
     from evals.schema import Example
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration."
 )
+app.command("calibration")(calibration.calibration)
+app.command("verify")(verify.verify)
+app.command("compare")(compare.compare)
+app.command("rescore")(compare.rescore)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
@@ -35,31 +38,6 @@ class Dtype(StrEnum):
 
     BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"
-
-
-class Binning(StrEnum):
-    """How confidences are put into bins."""
-
-    WIDTH = "width"
-    MASS = "mass"
-
-
-class OutcomeRow(Record):
-    """A row of `assay eval calibration`."""
-
-    id: str
-    confidence: Share | None
-    correct: bool = Field(strict=True)
-    cluster: str | None = None
-
-
-class AnswerRow(Record):
-    """A row of `assay eval verify`."""
-
-    id: str
-    prompt: str
-    completion: str
-    ground_truth: GroundTruth
 
 
 @app.command()
@@ -97,10 +75,11 @@ def run(
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
     """
     from evals.questions import SYSTEM_PROMPT
-    from evals.report import Origin, build_report, save_report
+    from evals.report import Origin, build_report, instrument, save_report
     from evals.run import RunSettings, baseline_rows, run_evaluation
     from lab.settings import from_environment
     from training.chain import load_chain
+    from training.surroundings import versions
 
     examples = _examples(data)[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
@@ -137,6 +116,7 @@ def run(
             max_new_tokens=max_new_tokens,
             **options,
         ),
+        libraries={name: each for name, each in versions().items() if name not in instrument()},
     )
     report = build_report(
         examples, (*rows, *baseline_rows(examples, settings.system_prompt)), origin
@@ -145,63 +125,6 @@ def run(
     partial.unlink(missing_ok=True)
     notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
     emit(report, as_json=as_json, table=summary_table(report))
-
-
-@app.command()
-def calibration(
-    rows: Annotated[
-        Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")
-    ],
-    bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
-    binning: Annotated[Binning, typer.Option(help="Bins of equal width, or of equal mass.")] = (
-        Binning.WIDTH
-    ),
-    bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Measure how well stated confidences match what was correct.
-
-    Rows with a "cluster" are resampled together. Rows without a confidence are only counted.
-
-    Example: assay eval calibration rows.jsonl --bins 10 --json
-    """
-    from evals.calibration import Settings, calibrate
-    from evals.jsonl import read_rows
-
-    read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
-    measured = calibrate(
-        [row.confidence for row in read],
-        [row.correct for row in read],
-        [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
-        Settings(bins=bins, binning=binning.value, draws=bootstrap, seed=seed),
-    )
-    if measured.note:
-        notes.print(f"nothing to measure: {measured.note}")
-    emit(measured, as_json=as_json, table=calibration_table(measured))
-
-
-@app.command()
-def verify(
-    rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
-    weights: Annotated[
-        str | None, typer.Option(help="Weights of the verifiers, such as V1=0.3,V4=0.45.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Judge answers that are on file: verdict, stated confidence, scores, reward, claims.
-
-    Example: assay eval verify answers.jsonl --weights V1=.6,V2=.6,V3=.6,V4=.4 --json
-    """
-    from evals.jsonl import read_rows
-    from evals.verifiers import check_weights, verify_answer
-
-    chosen = None if weights is None else check_weights(_weights(weights))
-    judged = [
-        _verified(row.id, verify_answer(row.ground_truth, row.prompt, row.completion, chosen))
-        for row in read_rows(rows, AnswerRow, key=lambda row: row.id)
-    ]
-    emit(judged, as_json=as_json, table=verdict_table(judged))
 
 
 def _examples(data: str) -> "tuple[Example, ...]":
@@ -235,33 +158,6 @@ def _public(value: str) -> str:
 
     prefix = BARE if value.startswith(BARE) else ""
     return prefix + public_path(value.removeprefix(prefix))
-
-
-def _weights(text: str) -> dict[str, float]:
-    """Return "V1=.3,V4=.45" as a mapping; BadConfig where it is not one."""
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        try:
-            weights[name.strip()] = float(value)
-        except ValueError:
-            raise BadConfig(
-                f"cannot read the weight {part.strip()!r}; write --weights V1=0.3,V4=0.45"
-            ) from None
-    return weights
-
-
-def _verified(name: str, verdict: Verdict) -> VerifiedRow:
-    return VerifiedRow(
-        id=name,
-        verdict=verdict.verdict,
-        stated_confidence=verdict.confidence.value,
-        confidence_status=verdict.confidence.status,
-        scores=verdict.scores,
-        reward=verdict.reward,
-        reason=verdict.reason,
-        claims=verdict.claims,
-    )
 
 
 # ---- what a person sees -----------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """A small report made by the real pipeline from scripted answers, for tests that need one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from evals.model import ScriptedModel
 from evals.questions import SYSTEM_PROMPT, pathway_heldout
 from evals.report import Origin, build_report
 from evals.run import RunSettings, baseline_rows, run_evaluation
-from evals.schema import EvalReport, Example
+from evals.schema import EvalReport, EvalRow, Example, StatedConfidence, Verdict
 
 ORIGIN = Origin(
     data_name="pathways-heldout",
@@ -41,3 +42,39 @@ def small_report(n: int = 12) -> EvalReport:
     settings = RunSettings(system_prompt=SYSTEM_PROMPT)
     rows = run_evaluation(scripted(examples), examples, ("base", "sft"), settings)
     return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT)), ORIGIN)
+
+
+def judged(
+    stage: str, outcomes: Sequence[tuple[str, float | None]], clusters: Sequence[str] | None = None
+) -> tuple[EvalRow, ...]:
+    """Return one row per (verdict, stated confidence), each in its own cluster if none are named."""
+    names = clusters or [f"cluster {place}" for place in range(len(outcomes))]
+    examples = [each for each in pathway_heldout() if each.kind == "direct"]
+    return tuple(
+        EvalRow(
+            example=example.model_copy(update={"cluster": name}),
+            stage=stage,
+            prompt=(),
+            completion="",
+            finish_reason="stop",
+            verdict=Verdict.model_validate(
+                {
+                    "verdict": verdict,
+                    "reason": "",
+                    "confidence": StatedConfidence(
+                        value=stated, status="missing" if stated is None else "stated"
+                    ),
+                    "scores": {"V1": float(verdict == "correct")},
+                    "reward": (verdict == "correct") * 0.6 + (stated or 0.0) * 0.4,
+                }
+            ),
+        )
+        for example, (verdict, stated), name in zip(examples, outcomes, names, strict=False)
+    )
+
+
+def report_of(*rows: EvalRow, chain: str = "made up") -> EvalReport:
+    """Return the report of rows that were made by hand."""
+    origin = replace(ORIGIN, chain_name=chain)
+    examples = list({row.example.id: row.example for row in rows}.values())
+    return build_report(examples, rows, origin)

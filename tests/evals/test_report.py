@@ -1,15 +1,20 @@
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import training
 from evals.baselines import BASELINES
 from evals.errors import BadConfig, LabError
 from evals.report import (
+    BY_CHANCE,
     CONSTANT,
     METRICS,
     calibration_of,
+    instrument,
     load_report,
-    paired_difference,
     save_report,
     summarise,
 )
@@ -17,6 +22,7 @@ from evals.schema import EvalReport, Metric
 from tests.evals.reports import small_report
 
 REPORT = small_report(24)
+SHIPPED = sorted(Path(training.__file__).parent.glob("embedded/*/reports/*.json"))
 
 
 def metric(stage: str, name: str, group: str = "unaided", report: EvalReport = REPORT) -> Metric:
@@ -46,9 +52,9 @@ def test_every_metric_has_n_and_an_interval_around_it() -> None:
         assert tuple(summary.metrics) == METRICS
         for name, found in summary.metrics.items():
             if found.value is None:
-                assert found.n == 0 and found.note
-            elif found.note == CONSTANT:
-                assert found.low is None and found.high is None
+                assert found.note and (found.n == 0 or name == "auroc")
+            elif found.note == CONSTANT or name in BY_CHANCE:
+                assert found.low is None and found.high is None and found.n
             elif name != "ece":  # resampled ECE is biased upward: its interval need not hold it
                 assert found.low is not None and found.high is not None
                 assert found.low - 1e-9 <= found.value <= found.high + 1e-9
@@ -77,57 +83,65 @@ def test_a_share_that_is_the_same_everywhere_still_has_a_wide_interval() -> None
     assert found.note is not None and "Wilson" in found.note
 
 
-def test_a_paired_difference_of_a_stage_with_itself_is_zero() -> None:
-    found = paired_difference(REPORT, ("sft", "sft"), "reward")
-    assert (found.value, found.low, found.high, found.note) == (0.0, None, None, CONSTANT)
-
-
 def test_a_figure_that_is_the_same_in_every_row_claims_no_certainty() -> None:
     found = metric("only a confidence, 50%", "reward")
     assert found.value is not None and found.n > 1
     assert (found.low, found.high, found.note) == (None, None, CONSTANT)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "reward"])
-def test_a_paired_difference_is_second_minus_first(name: str) -> None:
-    found = paired_difference(REPORT, ("base", "sft"), name)
-    first, second = metric("base", name).value, metric("sft", name).value
-    assert first is not None and second is not None
-    assert found.value == pytest.approx(second - first)
-    assert found.low is not None and found.high is not None
-    assert found.low <= found.value <= found.high
+@pytest.mark.parametrize(("stage", "group"), [("dpo", "unaided"), ("sft", "count")])
+def test_an_unknown_stage_or_group_is_named_with_the_known_ones(stage: str, group: str) -> None:
+    with pytest.raises(BadConfig, match=rf"{stage}.*{group}.*base, sft.*unaided"):
+        calibration_of(REPORT, stage, group)
 
 
-def test_a_paired_difference_that_is_the_same_in_every_draw_has_no_interval() -> None:
-    found = paired_difference(REPORT, ("base", "sft"), "stated_share")
-    assert (found.value, found.low, found.high, found.note) == (1.0, None, None, CONSTANT)
-
-
-def test_a_difference_that_is_undefined_says_why() -> None:
-    found = paired_difference(REPORT, ("base", "sft"), "ece")
-    assert found.value is None and found.note
-
-
-@pytest.mark.parametrize(
-    ("stages", "name", "group", "complaint"),
-    [
-        (("base", "dpo"), "reward", "unaided", "dpo"),
-        (("base", "sft"), "bleu", "unaided", "bleu"),
-        (("base", "sft"), "reward", "count", "count"),
-    ],
-)
-def test_an_unknown_stage_metric_or_group_is_named(
-    stages: tuple[str, str], name: str, group: str, complaint: str
-) -> None:
-    with pytest.raises(BadConfig, match=complaint):
-        paired_difference(REPORT, stages, name, group)
-
-
-def test_the_calibration_of_a_stage_agrees_with_its_summary() -> None:
+@pytest.mark.parametrize("name", ["ece", "brier", "base_rate_brier", "log_loss", "auroc", "aurc"])
+def test_the_calibration_of_a_stage_agrees_with_its_summary(name: str) -> None:
     found = calibration_of(REPORT, "sft")
-    assert found.ece == pytest.approx(metric("sft", "ece").value)
-    assert found.brier == pytest.approx(metric("sft", "brier").value)
-    assert found.n - found.n_missing_confidence == metric("sft", "ece").n
+    assert getattr(found, name) == pytest.approx(metric("sft", name).value)
+    assert found.n - found.n_missing_confidence == metric("sft", name).n
+
+
+def test_the_error_expected_by_chance_agrees_with_the_calibration() -> None:
+    found = calibration_of(REPORT, "sft").ece_if_calibrated
+    assert found is not None
+    assert metric("sft", "ece_if_calibrated").value == pytest.approx(found.mean, abs=0.003)
+    assert metric("sft", "ece_if_calibrated_q95").value == pytest.approx(found.q95, abs=0.01)
+
+
+def test_shares_of_verdicts_and_of_confidences_add_up() -> None:
+    for summary in REPORT.summaries:
+        shares = {name: summary.metrics[name].value or 0.0 for name in METRICS}
+        states = shares["stated_share"] + shares["missing_share"] + shares["invalid_share"]
+        assert states == pytest.approx(1)
+        known = shares["accuracy"] + shares["no_claim_share"] + shares["contradictory_share"]
+        assert known <= 1 + 1e-9
+
+
+def test_a_verifier_is_averaged_over_the_questions_it_applies_to() -> None:
+    rows = [row for row in REPORT.rows if row.stage == "sft" and row.example.kind != "mechanism"]
+    for name in ("V1", "V2", "V3", "V4"):
+        scores = [s for row in rows if (s := row.verdict.scores.get(name)) is not None]
+        found = metric("sft", name)
+        assert found.n == len(scores)
+        assert found.value == (pytest.approx(sum(scores) / len(scores)) if scores else None)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_report_can_be_recomputed_from_its_rows(path: Path) -> None:
+    report = load_report(path)
+    if report.versions.get("metrics") == instrument()["metrics"]:
+        assert summarise(report.rows) == report.summaries
+        return
+    again = {(each.stage, each.group): each.metrics for each in summarise(report.rows, draws=10)}
+    for summary in report.summaries:  # an older instrument had fewer metrics, and other draws
+        for name, stored in summary.metrics.items():
+            now = again[summary.stage, summary.group][name]
+            assert (now.value, now.n) == (pytest.approx(stored.value), stored.n), name
+
+
+def test_there_are_shipped_reports_to_recompute() -> None:
+    assert len(SHIPPED) >= 2
 
 
 def test_a_report_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -145,4 +159,24 @@ def test_what_is_no_report_is_refused_with_a_remedy(
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(LabError, match="assay eval run"):
+        load_report(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda d: d["rows"][3]["verdict"].update(reward=7), "rows.3.verdict.reward"),
+        (lambda d: d["rows"][0].pop("completion"), "rows.0.completion"),
+        (lambda d: d.update(extra=1), "extra"),
+        (lambda d: d["rows"].append(d["rows"][0]), "rows"),
+    ],
+)
+def test_a_spoilt_report_is_refused_by_the_name_of_the_field(
+    change: Callable[[dict[str, Any]], object], field: str, tmp_path: Path
+) -> None:
+    document = json.loads(REPORT.model_dump_json())
+    change(document)
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(LabError, match=f"field '{field}'"):
         load_report(path)

@@ -61,7 +61,6 @@ def test_a_report_of_some_of_the_stages_is_current(tmp_path: Path) -> None:
         ({"stage_checksums": {"base": "sha-of-base", "dpo": "sha-of-dpo"}}, "other weights"),
         ({"data_sha256": "0" * 64}, "questions that have changed"),
         ({"settings": {"limit": 3}, "data_name": f"{DATA} (first 3)"}, "questions that have"),
-        ({"versions": {"verifiers": "0", "confidence": "0"}}, "another version of the verifiers"),
     ],
 )
 def test_a_report_of_something_else_is_named_with_the_command_that_measures_again(
@@ -77,7 +76,35 @@ def test_a_report_of_something_else_is_named_with_the_command_that_measures_agai
     assert ("--limit 3" in old.command) is ("settings" in changes)
     told = outdated_notices(found.outdated)
     assert "0.json was measured on" in told
-    assert "Measure again with `assay eval run" in told
+    assert "so it is not shown. Measure again with <code>assay eval run" in told
+
+
+def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_again(
+    tmp_path: Path,
+) -> None:
+    old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
+    measured = read(tmp_path, old)
+    (found,) = measured.outdated
+    assert found.reason == "another version of the verifiers"
+    assert found.command == f"assay eval rescore {tmp_path}/reports/0.json"
+    assert measured.reports == (old,)
+    assert measured.is_outdated(measured.reports[0])
+
+
+def test_an_outdated_report_is_not_shown_beside_one_of_today_on_the_same_questions(
+    tmp_path: Path,
+) -> None:
+    old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
+    assert read(tmp_path, old, scripted_report()).reports == (scripted_report(),)
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    (first,) = read(tmp_path, scripted_report()).current
+    (same,) = load_reports(str(tmp_path)).current
+    assert same is first
+    other = first.model_copy(update={"command": "assay eval run --seed 7"})
+    save_report(other, tmp_path / "reports" / "0.json")
+    assert load_reports(str(tmp_path)).current == (other,)
 
 
 def test_a_report_on_rows_of_ones_own_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""Old answers under today's verifiers: nothing is generated, the stored texts are judged again."""
+
+from collections import Counter
+
+from evals.measures import MEASURES
+from evals.report import HEADLINE, instrument, summarise
+from evals.schema import EvalReport, Metric, Record, Verdict
+from evals.verifiers import verify
+
+
+class Change(Record):
+    """One answer whose verdict, stated confidence or scores are not what they were."""
+
+    example_id: str
+    stage: str
+    completion: str
+    before: Verdict
+    after: Verdict
+
+    @property
+    def is_of_verdict(self) -> bool:
+        """Return whether the verdict itself changed, not only a score or the confidence."""
+        return self.before.verdict != self.after.verdict
+
+
+class VerdictCount(Record):
+    """How many answers of a stage went from one verdict to another (or stayed)."""
+
+    stage: str
+    before: str
+    after: str
+    n: int
+
+
+class Shift(Record):
+    """A metric of a stage on the headline questions, as stored before and as it is now."""
+
+    stage: str
+    metric: str
+    before: Metric | None
+    after: Metric
+
+
+class Rescored(Record):
+    """A report brought up to date, and what that changed."""
+
+    report: EvalReport
+    before: dict[str, str]
+    changes: tuple[Change, ...]
+    counts: tuple[VerdictCount, ...]
+    shifts: tuple[Shift, ...]
+
+
+def rescore(report: EvalReport) -> Rescored:
+    """Return the same rows under today's instrument, with summaries made anew.
+
+    Questions, ground truth and completions stay as they were stored; weights of the reward are the
+    default ones. The versions that the report had are added to its `earlier_versions`, unless they
+    are today's.
+    """
+    rows = tuple(
+        row.model_copy(update={"verdict": verify(row.example, row.completion)})
+        for row in report.rows
+    )
+    today = instrument()
+    earlier = () if report.versions == today else (report.versions,)
+    updated = report.model_copy(
+        update={
+            "rows": rows,
+            "versions": today,
+            "summaries": summarise(rows),
+            "earlier_versions": (*report.earlier_versions, *earlier),
+        }
+    )
+    moved = Counter(
+        (new.stage, old.verdict.verdict, new.verdict.verdict)
+        for old, new in zip(report.rows, rows, strict=True)
+    )
+    return Rescored(
+        report=updated,
+        before=report.versions,
+        changes=_changes(report, updated),
+        counts=tuple(
+            VerdictCount(stage=stage, before=before, after=after, n=n)
+            for (stage, before, after), n in moved.items()
+        ),
+        shifts=_shifts(report, updated),
+    )
+
+
+def _changes(old: EvalReport, new: EvalReport) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            example_id=before.example.id,
+            stage=before.stage,
+            completion=before.completion,
+            before=before.verdict,
+            after=after.verdict,
+        )
+        for before, after in zip(old.rows, new.rows, strict=True)
+        if _judgement(before.verdict) != _judgement(after.verdict)
+    )
+
+
+def _judgement(verdict: Verdict) -> tuple[object, ...]:
+    """Return what counts in a metric; reasons and claims may be worded in another way."""
+    return verdict.verdict, verdict.confidence.value, verdict.confidence.status, verdict.scores
+
+
+def _shifts(old: EvalReport, new: EvalReport) -> tuple[Shift, ...]:
+    stored = {(s.stage, s.group): s.metrics for s in old.summaries}
+    return tuple(
+        Shift(
+            stage=summary.stage,
+            metric=name,
+            before=stored.get((summary.stage, summary.group), {}).get(name),
+            after=summary.metrics[name],
+        )
+        for summary in new.summaries
+        if summary.group == HEADLINE
+        for name in MEASURES
+    )

@@ -1,0 +1,89 @@
+"""Old answers under today's verifiers."""
+
+from evals.report import instrument, summarise
+from evals.rescore import rescore
+from evals.schema import EvalReport, EvalRow, Verdict
+from tests.evals.reports import small_report
+
+TODAY = small_report(12)
+LONG_AGO = {"verifiers": "verifiers-0", "confidence": "confidence-0"}
+
+
+def as_judged_long_ago(report: EvalReport, of_stage: str = "sft") -> EvalReport:
+    """Return the report as verifiers would have left it that called every answer of a stage wrong."""
+
+    def judge(row: EvalRow) -> EvalRow:
+        if row.stage != of_stage:
+            return row
+        spoilt = row.verdict.model_dump() | {"verdict": "incorrect", "reward": 0.1}
+        return row.model_copy(update={"verdict": Verdict.model_validate(spoilt)})
+
+    rows = tuple(judge(row) for row in report.rows)
+    changes = {"rows": rows, "summaries": summarise(rows, draws=10), "versions": LONG_AGO}
+    return report.model_copy(update=changes)
+
+
+def test_old_rows_get_todays_verdicts_and_summaries() -> None:
+    found = rescore(as_judged_long_ago(TODAY)).report
+    assert found.rows == TODAY.rows
+    assert found.summaries == TODAY.summaries
+    assert found.versions == instrument()
+
+
+def test_texts_questions_and_origin_stay_as_they_were_stored() -> None:
+    old = as_judged_long_ago(TODAY)
+    found = rescore(old).report
+    for name in (
+        "data_name",
+        "data_sha256",
+        "stage_checksums",
+        "settings",
+        "created_at",
+        "command",
+    ):
+        assert getattr(found, name) == getattr(old, name)
+    kept = [(row.example, row.stage, row.prompt, row.completion) for row in found.rows]
+    assert kept == [(row.example, row.stage, row.prompt, row.completion) for row in old.rows]
+
+
+def test_the_earlier_versions_are_kept_and_todays_are_not_added_twice() -> None:
+    once = rescore(as_judged_long_ago(TODAY)).report
+    assert once.earlier_versions == (LONG_AGO,)
+    assert rescore(once).report.earlier_versions == (LONG_AGO,)
+    assert rescore(once).changes == ()
+
+
+def test_it_is_counted_and_named_which_verdicts_changed() -> None:
+    old = as_judged_long_ago(TODAY)
+    found = rescore(old)
+    differ = {
+        (before.example.id, before.stage)
+        for before, after in zip(old.rows, TODAY.rows, strict=True)
+        if before.verdict.verdict != after.verdict.verdict
+    }
+    assert differ
+    named = {(each.example_id, each.stage) for each in found.changes if each.is_of_verdict}
+    assert named == differ
+    assert sum(c.n for c in found.counts if c.before != c.after) == len(differ)
+    assert sum(c.n for c in found.counts) == len(old.rows)
+    assert {c.stage for c in found.counts if c.before != c.after} == {"sft"}
+
+
+def test_a_change_of_score_alone_is_listed_but_is_no_change_of_verdict() -> None:
+    row = TODAY.rows[0]
+    cheap = row.model_copy(
+        update={"verdict": row.verdict.model_copy(update={"scores": {"V1": 0.5}})}
+    )
+    found = rescore(TODAY.model_copy(update={"rows": (cheap, *TODAY.rows[1:])}))
+    (change,) = found.changes
+    assert not change.is_of_verdict
+    assert change.before == cheap.verdict and change.after == row.verdict
+
+
+def test_metrics_are_shown_before_and_after() -> None:
+    shifts = {(s.stage, s.metric): s for s in rescore(as_judged_long_ago(TODAY)).shifts}
+    accuracy = shifts["sft", "accuracy"]
+    assert accuracy.before is not None
+    assert (accuracy.before.value, accuracy.after.value != 0.0) == (0.0, True)
+    assert shifts["base", "accuracy"].before is not None
+    assert shifts["base", "accuracy"].before.value == shifts["base", "accuracy"].after.value
