@@ -4,9 +4,11 @@ from pathlib import Path
 
 from huggingface_hub import DatasetCard, DatasetCardData
 
+from evals import pairs
 from evals.exports import AnswerOrigin, ExportFormat, ExportRow, ExportStatistics, Reason
 
 PREFERENCES = Path(__file__).parent / "templates" / "preferences.md"
+PAIRS = Path(__file__).parent / "templates" / "pairs.md"
 
 SUMMARIES: dict[ExportFormat, str] = {
     "dpo": "each row is a prompt with a chosen and a rejected answer.",
@@ -31,6 +33,14 @@ REASONS: dict[Reason, str] = {
     "tie": "ties",
     "both_bad": "both answers bad",
     "identical_texts": "a side chosen between identical texts",
+}
+PAIR_REASONS: dict[pairs.Reason, str] = {
+    "one_answer": "questions with fewer than two different answers",
+    "all_right": "questions that every answer got right, none with a clearly better confidence",
+    "none_right": "questions that no answer got right, none with a clearly better confidence",
+    "margin": "questions whose right and wrong answers differ by less than the margin",
+    "unknown_question": "answers to questions outside the question bank",
+    "held_out": "questions that are held out to measure models",
 }
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -66,6 +76,34 @@ def dataset_card(
         columns=[(name, field.description) for name, field in row_type.model_fields.items()],
         origin_fields=[f"`{name}`" for name in AnswerOrigin.model_fields],
         guidelines=guidelines,
+        cell=_cell,
+    )
+    return DatasetCard(card.content)
+
+
+def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
+    """Return the card of a data set of pairs that a rule made; it says so before anything else."""
+    data = DatasetCardData(
+        pretty_name="Preference pairs made from verifier verdicts",
+        task_categories=["text-generation"],
+        tags=["preference", "synthetic", "assay", *TAGS["dpo"]],
+        size_categories=[_size(statistics.rows)],
+        configs=[
+            {
+                "config_name": "default",
+                "data_files": [{"split": "train", "path": statistics.rows_file}],
+            }
+        ],
+    )
+    columns = [(name, field.description) for name, field in pairs.PairRow.model_fields.items()]
+    card = DatasetCard.from_template(
+        data,
+        template_path=str(PAIRS),
+        statistics=statistics,
+        usage=USAGES["dpo"],
+        reasons=PAIR_REASONS,
+        columns=columns,
+        origin_fields=[f"`{name}`" for name in pairs.SampleOrigin.model_fields],
         cell=_cell,
     )
     return DatasetCard(card.content)

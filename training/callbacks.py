@@ -2,6 +2,7 @@
 
 import math
 import signal
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -11,6 +12,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from training.runs import RunFolder
 from training.terminal import say
+
+ECHO_SECONDS = 2.0
+"""A launcher passes on the signal that its whole group has had already; that is no second one."""
 
 
 class MetricsCallback(TrainerCallback):
@@ -35,10 +39,19 @@ class MetricsCallback(TrainerCallback):
 
 
 class StopCallback(TrainerCallback):
-    """Turns the first Ctrl-C (or SIGTERM) into: finish the step, write a checkpoint, stop."""
+    """Turns the first Ctrl-C (or SIGTERM) into: finish the step, write a checkpoint, stop.
+
+    `reason` says why where it was no person who asked.
+    """
 
     def __init__(self) -> None:
         self.is_asked = False
+        self.reason: str | None = None
+        self.asked_at = -math.inf
+
+    def ask(self, reason: str) -> None:
+        """Stop after this step, because of `reason`."""
+        self.is_asked, self.reason = True, reason
 
     @contextmanager
     def listening(self) -> Generator[None]:
@@ -60,9 +73,12 @@ class StopCallback(TrainerCallback):
             control.should_training_stop = True
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.is_asked:
+        now = time.monotonic()
+        if self.is_asked and now - self.asked_at > ECHO_SECONDS:
             raise KeyboardInterrupt
-        self.is_asked = True
+        if self.is_asked:
+            return
+        self.is_asked, self.asked_at = True, now
         say("stopping after this step; once more to stop at once")
 
 

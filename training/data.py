@@ -9,10 +9,11 @@ Rows that are marked for testing are refused, and so are rows of the standard ho
 are marked: what a model was trained on measures nothing.
 """
 
+import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from evals.schema import Example
 from evals.verifiers import CONTENT
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
+KMP_DEV, KMP_TEST = "kmp-dev", "kmp-test"
+DEV_SHARE = 5
+"""One fact in so many is watched by `kmp-dev`."""
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
 Row = dict[str, object]
 """What TRL reads: `prompt` (messages) and `completion` (messages) or `example` (JSON)."""
@@ -52,6 +56,11 @@ class TrainingData:
             **{f"left out, {why}": count for why, count in self.left_out.items()},
         }
 
+    def without(self, names: Collection[str], why: str) -> "TrainingData":
+        """Return the data without the rows of these ids, which are counted under `why`."""
+        kept = tuple(example for example in self.examples if example.id not in set(names))
+        return TrainingData(kept, self.counts, {**self.left_out, why: len(names)})
+
 
 def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
     """Return the examples of all sources, each once."""
@@ -70,6 +79,29 @@ def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
     unscored = len(data.examples) - len(scored)
     left_out = {**data.left_out, **({"no verifier scores them": unscored} if unscored else {})}
     return TrainingData(scored, data.counts, left_out)
+
+
+def watched_questions(
+    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = ()
+) -> tuple[Example, ...]:
+    """Return up to `count` questions to ask while a model is trained, none of those in `asked`.
+
+    Sources are those of training, and two more. `kmp-dev` is one question for one in five of the facts
+    that KMP training asks for, so an SFT stage knows them and can be seen to forget them. `kmp-test`
+    may be watched; nothing is chosen or stopped by it. BadConfig if no question is left.
+    """
+    named = [source.strip() for source in sources]
+    found = [row for source in named for row in _watchable(source, seed)]
+    left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in CONTENT]
+    if not left:
+        raise BadConfig(
+            f"nothing is left to watch of monitor_data {', '.join(named)}: every question is trained on or has"
+            f" no verifier. Add another set, such as {KMP_DEV}, or set monitor_steps to 0."
+        )
+    if len(left) <= count:
+        return tuple(left)
+    chosen = sorted(random.Random(seed).sample(range(len(left)), count))
+    return tuple(left[place] for place in chosen)
 
 
 def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
@@ -94,25 +126,6 @@ def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict
     ]
 
 
-def check_lengths(
-    examples: Sequence[Example], length: Callable[[Example], int], longest: int, key: str
-) -> int:
-    """Return the length of the longest row in tokens; BadConfig, naming rows, if one is too long.
-
-    `key` is the setting that `longest` comes from. A row that was cut would teach a cut answer.
-    """
-    lengths = {example.id: length(example) for example in examples}
-    over = {name: size for name, size in lengths.items() if size > longest}
-    if over:
-        shown = ", ".join(f"{name} ({size})" for name, size in list(over.items())[:5])
-        more = f" and {len(over) - 5} more" if len(over) > 5 else ""
-        raise BadConfig(
-            f"{len(over)} of {len(lengths)} rows have more than {key} {longest} tokens: {shown}{more}."
-            f" Set {key} to {max(over.values())} or more, or shorten the rows; none is cut or dropped."
-        )
-    return max(lengths.values())
-
-
 def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
     unique: dict[str, Example] = {}
     counts: dict[str, int] = {}
@@ -130,6 +143,19 @@ def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
                 )
     left_out = {"the same row again": repeated} if repeated else {}
     return TrainingData(tuple(unique.values()), counts, left_out)
+
+
+def _watchable(source: str, seed: int) -> tuple[Example, ...]:
+    if source == KMP_TEST:
+        return DATASETS[KMP_TEST]()
+    if source != KMP_DEV:
+        return _examples(source, seed)
+    by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
+    return tuple(row for fact, row in sorted(by_fact.items()) if _is_dev(fact))
+
+
+def _is_dev(fact: str) -> bool:
+    return hashlib.sha256(fact.encode()).digest()[0] % DEV_SHARE == 0
 
 
 def _examples(source: str, seed: int) -> tuple[Example, ...]:

@@ -56,7 +56,7 @@ class Writer:
         self._stack = stack
         self._adapters_of_stage = dict(adapters_of_stage)
         self._lock = threading.Lock()
-        self._ends = _end_tokens(model, tokenizer)
+        self._ends = end_tokens(model, tokenizer)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self._ends[0]
         self.context = int(getattr(model.config, "max_position_embeddings", 2048))
         # A model's own sampling settings (a repetition penalty, say) must not leak into answers.
@@ -238,7 +238,7 @@ def _pieces(thread: threading.Thread, streamer: RowStreamer, halt: _Halt) -> Gen
         thread.join()
 
 
-def _end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
     """Return the tokens that end an answer: the model's own and the tokenizer's."""
     named = model.generation_config.eos_token_id if model.generation_config else None
     ends = named if isinstance(named, list) else [named]

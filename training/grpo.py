@@ -2,40 +2,58 @@
 
     accelerate launch -m training.grpo --config training/configs/embedded/grpo.yaml
 
-A new adapter is trained on top of base + the chain's adapters, which stay frozen and unmerged; they
-are also the reference of the KL term, exactly (`training.policy`). What TRL's defaults changed is set
-outright: the loss is GRPO's, the KL estimate is not weighted by the probability ratio.
+The chain that the run starts from is also the reference of the KL term, exactly (`training.start`).
+What TRL's defaults changed is set outright: unless asked otherwise the loss is GRPO's and the KL
+estimate is not weighted by the probability ratio.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOConfig, GRPOTrainer
 
-from evals.schema import Example
-from training.base import Base, find_base, load_base, load_tokenizer
-from training.chain import Chain, NewStage, append_stage, read_chain
-from training.config import GrpoSettings, Request
-from training.data import TrainingData, check_lengths, grpo_data, grpo_row, prompt_of
-from training.findings import file_findings, refuse
-from training.manifest import BASE_STAGE, active_adapters
-from training.policy import StackedPeftModel, lora_of, stacked_policy, write_adapter
+from evals.questions import SYSTEM_PROMPT
+from training.alerts import GRPO_RULES, AlertCallback
+from training.base import Base, find_base, load_tokenizer
+from training.config import GrpoSettings
+from training.data import TrainingData, grpo_data, grpo_row
+from training.lengths import length_of, within
+from training.lineage import append_stage
+from training.policy import TRAINED, StackedPeftModel, policy_of, write_adapter
+from training.request import Request
 from training.rewards import VerifierReward
 from training.session import (
-    QuietTrainer,
-    base_device,
     common_arguments,
+    load_base_for,
     record_of,
     run_command,
     session,
 )
+from training.start import Start, start_of
 from training.terminal import announce, say
+from training.trainer import SafeTrainer
+
+PAPERS = {
+    "sapo_temperature_neg": 1.05,
+    "sapo_temperature_pos": 1.0,
+    "vespo_k_pos": 2.0,
+    "vespo_lambda_pos": 3.0,
+    "vespo_k_neg": 3.0,
+    "vespo_lambda_neg": 2.0,
+}
+"""What the losses sapo and vespo are told; the others do not read it."""
 
 
-class PolicyTrainer(QuietTrainer, GRPOTrainer):
-    """TRL's GRPOTrainer, silent towards the Hub."""
+class PolicyTrainer(SafeTrainer, GRPOTrainer):
+    """TRL's GRPOTrainer, safe to kill at any moment."""
+
+    def is_between_rounds(self) -> bool:
+        """Whether the sampled answers, which are in memory alone, have been used up."""
+        assert isinstance(self.args, GRPOConfig)
+        return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,98 +66,128 @@ def train(request: Request) -> None:
     settings = request.settings
     assert isinstance(settings, GrpoSettings)
     data = grpo_data(settings.data, settings.seed)
-    chain = read_chain(settings.chain)
     base = find_base(settings.base, announce)
-    refuse(settings.chain, file_findings(chain, base, load_tokenizer(base)))
-    record = record_of("grpo", request, base, {**data.record(), **_lineage(chain)})
+    start = start_of(settings, base)
+    data = _fitting(data, start, settings, load_tokenizer(base))
+    record = record_of("grpo", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
-        trainer = build_trainer(settings, data, chain, base)
+        trainer = build_trainer(settings, data, start, base)
+        trainer.add_callback(AlertCallback(current.run, GRPO_RULES))
         if not current.train(trainer):
             return
+        weights = trainer.gathered_weights()
         if trainer.is_world_process_zero():
-            write_adapter(trainer.accelerator.unwrap_model(trainer.model), current.run.adapter)
+            policy = trainer.accelerator.unwrap_model(trainer.model)
+            write_adapter(policy, current.run.adapter, weights)
             say("measuring what the new stage computes")
-            stage = NewStage(_stage_name(chain), "grpo", current.run.adapter)
-            append_stage(current.run.path, stage, base, chain)
+            stage = start.stage("grpo", current.run.adapter)
+            append_stage(current.run.path, stage, base, start.chain)
 
 
 def build_trainer(
-    settings: GrpoSettings, data: TrainingData, chain: Chain, base: Base
+    settings: GrpoSettings, data: TrainingData, start: Start, base: Base
 ) -> PolicyTrainer:
-    """Return the trainer of a new adapter over the frozen chain."""
-    say(f"loading {base.public_name} and {', '.join(_lineage(chain))}")
-    prompt = chain.manifest.system_prompt
-    model, tokenizer = load_base(base, settings.weights, base_device(settings))
-    longest = check_lengths(
-        data.examples,
-        lambda example: _length(tokenizer, example, prompt),
-        settings.max_prompt_length,
-        "max_prompt_length",
-    )
+    """Return the trainer of an adapter on the chain, which is also the reference."""
+    say(f"loading {base.public_name} and {', '.join(start.record())}")
+    prompt = start.system_prompt or SYSTEM_PROMPT
+    model, tokenizer = load_base_for(settings, base)
+    longest = settings.max_prompt_length
     say(f"sampling answers to {len(data.examples)} questions of at most {longest} tokens")
     for why, count in data.left_out.items():
         say(f"{count} rows are left out: {why}")
     trainer = PolicyTrainer(
-        model=stacked_policy(model, _frozen(chain), lora_of(settings, model), settings.seed),
-        args=_arguments(settings),
+        model=policy_of(model, start, settings),
+        args=GRPOConfig(**options(settings)),
         train_dataset=Dataset.from_list([grpo_row(each, prompt) for each in data.examples]),
         processing_class=tokenizer,
-        reward_funcs=VerifierReward(settings.verifier_weights),
+        reward_funcs=VerifierReward(settings.verifier_weights, settings.v4),
     )
     policy = trainer.accelerator.unwrap_model(trainer.model)
     assert isinstance(policy, StackedPeftModel)
-    policy.set_adapter("default")  # TRL has added its own adapter since
+    policy.set_adapter(TRAINED)  # TRL has added its own adapter since
     return trainer
 
 
-def _arguments(settings: GrpoSettings) -> GRPOConfig:
-    return GRPOConfig(
+def options(settings: GrpoSettings) -> dict[str, Any]:
+    """Return every training argument of TRL's that has an effect; none is left to its default."""
+    return {
         **common_arguments(settings),
-        num_generations=settings.num_generations,
-        max_completion_length=settings.max_completion_length,
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=0,
-        beta=settings.beta,
-        use_bias_correction_kl=False,
-        loss_type=settings.loss_type,
-        scale_rewards=settings.scale_rewards,
-        importance_sampling_level="token",
-        num_iterations=settings.num_iterations,
-        epsilon=settings.epsilon,
-        disable_dropout=False,
-        mask_truncated_completions=False,
-        shuffle_dataset=True,
-        remove_unused_columns=False,
-        log_completions=True,
-        num_completions_to_print=0,
-    )
+        **_sampling(settings),
+        "num_iterations": settings.num_iterations,
+        "beta": settings.beta,
+        "use_bias_correction_kl": settings.kl_by_ratio,
+        "loss_type": settings.loss_type,
+        "scale_rewards": settings.scale_rewards,
+        "importance_sampling_level": settings.importance_sampling,
+        "epsilon": settings.epsilon,
+        "epsilon_high": settings.epsilon_high or settings.epsilon,
+        "delta": None,
+        **PAPERS,
+        "reward_weights": None,
+        "multi_objective_aggregation": "sum_then_normalize",
+        "mask_truncated_completions": settings.mask_truncated,
+        "off_policy_mask_threshold": None,
+        "top_entropy_quantile": 1.0,
+        "entropy_coef": 0.0,
+        "use_adaptive_entropy": False,
+        "sync_ref_model": False,
+        "disable_dropout": False,
+        "cast_lm_head_to_fp32": False,
+        "router_aux_loss_coef": None,
+        "pad_to_multiple_of": None,
+        "shuffle_dataset": True,
+        "remove_unused_columns": False,
+        "log_completions": True,
+        "log_unique_prompts": False,
+        "num_completions_to_print": 0,
+    }
 
 
-def _frozen(chain: Chain) -> dict[str, Path]:
-    """Return the adapters at work in the chain's last stage, in order."""
-    stages = chain.manifest.stages
-    active = active_adapters(stages)[stages[-1].name if stages else BASE_STAGE]
-    return {stage.name: chain.adapter_folder(stage) for stage in stages if stage.name in active}
+def _sampling(settings: GrpoSettings) -> dict[str, Any]:
+    """Return how answers are drawn: from the plain distribution, whatever the model's own settings."""
+    return {
+        "num_generations": settings.num_generations,
+        "num_generations_eval": None,
+        "generation_batch_size": settings.generation_batch or None,
+        "steps_per_generation": None,
+        "max_completion_length": settings.max_completion_length,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": 0,
+        "min_p": None,
+        "repetition_penalty": 1.0,
+        "generation_kwargs": None,
+        "chat_template_kwargs": None,
+        "cache_implementation": None,
+        "use_transformers_continuous_batching": False,
+        **_vllm(settings),
+    }
 
 
-def _lineage(chain: Chain) -> Mapping[str, str]:
-    """Return the checksum of each stage that the new one builds on."""
-    return {f"stage {stage.name}": stage.sha256 for stage in chain.manifest.stages}
+def _vllm(settings: GrpoSettings) -> dict[str, Any]:
+    """Return whether vLLM draws the answers, and how its probabilities are squared with ours."""
+    return {
+        "use_vllm": settings.vllm != "off",
+        "vllm_mode": "server" if settings.vllm == "server" else "colocate",
+        "vllm_server_base_url": settings.vllm_server if settings.vllm == "server" else None,
+        "vllm_gpu_memory_utilization": settings.vllm_memory,
+        "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
+        "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
+        "vllm_enable_sleep_mode": False,
+        "vllm_importance_sampling_correction": True,
+        "vllm_importance_sampling_mode": "sequence_mask",
+        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_clip_min": None,
+    }
 
 
-def _stage_name(chain: Chain) -> str:
-    """Return grpo, or grpo-2, grpo-3 … where the chain has one already."""
-    earlier = sum(stage.kind == "grpo" for stage in chain.manifest.stages)
-    return f"grpo-{earlier + 1}" if earlier else "grpo"
-
-
-def _length(tokenizer: PreTrainedTokenizerBase, example: Example, system_prompt: str) -> int:
-    """Return the tokens of a question as the model reads it."""
-    text = tokenizer.apply_chat_template(
-        prompt_of(example, system_prompt), tokenize=False, add_generation_prompt=True
-    )
-    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+def _fitting(
+    data: TrainingData, start: Start, settings: GrpoSettings, tokenizer: PreTrainedTokenizerBase
+) -> TrainingData:
+    """Return the questions that are short enough; BadConfig if one is not and may not be dropped."""
+    prompt = start.system_prompt or SYSTEM_PROMPT
+    lengths = {each.id: length_of(grpo_row(each, prompt), tokenizer) for each in data.examples}
+    return within(data, lengths, settings)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,18 @@ from training.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters
 from training.probe import measure, probe_of, probe_prompt
 from training.stack import Stack
 
+Kind = Literal["sft", "dpo", "grpo"]
+Mode = Literal["stack", "continue", "merge_then_new"]
+
 
 @dataclass(frozen=True)
 class NewStage:
     """A stage that was just trained: `adapter` is its PEFT folder, `mode` how it builds on the last."""
 
     name: str
-    kind: Literal["sft", "dpo", "grpo"]
+    kind: Kind
     adapter: Path
-    mode: Literal["stack", "continue", "merge_then_new"] = "stack"
+    mode: Mode = "stack"
 
 
 def append_stage(

@@ -61,14 +61,20 @@ def read_chain(name: str | Path) -> Chain:
             f"{file} has two stages of one name ({', '.join(names)}; {BASE_STAGE!r} is the base itself)."
             " Give each stage a name of its own by training it again."
         )
+    if manifest.stages and manifest.stages[0].mode != "stack":
+        raise ChainMismatch(
+            f"{file} says that its first stage, {names[1]!r}, was trained by {manifest.stages[0].mode!r},"
+            " but there is no stage before it; the file was changed. Train the stage again."
+        )
     return Chain(manifest, file.resolve().parent)
 
 
 def active_adapters(stages: Sequence[ChainStage]) -> dict[str, frozenset[str]]:
     """Return which adapters are at work in each stage, the base first with none.
 
-    "continue" went on training the adapter before it, so it stands in its place; the other modes
-    add to all that came before.
+    "continue" went on training the adapter before it, so it stands in its place. The other modes add
+    to all that came before: whether earlier adapters were merged while training or stayed beside the
+    weights, what the stage computes is the base plus the sum of them.
     """
     active: dict[str, frozenset[str]] = {BASE_STAGE: frozenset()}
     current: list[str] = []
@@ -78,6 +84,13 @@ def active_adapters(stages: Sequence[ChainStage]) -> dict[str, frozenset[str]]:
         current.append(stage.name)
         active[stage.name] = frozenset(current)
     return active
+
+
+def last_adapters(chain: Chain) -> tuple[ChainStage, ...]:
+    """Return the stages whose adapters are at work in the chain's last stage, in order."""
+    stages = chain.manifest.stages
+    active = active_adapters(stages)[stages[-1].name if stages else BASE_STAGE]
+    return tuple(stage for stage in stages if stage.name in active)
 
 
 def _no_chain(name: str | Path, file: Path) -> str:

@@ -1,14 +1,16 @@
 """The model that a stage trains: a base, the frozen adapters of a chain, and one new adapter on top.
 
-Nothing is merged: base + SFT + new is computed as a sum, so a 4-bit base stays as it is. The trainer
+Nothing is merged unless asked: base + SFT + new is a sum, so a 4-bit base stays as it is. The trainer
 sees an ordinary PeftModel with one adapter, `default`; the adapters before it are always at work.
-The reference of GRPO is base + frozen adapters exactly, because TRL's `ref` is a copy of `default`
-made before the first step, when its lora_B is zero and it changes nothing.
+The reference of DPO and GRPO is what the stage starts from, exactly: TRL's `ref` is a copy of
+`default` made before the first step, when a new adapter's lora_B is zero and changes nothing, and a
+continued one is what it was. `training.start` says what stays, goes on or is merged.
 """
 
 import os
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,17 @@ from peft.tuners.tuners_utils import BaseTuner
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from training.adapter import CONFIG_NAME, WEIGHTS_NAME
+from evals.errors import BadConfig
+from training.adapter import CONFIG_NAME, WEIGHTS_NAME, read_adapter
 from training.config import StageSettings
 from training.files import sha256_of
+from training.merging import merge_into
+from training.start import Start
 
 TRAINED = "default"
 """PEFT's and TRL's name for the adapter that learns."""
+REFERENCE = "ref"
+"""TRL's name for its frozen copy of the adapter as it was before the first step."""
 ALL_LINEAR = ("all-linear",)
 
 
@@ -33,6 +40,7 @@ class StackedPeftModel(PeftModelForCausalLM):
     """A PeftModel whose `frozen` adapters stay active and untrained, whichever other one is chosen."""
 
     frozen: tuple[str, ...] = ()
+    _unmerged: Mapping[str, torch.Tensor] = {}
 
     def set_adapter(self, adapter_name: str | Sequence[str], inference_mode: bool = False) -> None:
         """Activate `adapter_name` on top of the frozen adapters; only `default` may learn.
@@ -90,10 +98,51 @@ class StackedPeftModel(PeftModelForCausalLM):
             save_directory, safe_serialization, [TRAINED], save_embedding_layers, *args, **kwargs
         )
 
-    def _activate(self, names: Sequence[str]) -> None:
+    def merge_adapter(
+        self, adapter_names: list[str] | None = None, safe_merge: bool = False
+    ) -> None:
+        """Add the active adapters to the base's weights, as TRL does to hand them to vLLM.
+
+        The weights as they were are kept beside, in main memory.
+        """
+        self._unmerged = {
+            name: module.get_base_layer().weight.detach().to("cpu", copy=True)
+            for name, module in self.named_modules()
+            if isinstance(module, LoraLayer)
+        }
+        self._tuner().merge_adapter(adapter_names, safe_merge)
+
+    def unmerge_adapter(self) -> None:
+        """Put the base's weights back as they were, bit for bit; subtracting would round them each time."""
+        self._tuner().unmerge_adapter()
+        modules = dict(self.named_modules())
+        with torch.no_grad():
+            for name, weight in self._unmerged.items():
+                layer = modules[name]
+                assert isinstance(layer, LoraLayer)
+                layer.get_base_layer().weight.copy_(weight)
+        self._unmerged = {}
+
+    def _tuner(self) -> BaseTuner:
         tuner = self.base_model
         assert isinstance(tuner, BaseTuner)
-        tuner.set_adapter(list(names))
+        return tuner
+
+    def _activate(self, names: Sequence[str]) -> None:
+        self._tuner().set_adapter(list(names))
+
+
+def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
+    """Return the model that learns, built on the start as its mode says.
+
+    BadConfig where adapters would be merged into quantised weights, or where the adapter to continue
+    has another shape than the settings say.
+    """
+    merge_into(model, start.adapters_to_merge())
+    lora = lora_of(settings, model)
+    if start.continued is None:
+        return stacked_policy(model, start.frozen, lora, settings.seed)
+    return continued_policy(model, start.frozen, start.continued, lora)
 
 
 def stacked_policy(
@@ -101,20 +150,74 @@ def stacked_policy(
 ) -> StackedPeftModel:
     """Return `model` with the adapters in the folders of `frozen` under a new one that changes nothing.
 
-    Without frozen adapters it is an ordinary model with one adapter that learns. ValueError if the new adapter would not start at zero: the reference would then be another model.
+    Without frozen adapters it is an ordinary model with one adapter that learns. ValueError if the new
+    adapter would not start at zero: the reference would then be another model.
     """
     torch.manual_seed(seed)
     policy = StackedPeftModel(model, lora, adapter_name=TRAINED)
+    _freeze_below(policy, frozen)
+    for name, parameter in policy.named_parameters():
+        if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
+            raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
+    return policy
+
+
+def continued_policy(
+    model: PreTrainedModel, frozen: Mapping[str, Path], continued: Path, lora: LoraConfig
+) -> StackedPeftModel:
+    """Return `model` with the adapter in the folder `continued` going on over the frozen ones.
+
+    Only the dropout of `lora` is new; BadConfig if its rank, scale or layers are not the adapter's.
+    """
+    layers = frozenset(read_adapter(continued).pairs)
+    kept = LoraConfig.from_pretrained(str(continued))
+    wanted = _layers(model, lora.target_modules)
+    if (kept.r, kept.lora_alpha, layers) != (lora.r, lora.lora_alpha, wanted):
+        raise BadConfig(
+            f"mode continue trains an adapter of rank {kept.r}, alpha {kept.lora_alpha} on"
+            f" {_shown(layers)} further (of the run {continued.parent.name!r}), but the settings ask for rank"
+            f" {lora.r}, alpha {lora.lora_alpha} on {_shown(wanted)}. Set lora_r, lora_alpha and"
+            " lora_targets to the adapter's own, or use mode stack for a new one."
+        )
+    kept.lora_dropout, kept.inference_mode = lora.lora_dropout, False
+    kept.base_model_name_or_path = model.name_or_path
+    policy = StackedPeftModel(model, kept, adapter_name=TRAINED)
+    policy.load_adapter(str(continued), TRAINED, is_trainable=True)
+    _freeze_below(policy, frozen)
+    return policy
+
+
+def _freeze_below(policy: StackedPeftModel, frozen: Mapping[str, Path]) -> None:
+    """Load the adapters in the folders of `frozen` to be at work, untrained, under the one that learns."""
     names = {f"earlier_{stage}": folder for stage, folder in frozen.items()}
     for name, folder in names.items():
         policy.load_adapter(str(folder), adapter_name=name)
     policy.frozen = tuple(names)
     _without_dropout(policy, policy.frozen)
     policy.set_adapter(TRAINED)
-    for name, parameter in policy.named_parameters():
-        if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
-            raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
-    return policy
+
+
+def _layers(model: PreTrainedModel, targets: str | Collection[str] | None) -> frozenset[str]:
+    """Return the names of the layers that PEFT would adapt, "all-linear" without the output."""
+    output = model.get_output_embeddings()
+    linear = [
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) and layer is not output
+    ]
+    if targets == "all-linear":
+        return frozenset(linear)
+    return frozenset(
+        name
+        for name in linear
+        if any(f".{name}".endswith(f".{target}") for target in targets or ())
+    )
+
+
+def _shown(layers: Collection[str]) -> str:
+    """Return how many layers there are of each kind: "4 q_proj, 4 v_proj"."""
+    kinds = Counter(name.rpartition(".")[2] for name in layers)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no layer"
 
 
 def _without_dropout(policy: PeftModel, names: Sequence[str]) -> None:
@@ -140,12 +243,17 @@ def lora_of(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:
     )
 
 
-def write_adapter(model: PeftModel, folder: Path) -> str:
+def write_adapter(
+    model: PeftModel, folder: Path, weights: dict[str, torch.Tensor] | None = None
+) -> str:
     """Write the trained adapter in bfloat16 to `folder`, whole, and return the weights' SHA-256.
 
-    Two files, no card, no copy of another adapter.
+    Two files, no card, no copy of another adapter. `weights` are the model's where it holds only a
+    part of them itself.
     """
-    tensors = get_peft_model_state_dict(model, adapter_name=TRAINED, save_embedding_layers=False)
+    tensors = get_peft_model_state_dict(
+        model, state_dict=weights, adapter_name=TRAINED, save_embedding_layers=False
+    )
     rounded = {
         name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
         for name, tensor in tensors.items()

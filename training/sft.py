@@ -2,37 +2,41 @@
 
     accelerate launch -m training.sft --config training/configs/embedded/sft.yaml
 
-The loss is on the answers alone. Every row is used whole: one that is too long is an error. Left
-out on purpose: packing (no gain for short rows), evaluation while training (`assay eval run`).
+The loss is on the answers alone. Every row is used whole, never cut. On a chain it goes on as
+`training.start` says. Left out on purpose: evaluation while training (`assay eval run`).
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from trl import SFTConfig, SFTTrainer
 
 from evals.questions import SYSTEM_PROMPT
-from evals.schema import Example
-from training.base import find_base, load_base
-from training.chain import NewStage, append_stage
-from training.config import Request, SftSettings
-from training.data import check_lengths, prompt_of, sft_data, sft_row
-from training.policy import lora_of, stacked_policy, write_adapter
+from training.base import Base, find_base, load_tokenizer
+from training.config import SftSettings
+from training.data import TrainingData, sft_data, sft_row
+from training.lengths import length_of, within
+from training.lineage import append_stage
+from training.packing import check_packing
+from training.policy import policy_of, write_adapter
+from training.request import Request
 from training.session import (
-    QuietTrainer,
-    base_device,
     common_arguments,
+    load_base_for,
     record_of,
     run_command,
     session,
 )
+from training.start import Start, start_of
 from training.terminal import announce, say
+from training.trainer import SafeTrainer
 
 
-class SupervisedTrainer(QuietTrainer, SFTTrainer):
-    """TRL's SFTTrainer, silent towards the Hub."""
+class SupervisedTrainer(SafeTrainer, SFTTrainer):
+    """TRL's SFTTrainer, safe to kill at any moment."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,47 +50,70 @@ def train(request: Request) -> None:
     assert isinstance(settings, SftSettings)
     data = sft_data(settings.data, settings.seed)
     base = find_base(settings.base, announce)
-    record = record_of("sft", request, base, data.record())
+    start = start_of(settings, base)
+    data = _fitting(data, start, settings, load_tokenizer(base))
+    record = record_of("sft", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
-        say(f"loading {base.public_name}")
-        model, tokenizer = load_base(base, settings.weights, base_device(settings))
-        longest = check_lengths(
-            data.examples,
-            lambda example: _length(tokenizer, example),
-            settings.max_length,
-            "max_length",
-        )
-        say(f"training on {len(data.examples)} rows of at most {longest} tokens")
-        trainer = SupervisedTrainer(
-            model=stacked_policy(model, {}, lora_of(settings, model), settings.seed),
-            args=_arguments(settings),
-            train_dataset=Dataset.from_list([sft_row(example) for example in data.examples]),
-            processing_class=tokenizer,
-        )
+        trainer = build_trainer(settings, data, start, base)
         if not current.train(trainer):
             return
+        weights = trainer.gathered_weights()
         if trainer.is_world_process_zero():
-            write_adapter(trainer.accelerator.unwrap_model(trainer.model), current.run.adapter)
+            policy = trainer.accelerator.unwrap_model(trainer.model)
+            write_adapter(policy, current.run.adapter, weights)
             say("measuring what the new stage computes")
-            stage = NewStage("sft", "sft", current.run.adapter)
-            append_stage(current.run.path, stage, base, None, SYSTEM_PROMPT)
+            prompt = start.system_prompt or SYSTEM_PROMPT
+            stage = start.stage("sft", current.run.adapter)
+            append_stage(current.run.path, stage, base, start.chain, prompt)
 
 
-def _arguments(settings: SftSettings) -> SFTConfig:
-    return SFTConfig(
-        **common_arguments(settings),
-        max_length=settings.max_length,
-        completion_only_loss=True,
-        packing=False,
-        loss_type="nll",
+def build_trainer(
+    settings: SftSettings, data: TrainingData, start: Start, base: Base
+) -> SupervisedTrainer:
+    """Return the trainer of an adapter on the start."""
+    say(f"loading {base.public_name}")
+    prompt = start.system_prompt or SYSTEM_PROMPT
+    model, tokenizer = load_base_for(settings, base)
+    if settings.packing:
+        check_packing(model)
+    say(f"training on {len(data.examples)} rows of at most {settings.max_length} tokens")
+    for why, count in data.left_out.items():
+        say(f"{count} rows are left out: {why}")
+    return SupervisedTrainer(
+        model=policy_of(model, start, settings),
+        args=SFTConfig(**options(settings)),
+        train_dataset=Dataset.from_list([sft_row(example, prompt) for example in data.examples]),
+        processing_class=tokenizer,
     )
 
 
-def _length(tokenizer: PreTrainedTokenizerBase, example: Example) -> int:
-    """Return the tokens of question and answer together, as TRL puts them."""
-    messages = [*prompt_of(example), {"role": "assistant", "content": example.answer}]
-    text = tokenizer.apply_chat_template(messages, tokenize=False)
-    return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+def options(settings: SftSettings) -> dict[str, Any]:
+    """Return every training argument of TRL's that has an effect; none is left to its default."""
+    return {
+        **common_arguments(settings),
+        "max_length": settings.max_length,
+        "truncation_mode": "keep_start",
+        "completion_only_loss": True,
+        "assistant_only_loss": False,
+        "packing": settings.packing,
+        "packing_strategy": "bfd",
+        "eval_packing": False,
+        "padding_free": settings.packing,
+        "pad_to_multiple_of": None,
+        "shuffle_dataset": False,
+        "loss_type": "nll",
+        "router_aux_loss_coef": None,
+        "activation_offloading": False,
+    }
+
+
+def _fitting(
+    data: TrainingData, start: Start, settings: SftSettings, tokenizer: PreTrainedTokenizerBase
+) -> TrainingData:
+    """Return the rows that are short enough; BadConfig if one is not and may not be dropped."""
+    prompt = start.system_prompt or SYSTEM_PROMPT
+    lengths = {each.id: length_of(sft_row(each, prompt), tokenizer) for each in data.examples}
+    return within(data, lengths, settings)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Stack:
         reference = next(model.parameters())
         self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
         self._device = reference.device
-        targets = _targets(model, adapters)
+        targets = pairs_by_layer(model, adapters)
         with torch.no_grad():
             for group in _groups(model, targets):
                 self._replace(model, group, targets)
@@ -206,7 +206,9 @@ def _matrices(
     return down, up
 
 
-def _targets(model: nn.Module, adapters: Mapping[str, Adapter]) -> dict[str, dict[str, LoraPair]]:
+def pairs_by_layer(
+    model: nn.Module, adapters: Mapping[str, Adapter]
+) -> dict[str, dict[str, LoraPair]]:
     """Return layer name -> adapter name -> pair, after checking that every pair fits its layer."""
     layers = dict(model.named_modules())
     targets: dict[str, dict[str, LoraPair]] = {}

@@ -8,8 +8,10 @@ import typer
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
+    from evals.pairs import PairSet, Sample
     from evals.questions.statistics import DataStatistics
     from evals.schema import Example
+    from training.samples import Draws
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -59,6 +61,112 @@ def pathways(
     settings: dict[str, int | str] = {"seed": seed, "hold_out": ",".join(tissues)}
     statistics = _write(out, "pathways", settings, tuple(train), pathway_heldout(tissues))
     _report(statistics, out, as_json=as_json)
+
+
+@app.command(
+    epilog="Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs"
+)
+def pairs(
+    out: Out,
+    chain: Annotated[
+        str | None, typer.Option(help="Draw answers from this chain (with --data).")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Or take the answers that a GRPO run has sampled.")
+    ] = None,
+    stage: Annotated[str, typer.Option(help="Stage of the chain; 'last' = its last one.")] = "last",
+    data: Annotated[
+        str, typer.Option(help="Training questions to draw for, as in `assay train`, with commas.")
+    ] = "pathways-grpo-half",
+    samples: Annotated[int, typer.Option(help="Answers drawn per question, 2 or more.")] = 8,
+    temperature: Annotated[float, typer.Option(help="Of the drawing, above 0.")] = 1.0,
+    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, tokens.")] = 80,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
+    margin: Annotated[float, typer.Option(help="Least difference of rewards, 0 to 1.")] = 0.2,
+    per_question: Annotated[int, typer.Option(help="Most pairs of one question.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the first answer; the others count up.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
+    from evals.errors import BadConfig
+    from evals.model import Sampling
+    from evals.pairs import make_pairs
+    from training.runs import RunFolder
+    from training.samples import Draws, RunSamples, run_samples
+
+    if (chain is None) == (run is None):
+        raise BadConfig("name one source of answers: --chain NAME to draw them, or --run FOLDER.")
+    settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
+    if run is not None:
+        found = run_samples(RunFolder(run))
+        settings |= {"answers from": f"the run {run.resolve().name}"}
+    else:
+        draws = Draws(stage, samples, Sampling(max_new_tokens, temperature, seed=seed))
+        found = RunSamples(_drawn(str(chain), data, draws, limit), 0)
+        settings |= _asked(str(chain), data, draws._replace(stage=found.samples[0].origin.stage))
+    made = make_pairs(found.samples, margin, per_question, found.unknown_questions)
+    _write_pairs(out, made, settings, as_json=as_json)
+
+
+def _asked(chain: str, data: str, draws: "Draws") -> dict[str, str | int | float]:
+    """Return how answers were drawn, as the statistics and the card tell it."""
+    return {
+        "answers from": f"the chain {Path(chain).name}",
+        "stage": draws.stage,
+        "questions": ", ".join(Path(name).name for name in data.split(",")),
+        "answers per question": draws.count,
+        "temperature": draws.sampling.temperature,
+        "longest answer": draws.sampling.max_new_tokens,
+        "seed": draws.sampling.seed,
+    }
+
+
+def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
+    """Return answers of a stage of a chain to training questions; test questions are refused."""
+    from evals.pairs import SampleOrigin
+    from lab.settings import from_environment
+    from training.chain import load_chain
+    from training.data import grpo_data
+    from training.samples import chain_samples
+
+    sources = [name.strip() for name in data.split(",") if name.strip()]
+    examples = grpo_data(sources, draws.sampling.seed).examples[:limit]
+    loaded = load_chain(chain, cache=from_environment().cache)
+    stage = loaded.stages[-1] if draws.stage == "last" else draws.stage
+    origin = SampleOrigin(
+        source=loaded.manifest.name, stage=stage, stage_sha256=loaded.stage_checksums.get(stage)
+    )
+    notes.print(f"drawing {draws.count} answers to {len(examples)} questions from {stage}")
+    prompt = loaded.manifest.system_prompt
+    return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage)))
+
+
+def _write_pairs(
+    out: Path,
+    made: "PairSet",
+    settings: "dict[str, str | int | float]",
+    *,
+    as_json: bool,
+) -> None:
+    """Write rows, card and, as the seal, statistics; and print what was written."""
+    from evals.questions.rows import write_whole
+    from hub.cards import pairs_card
+    from lab.export import CARD, LINE_ENDS, ROWS, STATISTICS
+
+    lines = "".join(row.model_dump_json().translate(LINE_ENDS) + "\n" for row in made.rows)
+    statistics = made.statistics(settings, ROWS, lines.encode())
+    write_whole(out / ROWS, lines)
+    write_whole(out / CARD, str(pairs_card(statistics)))
+    write_whole(out / STATISTICS, statistics.model_dump_json(indent=1) + "\n")
+    rows = [
+        *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
+        *((f"of kind {kind}", count) for kind, count in statistics.by_kind.items()),
+        *((f"left out: {why}", count) for why, count in statistics.left_out.items()),
+        ("pairs", statistics.rows),
+    ]
+    table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
+    emit(statistics, as_json=as_json, table=table)
+    notes.print(f"written to {out}: {ROWS}, {CARD}, {STATISTICS}", soft_wrap=True)
 
 
 def _write(

@@ -5,8 +5,9 @@ import pytest
 import yaml
 
 from evals.exports import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
+from evals.pairs import PairRow, PairStatistics
 from evals.schema import StagePairCounts
-from hub.cards import dataset_card
+from hub.cards import dataset_card, pairs_card
 
 STATISTICS = ExportStatistics(
     format="dpo",
@@ -102,3 +103,48 @@ def test_the_card_points_to_the_instructions_and_warns_of_personal_data():
     text = card_of().text
     assert "the instructions in `GUIDELINES.md`" in text
     assert "Nobody has checked them for personal data" in text
+
+
+PAIRS = PairStatistics(
+    settings={"margin": 0.2, "answers from": "the run grpo | one"},
+    versions={"verifiers": "verifiers-3"},
+    rows_file="train.jsonl",
+    rows_sha256="cd" * 32,
+    rows=5,
+    by_rule={"verdict": 4, "confidence": 1},
+    by_kind={"direct": 5},
+    samples=40,
+    questions=6,
+    questions_paired=4,
+    left_out={"all_right": 2},
+)
+
+
+def test_a_card_of_synthetic_pairs_says_so_before_any_figure():
+    card = pairs_card(PAIRS)
+    first = card.text.strip().splitlines()[2]
+    assert first.startswith("**Synthetic labels (`label_source: synthetic-verifier`)")
+    assert "synthetic" in card.data.tags
+    assert "human-feedback" not in card.data.tags
+
+
+def test_every_figure_of_synthetic_pairs_comes_from_the_statistics():
+    text = str(pairs_card(PAIRS))
+    for line in (
+        "| margin | 0.2 |",
+        "| answers from | the run grpo \\| one |",
+        "| version of verifiers | verifiers-3 |",
+        "| rows in `train.jsonl` | 5 |",
+        "| questions with a pair | 4 of 6 |",
+        "| verdict pairs | 4 |",
+        "| pairs about questions of kind direct | 5 |",
+    ):
+        assert f"\n{line}\n" in text
+    assert "every answer got right, none with a clearly better confidence | 2 |" in text
+    assert "license" not in pairs_card(PAIRS).data.to_dict()
+
+
+def test_every_column_of_synthetic_pairs_is_described():
+    text = str(pairs_card(PAIRS))
+    assert all(f"\n| `{name}` | " in text for name in PairRow.model_fields)
+    assert all(field.description for field in PairRow.model_fields.values())

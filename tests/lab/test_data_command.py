@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from evals.errors import LabError
 from evals.questions import data_sha256, kmp_test, kmp_training, read_examples
 from lab.commands.data import app
+from tests.models import tiny_chain
 
 
 def run(*arguments):
@@ -134,3 +135,55 @@ def test_the_command_and_its_data_need_no_model_library(pytestconfig):
         env={"PYTHONPATH": "."},
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_pairs_writes_rows_card_and_statistics_that_say_who_chose(tmp_path):
+    out = tmp_path / "pairs"
+    document = printed(run("pairs", "--run", "training/embedded/grpo", "--out", out, "--json"))
+    assert sorted(entry.name for entry in out.iterdir()) == [
+        "README.md",
+        "statistics.json",
+        "train.jsonl",
+    ]
+    lines = (out / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == document["rows"]
+    assert {json.loads(line)["label_source"] for line in lines} == {"synthetic-verifier"}
+    digest = hashlib.sha256((out / "train.jsonl").read_bytes()).hexdigest()
+    assert document["rows_sha256"] == digest
+    assert "Synthetic labels" in (out / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_same_answers_give_the_same_pairs_byte_for_byte(tmp_path):
+    for name in ("one", "two"):
+        assert (
+            run("pairs", "--run", "training/embedded/grpo", "--out", tmp_path / name).exit_code == 0
+        )
+    files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two")]
+    assert [file.read_bytes() for file in files[0]] == [file.read_bytes() for file in files[1]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--chain NAME to draw them, or --run FOLDER"),
+        (["--run", "training/embedded/grpo", "--chain", "embedded"], "name one source"),
+        (["--run", "nowhere"], "nowhere holds no sampled answers"),
+        (["--run", "training/embedded/grpo", "--margin", "0"], "margin is 0"),
+        (["--chain", "embedded", "--data", "kmp-test"], "kept for testing"),
+        (["--chain", "embedded", "--data", "pathways-heldout"], "kept for testing"),
+    ],
+)
+def test_pairs_that_cannot_be_made_say_why_and_write_nothing(words, said, tmp_path):
+    result = run("pairs", "--out", tmp_path / "pairs", *words)
+    assert isinstance(result.exception, LabError)
+    assert said in str(result.exception)
+    assert not (tmp_path / "pairs").exists()
+
+
+def test_a_chain_whose_answers_are_all_empty_of_claims_gives_no_pairs_and_says_so(tmp_path, monkeypatch):
+    chain = tiny_chain(tmp_path / "chain")
+    monkeypatch.chdir(tmp_path / "chain")
+    words = ["--chain", chain, "--stage", "sft", "--limit", "1", "--samples", "2"]
+    result = run("pairs", *words, "--max-new-tokens", "4", "--out", tmp_path / "pairs")
+    assert isinstance(result.exception, LabError)
+    assert "no pair among the answers to 1 questions (1 none right)" in str(result.exception)

@@ -14,7 +14,7 @@ from evals.questions import (
     write_examples,
 )
 from evals.schema import Example
-from training.data import check_lengths, grpo_data, grpo_row, sft_data, sft_row
+from training.data import grpo_data, grpo_row, sft_data, sft_row
 
 
 def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_whole():
@@ -153,22 +153,3 @@ def test_an_sft_row_is_the_question_after_the_system_prompt_and_its_own_answer()
 def test_the_example_of_a_grpo_row_comes_back_unchanged(name: str):
     for example in DATASETS[name]():
         assert Example.model_validate_json(str(grpo_row(example)["example"])) == example
-
-
-def test_rows_that_are_too_long_are_named_never_cut():
-    examples = DATASETS["kmp-train"]()[:8]
-    sizes = {example.id: 100 + place for place, example in enumerate(examples)}
-    with pytest.raises(BadConfig) as raised:
-        check_lengths(examples, lambda each: sizes[each.id], 101, "max_length")
-    message = str(raised.value)
-    assert message.startswith("6 of 8 rows have more than max_length 101 tokens")
-    assert f"{examples[2].id} (102)" in message
-    assert "and 1 more" in message
-    assert "Set max_length to 107" in message
-
-
-def test_rows_that_fit_give_the_length_of_the_longest():
-    examples = DATASETS["kmp-train"]()[:8]
-    assert check_lengths(examples, lambda each: len(each.prompt), 10_000, "max_length") == max(
-        len(each.prompt) for each in examples
-    )

@@ -11,19 +11,22 @@ from datasets import Dataset
 from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, set_seed
+from trl import GRPOConfig
 
 from evals.errors import ChainMismatch
 from evals.questions import DATASETS
 from evals.schema import Example
-from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base
+from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
 from tests.training.runs import COMMON, GRPO, environment, one_thread, record, settings_file
 from training import grpo
 from training.base import find_base, load_base
-from training.chain import NewStage, append_stage, load_chain, read_chain
-from training.config import GrpoSettings, read_request, read_settings
+from training.chain import NewStage, append_stage, load_chain
+from training.config import GrpoSettings
 from training.data import grpo_data, grpo_row
 from training.policy import lora_of
+from training.request import read_request, read_settings
 from training.runs import RunFolder
+from training.start import start_of
 
 ROOT = Path(__file__).parents[2]
 TRL = Path(sys.executable).with_name("trl")
@@ -49,8 +52,8 @@ def command(folder: Path, **values: object) -> list[str]:
 def prepared(folder: Path, **values: object) -> grpo.PolicyTrainer:
     settings = read_request(GrpoSettings, command(folder, **values)).settings
     assert isinstance(settings, GrpoSettings)
-    data = grpo_data(settings.data, settings.seed)
-    return grpo.build_trainer(settings, data, read_chain(settings.chain), find_base(settings.base))
+    data, base = grpo_data(settings.data, settings.seed), find_base(settings.base)
+    return grpo.build_trainer(settings, data, start_of(settings, base), base)
 
 
 def length_of_answer(completions: list[list[dict[str, str]]], **_: object) -> list[float]:
@@ -105,8 +108,11 @@ def test_what_was_sampled_and_how_it_was_judged_is_kept(start: Path):
     )
 
 
-def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft(start: Path):
-    trainer = prepared(start, max_steps=3, beta=0.5)
+@pytest.mark.parametrize("mode", ["stack", "continue", "merge_then_new"])
+def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft(
+    start: Path, mode: str
+):
+    trainer = prepared(start, max_steps=3, beta=0.5, mode=mode, lora_targets=list(ALL_LINEAR))
     trainer.reward_funcs = [length_of_answer]
     before = {
         name: value.clone()
@@ -132,7 +138,7 @@ def test_training_on_top_equals_training_on_a_merged_base(start: Path):
     model, tokenizer = load_base(find_base(settings.base), "float32")
     merged = PeftModel.from_pretrained(model, str(start / "sft" / "adapter")).merge_and_unload()
     merged.requires_grad_(True)
-    arguments = grpo._arguments(settings)
+    arguments = GRPOConfig(**grpo.options(settings))
     arguments.set_save(strategy="no")
     rows = [grpo_row(each, SYSTEM_PROMPT) for each in grpo_data(settings.data, 0).examples]
     plain = grpo.GRPOTrainer(
@@ -185,6 +191,16 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(start
 
 def _stop(*_: object) -> str:
     raise KeyboardInterrupt
+
+
+def test_a_run_that_learns_nothing_says_so_in_words(start: Path, capsys):
+    grpo.train(read_request(GrpoSettings, command(start, max_steps=10)))
+    alerts = [row for row in RunFolder(start / "run").metric_rows() if "alert" in row]
+    assert alerts[0]["step"] == 10
+    said = [row["alert"] for row in alerts]
+    assert any(text.startswith("100% of groups had equal rewards") for text in said)
+    assert any(text.startswith("only 0% of answers state a confidence") for text in said)
+    assert f"step 10: {said[0]}" in capsys.readouterr().err
 
 
 def test_a_chain_of_another_base_is_refused_before_anything_is_written(start: Path):

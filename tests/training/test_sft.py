@@ -15,8 +15,10 @@ from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
 from tests.training.runs import SFT, environment, one_thread, record, settings_file
 from training import sft
-from training.chain import check_chain, load_chain
-from training.config import SftSettings, read_request
+from training.adapter import WEIGHTS_NAME
+from training.chain import check_chain, load_chain, read_chain
+from training.config import SftSettings
+from training.request import read_request
 from training.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -136,10 +138,26 @@ def test_ctrl_c_finishes_the_step_writes_a_checkpoint_and_says_stopped(tmp_path:
     assert RunFolder(tmp_path / "run").last_checkpoint() is not None
 
 
+@pytest.mark.parametrize("mode", ["stack", "continue", "merge_then_new"])
+def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(
+    trained: Path, tmp_path: Path, mode: str
+):
+    base = str(trained.parent / "model")
+    shape = {"lora_targets": ["all-linear"], "max_steps": 1, "seed": 5}
+    run = train(tmp_path, base=base, chain=str(trained), mode=mode, **shape)
+    stages = read_chain(run).manifest.stages
+    assert [(stage.name, stage.mode) for stage in stages] == [("sft", "stack"), ("sft-2", mode)]
+    assert all(finding.is_ok for finding in check_chain(run, base=base))
+    first, second = (load_file(each / "adapter" / WEIGHTS_NAME) for each in (trained, run))
+    apart = max(float((first[name] - second[name]).float().abs().max()) for name in first)
+    assert (apart < 0.02) == (mode == "continue")  # one step of at most 3e-3 from where it was
+    assert record(run)["data"]["stage sft"] == stages[0].sha256
+
+
 def test_a_row_that_is_too_long_fails_the_run_before_anything_is_trained(tmp_path: Path):
     with pytest.raises(BadConfig, match="rows have more than max_length 32 tokens"):
         train(tmp_path, max_length=32)
-    assert record(tmp_path / "run")["status"] == "failed"
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Path):

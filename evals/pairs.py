@@ -1,0 +1,274 @@
+"""Preference pairs made by a rule instead of people, and labelled so: `label_source` says synthetic.
+
+The rule, for each question, over the different answers that were sampled to it:
+
+1. A *verdict* pair prefers a right answer to one that is wrong, contradicts itself or claims nothing.
+2. A *confidence* pair prefers, of two answers of one verdict (both right or both wrong), the one whose
+   stated confidence fits better, by V4's proper score.
+3. The two differ by the margin at least: verdict pairs in reward, confidence pairs in V4. First come pairs whose lesser answer claims
+   something wrong, then those where it claims nothing, then confidence pairs, each by falling margin;
+   no answer stands in two pairs of a question, and there are at most so many pairs per question.
+4. An answer that was cut off is never preferred. Nothing is paired for a question that is held out.
+
+So the pairs say what the verifiers say, no more: they carry the verifiers' mistakes, and no person has
+looked at them.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from pydantic import Field
+
+from evals.errors import BadConfig, LabError
+from evals.questions import is_held_out
+from evals.report import instrument
+from evals.schema import Example, Message, Record, Verdict
+from evals.verifiers import verify
+
+Rule = Literal["verdict", "confidence"]
+VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]
+Reason = Literal["one_answer", "all_right", "none_right", "margin", "unknown_question", "held_out"]
+Turns = tuple[Message, ...]
+LABEL_SOURCE = "synthetic-verifier"
+
+
+class SampleOrigin(Record):
+    """Where an answer comes from; null where the source does not say."""
+
+    source: str = Field(description="run folder or chain, by name")
+    stage: str = Field(description="stage that wrote it; of a run, the stage in training")
+    stage_sha256: str | None = None
+    step: int | None = None
+    seed: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer to one of our questions. `was_cut`: it ended at the length limit."""
+
+    example: Example
+    prompt: Turns
+    text: str
+    origin: SampleOrigin
+    was_cut: bool = False
+
+
+class PairRow(Record):
+    """One line of the data set: TRL's preference columns, then where they come from."""
+
+    prompt: Turns = Field(description="system message and question")
+    chosen: Turns = Field(description="the preferred answer, one assistant message")
+    rejected: Turns = Field(description="the other answer, one assistant message")
+    pair_id: str = Field(description="hash of question and both answers")
+    example_id: str = Field(description="the question in the question bank")
+    kind: str = Field(description="kind of the question's ground truth")
+    label_source: Literal["synthetic-verifier"] = Field(
+        default=LABEL_SOURCE, description="a rule over verifier verdicts chose, not a person"
+    )
+    rule: Rule = Field(description="verdict: right against not right; confidence: V4 alone")
+    margin: float = Field(description="difference of the rewards, or of V4 in a confidence pair")
+    verdict_chosen: VerdictName = Field(description="what the verifiers say of `chosen`")
+    verdict_rejected: VerdictName = Field(description="what the verifiers say of `rejected`")
+    reward_chosen: float = Field(description="composed reward of `chosen`, 0 to 1")
+    reward_rejected: float = Field(description="composed reward of `rejected`, 0 to 1")
+    confidence_chosen: float | None = Field(description="stated in `chosen`, null if none")
+    confidence_rejected: float | None = Field(description="stated in `rejected`, null if none")
+    origin_chosen: SampleOrigin = Field(description="run or chain, stage, step or seed")
+    origin_rejected: SampleOrigin = Field(description="the same for `rejected`")
+
+
+class PairStatistics(Record):
+    """statistics.json: the rule's settings, what came of it and what was left out, by question."""
+
+    schema_version: Literal[1] = 1
+    label_source: Literal["synthetic-verifier"] = LABEL_SOURCE
+    settings: dict[str, str | int | float]
+    versions: dict[str, str]
+    rows_file: str
+    rows_sha256: str
+    rows: int = Field(ge=1)
+    by_rule: dict[str, int]
+    by_kind: dict[str, int]
+    samples: int = Field(ge=1)
+    questions: int = Field(ge=1)
+    questions_paired: int = Field(ge=1)
+    left_out: dict[Reason, int]
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """The pairs of all questions, and how many questions or answers gave none, and why."""
+
+    rows: tuple[PairRow, ...]
+    samples: int
+    questions: int
+    left_out: Mapping[Reason, int]
+
+    def statistics(
+        self, settings: Mapping[str, str | int | float], rows_file: str, content: bytes
+    ) -> PairStatistics:
+        """Return the record beside the rows; `content` are the bytes of their file."""
+        return PairStatistics(
+            settings=dict(settings),
+            versions=instrument(),
+            rows_file=rows_file,
+            rows_sha256=hashlib.sha256(content).hexdigest(),
+            rows=len(self.rows),
+            by_rule=dict(Counter(row.rule for row in self.rows)),
+            by_kind=dict(Counter(row.kind for row in self.rows)),
+            samples=self.samples,
+            questions=self.questions,
+            questions_paired=len({row.example_id for row in self.rows}),
+            left_out=dict(self.left_out),
+        )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    sample: Sample
+    verdict: Verdict
+
+    @property
+    def is_right(self) -> bool:
+        return self.verdict.verdict == "correct"
+
+
+def make_pairs(
+    samples: Iterable[Sample],
+    margin: float,
+    per_question: int,
+    unknown_questions: int = 0,
+) -> PairSet:
+    """Return the pairs that the rule finds, by question id.
+
+    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
+    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
+    """
+    if not 0.0 < margin <= 1.0 or per_question < 1:
+        raise BadConfig(
+            f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
+            " rewards above 0 and up to 1, and there is one pair per question at least."
+        )
+    left_out: Counter[Reason] = Counter()
+    if unknown_questions:
+        left_out["unknown_question"] = unknown_questions
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.example.id, []).append(sample)
+    rows: list[PairRow] = []
+    for _, group in sorted(groups.items()):
+        found, why = _pairs_of(group, margin, per_question)
+        rows += found
+        if why is not None:
+            left_out[why] += 1
+    if not rows:
+        raise LabError(_nothing(len(groups), left_out))
+    count = sum(len(group) for group in groups.values())
+    return PairSet(tuple(rows), count, len(groups), dict(left_out))
+
+
+def _pairs_of(
+    group: Sequence[Sample], margin: float, per_question: int
+) -> tuple[list[PairRow], Reason | None]:
+    """Return the pairs of one question, or why there are none."""
+    example = group[0].example
+    if example.split == "test" or is_held_out(example.prompt, example.id):
+        return [], "held_out"
+    different = {sample.text.strip(): sample for sample in reversed(group)}
+    judged = [_Judged(each, verify(example, each.text)) for each in different.values()]
+    if len(judged) < 2:
+        return [], "one_answer"
+    wide = [pair for pair in _candidates(judged) if _gap(*pair) >= margin]
+    wide.sort(key=lambda pair: (_turn(*pair), -_gap(*pair), _pair_id(*pair)))
+    rows: list[PairRow] = []
+    used: set[str] = set()
+    for better, worse in wide:
+        texts = {better.sample.text, worse.sample.text}
+        if len(rows) < per_question and not texts & used:
+            rows.append(_row(better, worse))
+            used |= texts
+    return rows, None if rows else _why_none(judged)
+
+
+def _candidates(judged: Sequence[_Judged]) -> Iterator[tuple[_Judged, _Judged]]:
+    """Yield each pair that the rule allows, the better answer first."""
+    for better, worse in product(judged, judged):
+        if not better.sample.was_cut and (
+            (better.is_right and not worse.is_right) or _fits_better(better, worse)
+        ):
+            yield better, worse
+
+
+def _fits_better(better: _Judged, worse: _Judged) -> bool:
+    """Return whether two answers of one verdict state confidences, and the first is nearer the truth."""
+    verdict = better.verdict.verdict
+    if verdict not in ("correct", "incorrect") or verdict != worse.verdict.verdict:
+        return False
+    stated = (better.verdict.confidence.value, worse.verdict.confidence.value)
+    one, other = better.verdict.scores.get("V4"), worse.verdict.scores.get("V4")
+    return None not in stated and one is not None and other is not None and one > other
+
+
+def _rule(better: _Judged, worse: _Judged) -> Rule:
+    return "verdict" if better.is_right != worse.is_right else "confidence"
+
+
+def _turn(better: _Judged, worse: _Judged) -> int:
+    """Return 0 for a pair with a wrong claim, 1 for one with an empty answer, 2 for confidence alone."""
+    if _rule(better, worse) == "confidence":
+        return 2
+    return int(worse.verdict.verdict == "no_claim")
+
+
+def _gap(better: _Judged, worse: _Judged) -> float:
+    """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
+    if _rule(better, worse) == "verdict":
+        return better.verdict.reward - worse.verdict.reward
+    return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
+
+
+def _row(better: _Judged, worse: _Judged) -> PairRow:
+    example = better.sample.example
+    return PairRow(
+        prompt=better.sample.prompt,
+        chosen=(Message(role="assistant", content=better.sample.text),),
+        rejected=(Message(role="assistant", content=worse.sample.text),),
+        pair_id=_pair_id(better, worse),
+        example_id=example.id,
+        kind=example.ground_truth.kind,
+        rule=_rule(better, worse),
+        margin=round(_gap(better, worse), 6),
+        verdict_chosen=better.verdict.verdict,
+        verdict_rejected=worse.verdict.verdict,
+        reward_chosen=better.verdict.reward,
+        reward_rejected=worse.verdict.reward,
+        confidence_chosen=better.verdict.confidence.value,
+        confidence_rejected=worse.verdict.confidence.value,
+        origin_chosen=better.sample.origin,
+        origin_rejected=worse.sample.origin,
+    )
+
+
+def _pair_id(better: _Judged, worse: _Judged) -> str:
+    text = "\0".join((better.sample.example.id, better.sample.text, worse.sample.text))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _why_none(judged: Sequence[_Judged]) -> Reason:
+    right = sum(answer.is_right for answer in judged)
+    if not right:
+        return "none_right"
+    return "all_right" if right == len(judged) else "margin"
+
+
+def _nothing(questions: int, left_out: Mapping[Reason, int]) -> str:
+    listed = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in left_out.items())
+    return (
+        f"the rule finds no pair among the answers to {questions} questions ({listed or 'no answers'})."
+        " Sample more answers, at a higher temperature, to training questions; or lower the margin."
+    )
