@@ -9,7 +9,7 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import chain, data, evaluate, prefs, serve, train
+from lab.commands import chain, data, evaluate, leaderboard, prefs, serve, sweep, train
 from lab.console import notes
 
 app = typer.Typer(
@@ -20,11 +20,13 @@ app = typer.Typer(
     help="Train, question, judge and publish biology language models, with numbers you can trust.",
 )
 app.add_typer(data.app, name="data")
+train.app.command("sweep")(sweep.sweep)
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(prefs.app, name="prefs")
 app.command("ask")(chain.ask)
+app.command("leaderboard")(leaderboard.leaderboard)
 app.command("lab")(serve.lab)
 app.command("doctor")(serve.doctor)
 

@@ -1,26 +1,17 @@
-"""Settings of the training stages: a YAML file, overridden key by key, as one frozen dataclass.
+"""Settings of the training stages, one frozen dataclass each: what can be set, and what contradicts.
 
-    read_settings(SftSettings, Path("training/configs/embedded/sft.yaml"), ["--epochs", "2"])
-
-An unknown key, a wrong type or a value out of range is an error that names what is accepted.
-Knows nothing of torch, so a plan can be shown in a moment.
+`training.request` reads them from a YAML file and a command line. Knows nothing of torch.
 """
 
-import difflib
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import yaml
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from evals.errors import BadConfig
-from evals.verifiers import check_weights
-from training.setting import Setting, describe, read_value, setting
-
-Stage = Literal["sft", "grpo"]
-SettingsType = TypeVar("SettingsType", bound="StageSettings")
+from evals.verifiers.modes import MODES, check_mode
+from evals.verifiers.presets import PRESETS
+from evals.verifiers.presets import weights as weights_of
+from training.setting import describe, setting
 
 
 @dataclass(frozen=True)
@@ -32,6 +23,12 @@ class StageSettings:
     )
     output: str = setting("the run folder to write")
     base: str = setting("embedded, a local folder or a Hub id", default="embedded")
+    chain: str = setting("run folder, chain.json or name of the chain to build on", default="")
+    mode: Literal["stack", "continue", "merge_then_new"] = setting(
+        "how the stage builds on the chain: a new adapter over the frozen ones, the last adapter"
+        " trained further, or a new adapter over merged weights",
+        default="stack",
+    )
     lora_r: int = setting("rank of the adapter", default=8, low=1, high=512)
     lora_alpha: int = setting("scale of the adapter: alpha / r", default=16, low=1, high=1024)
     lora_dropout: float = setting("share of adapter inputs dropped", default=0.0, low=0.0, high=0.9)
@@ -57,6 +54,12 @@ class StageSettings:
         "how the frozen base is held", default="float32"
     )
     autocast: Literal["bfloat16", "none"] = setting("type of the arithmetic", default="bfloat16")
+    attention: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"] = setting(
+        "attention kernel; the flash ones need a GPU and their own package", default="sdpa"
+    )
+    too_long: Literal["refuse", "drop"] = setting(
+        "what becomes of rows above the length limit; none is ever cut", default="refuse"
+    )
     activation_checkpointing: bool = setting("less memory for more time", default=False)
     report_to: Literal["none", "trackio", "wandb", "tensorboard"] = setting(
         "where metrics go besides metrics.jsonl", default="none"
@@ -68,6 +71,16 @@ class StageSettings:
                 raise BadConfig(f"{name} is empty; name at least one. {describe(type(self), name)}")
         if not self.output.strip():
             raise BadConfig("output is empty; name the run folder to write, such as runs/mine.")
+        if self.mode != "stack" and not self.chain.strip():
+            raise BadConfig(
+                f"mode is {self.mode!r}, but there is no chain to build on; name one with chain, or use"
+                " mode stack for the first stage."
+            )
+        if self.mode == "merge_then_new" and self.weights == "nf4":
+            raise BadConfig(
+                "mode merge_then_new adds earlier adapters to the base's own weights, and 4-bit weights"
+                " would round most of them away; use mode stack, which is exact, or weights float32."
+            )
 
 
 @dataclass(frozen=True)
@@ -75,93 +88,150 @@ class SftSettings(StageSettings):
     """Settings of supervised fine-tuning."""
 
     max_length: int = setting("longest question plus answer, tokens", default=256, low=16)
+    packing: bool = setting(
+        "several rows in one sequence of max_length, each blind to the others", default=False
+    )
+
+
+@dataclass(frozen=True)
+class DpoSettings(StageSettings):
+    """Settings of direct preference optimisation; `data` are preference data sets.
+
+    The monitor asks `monitor_data` every `monitor_steps`: what was known must not be forgotten.
+    """
+
+    beta: float = setting(
+        "pull towards the chain it starts from; below 0.1 knowledge is lost easily",
+        default=0.1,
+        low=1e-4,
+        high=10.0,
+    )
+    loss_type: Literal["sigmoid", "ipo", "hinge", "robust", "apo_zero", "sigmoid_norm"] = setting(
+        "TRL's loss", default="sigmoid"
+    )
+    label_smoothing: float = setting(
+        "share of labels taken to be wrong", default=0.0, low=0.0, high=0.49
+    )
+    max_length: int = setting("longest question plus answer, tokens", default=256, low=16)
+    monitor_data: tuple[str, ...] = setting(
+        "questions asked again and again, as data; kmp-test may be watched too",
+        default=("kmp-dev",),
+    )
+    monitor_steps: int = setting("optimizer steps between looks; 0 = never", default=25, low=0)
+    monitor_questions: int = setting("how many are asked at most", default=24, low=1)
+    monitor_tokens: int = setting("longest answer to them, tokens", default=80, low=1)
+    monitor_max_drop: float = setting(
+        "fall in accuracy that is too much", default=0.15, low=0.0, high=1.0
+    )
+    monitor_max_kl: float = setting(
+        "distance to the reference that is too much, nats per token", default=0.5, low=0.0
+    )
+    monitor_stop: bool = setting("stop the run when either is too much", default=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _need_chain(self.chain, "DPO")
+        if self.monitor_stop and "kmp-test" in self.monitor_data:
+            raise BadConfig(
+                "monitor_stop with kmp-test would end the run by what its test questions say, and they"
+                " could measure it no more; watch kmp-test without stopping, or stop by kmp-dev."
+            )
 
 
 @dataclass(frozen=True)
 class GrpoSettings(StageSettings):
     """Settings of group relative policy optimisation on top of a trained chain."""
 
-    chain: str = setting("run folder, chain.json or name of the chain to start from", default="")
     num_generations: int = setting("answers per question (G)", default=8, low=2, high=256)
+    generation_batch: int = setting(
+        "answers sampled at a time over all processes; 0 = as many as one optimizer step uses",
+        default=0,
+        low=0,
+    )
     beta: float = setting("weight of the KL to the chain it starts from", default=0.04, low=0.0)
-    loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo"] = setting("TRL's loss", default="grpo")
+    kl_by_ratio: bool = setting(
+        "weight the KL estimate by the probability ratio (TRL's new default)", default=False
+    )
+    loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = (
+        setting("TRL's loss", default="grpo")
+    )
     scale_rewards: Literal["group", "batch", "none"] = setting(
         "what rewards are divided by the deviation of", default="group"
     )
+    importance_sampling: Literal["token", "sequence"] = setting(
+        "level of the probability ratio; sequence is GSPO's", default="token"
+    )
     num_iterations: int = setting("updates per batch of answers", default=1, low=1)
-    epsilon: float = setting("clip range of the probability ratio", default=0.2, low=0.0, high=1.0)
+    epsilon: float = setting("clip range of the probability ratio", default=0.2, low=0.0)
+    epsilon_high: float = setting(
+        "clip range upwards; 0 = as epsilon (DAPO uses 0.28)", default=0.0, low=0.0
+    )
+    mask_truncated: bool = setting("leave answers that were cut out of the loss", default=False)
     temperature: float = setting("of sampling", default=1.0, low=0.01, high=5.0)
     top_p: float = setting("of sampling", default=1.0, low=0.01, high=1.0)
     max_prompt_length: int = setting("longest question, tokens", default=256, low=8)
     max_completion_length: int = setting("longest answer, tokens", default=72, low=4)
-    verifier_weights: Mapping[str, float] | None = setting(
-        "share of each verifier, such as V1=0.6,V4=0.4; none = the verifiers' own", default=None
+    verifier_weights: str | Mapping[str, float] | None = setting(
+        f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
+        " none = the verifiers' own",
+        default=None,
     )
+    v4: str = setting(
+        f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed",
+        default="proper",
+    )
+    vllm: Literal["off", "colocate", "server"] = setting(
+        "sample answers with vLLM: in the training processes, or from a server; GPUs only",
+        default="off",
+    )
+    vllm_server: str = setting("address of the vLLM server", default="http://localhost:8000")
+    vllm_memory: float = setting(
+        "share of each GPU's memory that vLLM may take beside training",
+        default=0.3,
+        low=0.05,
+        high=0.95,
+    )
+    vllm_tensor_parallel: int = setting("GPUs that share one vLLM copy", default=1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.chain.strip():
+        _need_chain(self.chain, "GRPO")
+        sampled = self.generation_batch or self.batch * self.accumulation
+        if sampled % self.num_generations:
             raise BadConfig(
-                "chain is empty; name the run folder that GRPO starts from, such as runs/embedded/sft."
-            )
-        if (self.batch * self.accumulation) % self.num_generations:
-            raise BadConfig(
-                f"batch {self.batch} x accumulation {self.accumulation} cannot be divided into groups of"
-                f" num_generations {self.num_generations}; use a multiple, such as batch"
+                f"{sampled} answers are sampled at a time (generation_batch, else batch {self.batch} x"
+                f" accumulation {self.accumulation}); that cannot be divided into groups of"
+                f" num_generations {self.num_generations}. Use a multiple, such as batch"
                 f" {self.num_generations}."
             )
-        if self.verifier_weights is not None:
-            check_weights(self.verifier_weights)
+        weights_of(self.verifier_weights)
+        check_mode(self.v4)
+        if self.vllm != "off" and self.weights == "nf4":
+            raise BadConfig(
+                "vLLM is given the adapters merged into the base at every step, which 4-bit weights do not"
+                " survive: they would be rounded anew each time, and with them policy and reference. Use"
+                " vllm off, or weights bfloat16."
+            )
+        if self.vllm == "server" and not self.vllm_server.startswith(("http://", "https://")):
+            raise BadConfig(
+                f"vllm_server is {self.vllm_server!r}; it takes the address that `vllm serve` listens"
+                " on, such as http://localhost:8000."
+            )
 
 
-STAGES: Mapping[str, type[StageSettings]] = {"sft": SftSettings, "grpo": GrpoSettings}
+def _need_chain(chain: str, stage: str) -> None:
+    if not chain.strip():
+        raise BadConfig(
+            f"chain is empty; name the run folder that {stage} starts from, such as runs/embedded/sft."
+        )
+
+
+STAGES: Mapping[str, type[StageSettings]] = {
+    "sft": SftSettings,
+    "dpo": DpoSettings,
+    "grpo": GrpoSettings,
+}
 """The settings of each stage that can be trained."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a command line asked for: the settings, and what to do with a folder that exists."""
-
-    settings: StageSettings
-    config: Path
-    overrides: tuple[str, ...] = field(default=())
-    overwrite: bool = False
-
-
-def read_request(kind: type[StageSettings], arguments: Sequence[str]) -> Request:
-    """Return what `--config F [--key value …] [--overwrite]` asks for; BadConfig if it makes no sense."""
-    rest = list(arguments)
-    overwrite = "--overwrite" in rest
-    rest = [word for word in rest if word != "--overwrite"]
-    pairs = _pairs(rest)
-    config = pairs.pop("config", None)
-    if config is None:
-        raise BadConfig(
-            "no settings file was named; add --config with one, such as"
-            " --config training/configs/embedded/sft.yaml."
-        )
-    overrides = tuple(f"--{key}={value}" for key, value in pairs.items())
-    return Request(read_settings(kind, Path(config), pairs), Path(config), overrides, overwrite)
-
-
-def read_settings(
-    kind: type[SettingsType], file: Path, overrides: Mapping[str, str] | None = None
-) -> SettingsType:
-    """Return the settings of a YAML file, `overrides` (key to text) put over them."""
-    values = {key: (value, str(file)) for key, value in _yaml(file).items()}
-    values |= {key: (value, "the command line") for key, value in (overrides or {}).items()}
-    known = {each.name: Setting.of(kind, each.name) for each in fields(kind)}
-    for key, (_, place) in values.items():
-        if key not in known:
-            raise BadConfig(_unknown(key, place, list(known)))
-    read = {key: read_value(known[key], value, place) for key, (value, place) in values.items()}
-    missing = [name for name, each in known.items() if each.is_required and name not in read]
-    if missing:
-        raise BadConfig(
-            f"{file} says nothing about {', '.join(missing)}; add"
-            f" {'; '.join(describe(kind, name) for name in missing)}."
-        )
-    return kind(**read)
 
 
 def as_document(settings: StageSettings) -> dict[str, Any]:
@@ -173,47 +243,3 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _yaml(file: Path) -> dict[str, object]:
-    try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise BadConfig(
-            f"there is no settings file {file}; those that come with Assay lie in training/configs."
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, dict):
-        raise BadConfig(f"{file} holds no settings; write one `key: value` per line.")
-    return {str(key): value for key, value in document.items()}
-
-
-def _pairs(words: Sequence[str]) -> dict[str, str]:
-    """Return `--key value` and `--key=value` as a mapping; dashes in a key may be underscores."""
-    pairs: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        key, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not key:
-            raise BadConfig(f"{word!r} is not a setting; write --key value, such as --epochs 2.")
-        if not equals:
-            if not rest or (rest[0].startswith("--") and not _is_number(rest[0])):
-                raise BadConfig(f"{word} has no value; write {word} VALUE.")
-            value = rest.pop(0)
-        pairs[key.replace("-", "_")] = value
-    return pairs
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
-
-
-def _unknown(key: str, place: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"{place} sets {key!r}, which is no setting.{hint} The settings are: {', '.join(known)}."

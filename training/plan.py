@@ -1,4 +1,4 @@
-"""What a training command would do: settings, rows and the exact line, all checked without torch."""
+"""What a training command would do: settings, rows, the exact line, what it needs. Knows nothing of torch."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -6,56 +6,91 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.config import STAGES, GrpoSettings, Request, as_document, read_request
-from training.data import Row, TrainingData, grpo_data, grpo_row, sft_data, sft_row
+from evals.errors import MissingModel
+from evals.questions import SYSTEM_PROMPT
+from training.config import STAGES, DpoSettings, GrpoSettings, StageSettings, as_document
+from training.data import TrainingData, grpo_data, grpo_row, sft_data, sft_row
+from training.estimate import Estimate, estimate, shape_of
+from training.launch import Launch
 from training.manifest import read_chain
+from training.preferences import Preferences, read_preferences
+from training.request import read_request
 from training.runs import RunFolder
-
-SHOWN = 2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A command that can be run: `line` are its words, `rows` the count of rows by source."""
+    """A command that can be run. `problems` are sentences about what it lacks here, on a dry run alone."""
 
     stage: str
-    line: tuple[str, ...]
-    settings: Mapping[str, Any]
-    rows: Mapping[str, str | int]
-    examples: tuple[Row, ...]
-    output: Path
+    settings: StageSettings
+    launch: Launch
+    words: tuple[str, ...]
+    data: TrainingData | Preferences
+    system_prompt: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        """The command, word by word."""
+        return self.launch.line(self.stage, self.words)
 
     @property
     def command(self) -> str:
         """The line as it is typed."""
         return shlex.join(self.line)
 
+    @property
+    def output(self) -> Path:
+        """The run folder."""
+        return Path(self.settings.output)
 
-def plan_of(stage: str, words: Sequence[str], launcher: Sequence[str] = ()) -> Plan:
-    """Return the plan of `--config F [--key value …]`, `launcher` being accelerate's own options.
+    def document(self) -> Mapping[str, Any]:
+        """Return the settings as plain values."""
+        return as_document(self.settings)
 
-    Raises LabError for settings, data, a chain or a run folder that cannot be used.
+    def rows(self) -> dict[str, Mapping[str, Any]]:
+        """Return what TRL is given of each row, by the name of the row."""
+        if isinstance(self.data, Preferences):
+            return {pair.name: pair.row() for pair in self.data.pairs}
+        make = grpo_row if isinstance(self.settings, GrpoSettings) else sft_row
+        return {each.id: make(each, self.system_prompt) for each in self.data.examples}
+
+    def needs(self, rows: int) -> Estimate | None:
+        """Return what the run would need with so many rows; None for a base of unknown shape."""
+        shape = shape_of(self.settings.base)
+        return estimate(self.settings, shape, rows, self.launch.processes) if shape else None
+
+
+def plan_of(
+    stage: str, words: Sequence[str], launch: Launch | None = None, *, is_dry: bool = False
+) -> Plan:
+    """Return the plan of `--config F [--key value …]`.
+
+    Raises LabError for settings, data, a chain or a run folder that cannot be used; a chain that is
+    not here yet is only a problem to be named if the plan is to be looked at and not to be run.
     """
+    chosen = launch or Launch()
     request = read_request(STAGES[stage], words)
     settings = request.settings
+    chosen.check(settings)
     RunFolder(Path(settings.output)).refuse_unless_open(overwrite=request.overwrite)
-    data, system_prompt = _data(request)
-    make = grpo_row if isinstance(settings, GrpoSettings) else sft_row
-    options = [word for word in words if word != "--dry-run"]
-    return Plan(
-        stage=stage,
-        line=("accelerate", "launch", *launcher, "-m", f"training.{stage}", *options),
-        settings=as_document(settings),
-        rows=data.record(),
-        examples=tuple(make(example, *system_prompt) for example in data.examples[:SHOWN]),
-        output=Path(settings.output),
-    )
+    problems: tuple[str, ...] = ()
+    prompt = SYSTEM_PROMPT
+    if settings.chain.strip():
+        try:
+            prompt = read_chain(settings.chain).manifest.system_prompt
+        except MissingModel as error:
+            if not is_dry:
+                raise
+            problems = (str(error),)
+    data = _data(settings, prompt)
+    return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
 
 
-def _data(request: Request) -> tuple[TrainingData, tuple[str, ...]]:
-    """Return the rows and, where a chain brings one, the system prompt."""
-    settings = request.settings
+def _data(settings: StageSettings, system_prompt: str) -> TrainingData | Preferences:
+    if isinstance(settings, DpoSettings):
+        return read_preferences(settings.data, system_prompt)
     if isinstance(settings, GrpoSettings):
-        prompt = read_chain(settings.chain).manifest.system_prompt
-        return grpo_data(settings.data, settings.seed), (prompt,)
-    return sft_data(settings.data, settings.seed), ()
+        return grpo_data(settings.data, settings.seed)
+    return sft_data(settings.data, settings.seed)

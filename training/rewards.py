@@ -2,56 +2,72 @@
 
     trl grpo … --reward_funcs training.rewards.verifier_reward
 
+Each training row needs, beside its `prompt`, one of two columns:
+
+    example        a whole `evals.schema.Example` as JSON, as `training.data.grpo_row` writes it
+    ground_truth   only what is known, by kind, as an object or as JSON:
+                   {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_…", "direction": "DOWN"};
+                   as JSON where counts and labels mix, whose values no column of objects can hold
+
 One composed reward, not one function per verifier: TRL counts a missing cell of one function as 0
 beside another's score, which would punish answers for questions that a verifier does not judge.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from evals.errors import BadConfig
-from evals.schema import Example, Verdict
-from evals.verifiers import VERIFIERS, verify
+from evals.schema import Example, GroundTruth, Verdict
+from evals.verifiers import DEFAULT_MODE, VERIFIERS, Scoring, judge
+from evals.verifiers.presets import weights as weights_of
 
 VERDICTS = ("correct", "incorrect", "contradictory", "no_claim")
-Answer = str | Sequence[Mapping[str, str]]
-"""A completion as TRL hands it over: text, or the messages of a conversation."""
+STATUSES = ("stated", "missing", "invalid")
+Answer = str | Sequence[Mapping[str, Any]]
+"""A prompt or completion as TRL hands it over: text, or the messages of a conversation."""
+Known = tuple[GroundTruth, str]
+"""What is known about a question, and the question."""
 
 
 class VerifierReward:
     """Callable reward in 0..1, None for a row that no verifier scores.
 
-    A class, not a closure, so that worker processes can unpickle it. `weights` are those of
-    `evals.verifiers.verify`; None = its own.
+    A class, not a closure, so that worker processes can unpickle it; it keeps nothing between calls
+    and may be called from several threads at once. `weights` are a preset's name or shares per
+    verifier, None = the usual ones; `v4` is a mode of V4. BadConfig if either is unknown.
     """
 
     __name__ = "verifier"
 
-    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
-        self.weights = dict(weights) if weights is not None else None
+    def __init__(
+        self, weights: str | Mapping[str, float] | None = None, v4: str = DEFAULT_MODE
+    ) -> None:
+        self.weights = dict(weights_of(weights))
+        self.v4 = v4
+        Scoring(self.weights, self.v4)
 
     def __call__(
         self,
         *,
         completions: Sequence[Answer],
-        example: Sequence[str] | None = None,
+        prompts: Sequence[Answer] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         log_extra: Callable[[str, list[object]], None] | None = None,
-        **columns: object,
+        **columns: Any,
     ) -> list[float | None]:
-        """Return one reward per completion; each row's `example` column holds the Example as JSON.
+        """Return one reward per completion.
 
-        BadConfig if the data set has no such column. Means of the verifiers, of the verdicts and of
-        the stated confidence go to TRL's log, the verdicts also into its table of completions.
+        BadConfig for rows without a column to verify against, or with one that cannot be read.
+        Means of the verifiers, shares of the verdicts and of stated, missing and invalid confidences
+        go to TRL's log; verdict, confidence and each verifier's score into its table of completions.
         """
-        if example is None:
-            raise BadConfig(
-                "the training rows have no column `example`, so there is nothing to verify answers"
-                " against; write rows with `prompt` and `example` as training.data.grpo_row does"
-                f" (columns found: {', '.join(sorted(columns))})."
-            )
+        scoring = Scoring(self.weights, self.v4)
+        known = _known(columns, prompts, len(completions))
         verdicts = [
-            verify(Example.model_validate_json(row), text_of(answer), self.weights)
-            for row, answer in zip(example, completions, strict=True)
+            judge(truth, question, text_of(answer), scoring)
+            for (truth, question), answer in zip(known, completions, strict=True)
         ]
         if log_metric is not None:
             for name, mean in _means(verdicts).items():
@@ -59,6 +75,8 @@ class VerifierReward:
         if log_extra is not None:
             log_extra("verdict", [verdict.verdict for verdict in verdicts])
             log_extra("stated_confidence", [verdict.confidence.value for verdict in verdicts])
+            for name in VERIFIERS:
+                log_extra(name, [verdict.scores[name] for verdict in verdicts])
         return [verdict.reward if _is_scored(verdict) else None for verdict in verdicts]
 
 
@@ -67,8 +85,75 @@ verifier_reward = VerifierReward()
 
 
 def text_of(answer: Answer) -> str:
-    """Return the last thing the model said."""
-    return answer if isinstance(answer, str) else answer[-1]["content"]
+    """Return the last thing that was said; empty where a turn holds no text, as a mere tool call."""
+    if isinstance(answer, str):
+        return answer
+    content = answer[-1].get("content") if answer else None
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content)
+    return content or ""
+
+
+def _known(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int) -> list[Known]:
+    """Return what each row holds to verify its answer against; rows that repeat are read once."""
+    example, truth = columns.get("example"), columns.get("ground_truth")
+    if example is None and (truth is None or prompts is None):
+        raise BadConfig(
+            "the training rows have no column `example`, and no `ground_truth` beside `prompt`, so there"
+            " is nothing to verify answers against; write rows as training.data.grpo_row does, or add"
+            f" ground_truth with its kind (columns found: {', '.join(sorted(columns)) or 'none'})."
+        )
+    if example is not None:
+        asked: Sequence[Answer | None] = [None] * n
+        rows: Sequence[object] = example
+    else:
+        asked, rows = prompts or (), truth or ()
+    seen: dict[str, Known] = {}
+    known: list[Known] = []
+    for index, (row, prompt) in enumerate(zip(rows, asked, strict=True)):
+        key = f"{row}\n{prompt}"
+        if key not in seen:
+            seen[key] = _read(row, prompt, index)
+        known.append(seen[key])
+    return known
+
+
+def _read(row: object, prompt: Answer | None, index: int) -> Known:
+    """Return the truth and the question of one row; BadConfig, naming the field, if it is broken."""
+    try:
+        if prompt is None:
+            example = Example.model_validate_json(str(row))
+            return example.ground_truth, example.prompt
+        if isinstance(row, str):
+            return TRUTH.validate_json(row), text_of(prompt)
+        return TRUTH.validate_python(_without_gaps(row)), text_of(prompt)
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = "example" if prompt is None else "ground_truth"
+        field = ".".join((column, *(str(part) for part in first["loc"])))
+        raise BadConfig(
+            f"row {index} of this batch cannot be verified: {field}: {first['msg']}, seen"
+            f" {str(first['input'])[:80]!r}; mend the row, see docs/verifiers.md for each kind"
+        ) from None
+
+
+TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
+
+
+def _without_gaps(row: object) -> object:
+    """Return an object without the empty cells that a table adds, where rows have unlike fields.
+
+    A datasets column gives every row the fields of all rows, and every `missions` all missions.
+    """
+    if not isinstance(row, Mapping):
+        return row
+    fields = {name: value for name, value in row.items() if value is not None}
+    return {
+        name: {key: cell for key, cell in value.items() if cell is not None}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in fields.items()
+    }
 
 
 def _is_scored(verdict: Verdict) -> bool:
@@ -80,13 +165,14 @@ def _means(verdicts: Sequence[Verdict]) -> dict[str, float]:
     scored = [verdict for verdict in verdicts if _is_scored(verdict)]
     columns: dict[str, list[float]] = {
         f"verifier/{name}": [
-            score for verdict in scored if (score := verdict.scores.get(name)) is not None
+            score for verdict in scored if (score := verdict.scores[name]) is not None
         ]
         for name in VERIFIERS
     }
     for kind in VERDICTS:
         columns[f"verdict/{kind}"] = [float(verdict.verdict == kind) for verdict in scored]
+    for status in STATUSES:
+        columns[f"confidence/{status}"] = [float(v.confidence.status == status) for v in scored]
     stated = [verdict.confidence.value for verdict in scored]
-    columns["confidence/stated"] = [float(value is not None) for value in stated]
     columns["confidence/mean"] = [value for value in stated if value is not None]
     return {name: sum(values) / len(values) for name, values in columns.items() if values}

@@ -17,14 +17,16 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
 from evals.schema import RunRecord
+from training.checkpoints import checkpoints, last_whole, step_of
 from training.files import write_whole
+from training.terminal import say
 
 RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS = (
     "run.json",
@@ -33,10 +35,23 @@ RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS = (
     "chain.json",
     "completions",
 )
-CHECKPOINT_STATE = "trainer_state.json"
 WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, "report.json", "README.md")
-MAY_CHANGE_ON_RESUME = ("output", "save_steps", "keep_checkpoints", "log_steps", "report_to")
+MAY_CHANGE_ON_RESUME = (
+    "output",
+    "save_steps",
+    "keep_checkpoints",
+    "log_steps",
+    "report_to",
+    "monitor_steps",
+    "monitor_max_drop",
+    "monitor_max_kl",
+    "monitor_stop",
+)
 """Settings that leave the trained weights as they are."""
+
+
+MetricRow = Mapping[str, float | str | None]
+"""One line of metrics.jsonl: `step`, then figures (None = not finite), or an `alert` in words."""
 
 
 class RunFolder:
@@ -62,27 +77,21 @@ class RunFolder:
                 " folder, or move this one away."
             ) from None
 
-    def metric_rows(self) -> tuple[dict[str, float], ...]:
+    def metric_rows(self) -> tuple[dict[str, Any], ...]:
         """Return the lines of metrics.jsonl; a last line that is not whole yet is left out."""
         if not self.metrics.is_file():
             return ()
         *lines, _ = self.metrics.read_text(encoding="utf-8").split("\n")
         return tuple(json.loads(line) for line in lines)
 
-    def append_metrics(self, row: Mapping[str, float | None]) -> None:
+    def append_metrics(self, row: MetricRow) -> None:
         """Add one line to metrics.jsonl."""
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def last_checkpoint(self) -> Path | None:
-        """Return the newest checkpoint that was written to its end, or None."""
-        whole = [
-            folder
-            for folder in self.path.glob("checkpoint-*")
-            if folder.name.removeprefix("checkpoint-").isdigit()
-            and (folder / CHECKPOINT_STATE).is_file()
-        ]
-        return max(whole, key=_step, default=None)
+        """Return the newest checkpoint that is whole, or None; says which ones are not."""
+        return last_whole(self.path, say)
 
     @contextmanager
     def lock(self) -> Generator[None]:
@@ -115,7 +124,7 @@ class RunFolder:
             self._refuse_other(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
-        self._cut_metrics(_step(checkpoint) if checkpoint else 0)
+        self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
         self.write(record)
         return checkpoint
 
@@ -131,7 +140,7 @@ class RunFolder:
         ended = {"status": status, "result": dict(result), "ended_at": datetime.now(UTC)}
         self.write(known.model_copy(update=ended))
         if status == "finished":
-            for folder in self.path.glob("checkpoint-*"):
+            for folder in checkpoints(self.path):
                 shutil.rmtree(folder)
 
     def write(self, record: RunRecord) -> None:
@@ -141,7 +150,7 @@ class RunFolder:
     def clear(self) -> None:
         """Remove all that a run writes, and nothing else."""
         names = [self.path / name for name in WRITTEN_BY_A_RUN]
-        for path in (*names, *self.path.glob("checkpoint-*")):
+        for path in (*names, *checkpoints(self.path)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -205,7 +214,3 @@ def _changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[
         for key in keys
         if known.get(key) != wanted.get(key)
     ]
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix("checkpoint-"))

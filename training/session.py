@@ -3,6 +3,8 @@
 A stage file (sft.py, grpo.py) says what is trained; this one says what every training run does.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -13,19 +15,25 @@ from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
-from transformers import Trainer
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
-from training.base import Base
+from training.base import Base, load_base
 from training.callbacks import MetricsCallback, StopCallback
-from training.config import Request, StageSettings, as_document, read_request
+from training.config import StageSettings, as_document
+from training.equipment import check_equipment
+from training.launch import ASKED_FOR
+from training.request import Request, read_request
 from training.runs import RunFolder, public_path
 from training.surroundings import code_revision, host, versions
 from training.terminal import say
+from training.trainer import BetweenRounds, SafeTrainer, passes_of
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PATHS = ("base", "output", "chain")
 """Settings that may be paths of this machine."""
+LISTS_OF_PATHS = {"data", "monitor_data"}
 
 
 @dataclass
@@ -35,35 +43,31 @@ class Session:
     run: RunFolder
     checkpoint: Path | None
     stop: StopCallback
+    keep_checkpoints: int
     result: dict[str, float | int | str] = field(default_factory=dict)
 
-    def train(self, trainer: Trainer) -> bool:
+    def train(self, trainer: SafeTrainer) -> bool:
         """Train, from the last checkpoint if there is one; return whether it came to its end."""
+        trainer.keep_checkpoints = self.keep_checkpoints
         if self.checkpoint is not None:
             say(f"going on from {self.checkpoint.name}")
+            trainer.passes_done = passes_of(self.checkpoint)
         trainer.add_callback(MetricsCallback(self.run))
         trainer.add_callback(self.stop)
+        trainer.add_callback(BetweenRounds(trainer, self.stop))
         with self.stop.listening():
             done = trainer.train(
                 resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None
             )
         self.result |= {"steps": done.global_step, "train_loss": round(done.training_loss, 6)}
+        if self.stop.reason:
+            self.result["stopped_because"] = self.stop.reason
         return not self.stop.is_asked
 
     @property
     def status(self) -> Literal["finished", "stopped"]:
         """How the run ended, if nothing was raised."""
         return "stopped" if self.stop.is_asked else "finished"
-
-
-class QuietTrainer:
-    """Mixed into TRL's trainers: no message to the Hub, no model card with blanks in it."""
-
-    def _send_telemetry(self) -> None:
-        """Tell nobody."""
-
-    def create_model_card(self, *names: Any, **options: Any) -> None:
-        """Write nothing: the card is written from the run folder, when the run is over."""
 
 
 def run_command(
@@ -78,7 +82,9 @@ def run_command(
         say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
         raise SystemExit(0 if words else 2)
     try:
-        stage_main(read_request(kind, words))
+        request = read_request(kind, words)
+        check_equipment(request.settings, has_gpu=torch.cuda.is_available())
+        stage_main(request)
     except LabError as error:
         say(f"error: {error}")
         raise SystemExit(1) from None
@@ -93,32 +99,54 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
 
     Of several processes only the first writes; the others read the checkpoint it chose.
     """
-    run, state = RunFolder(output), PartialState()
+    run, state, keep = RunFolder(output), processes(), int(str(record.config["keep_checkpoints"]))
     if not state.is_main_process:
         state.wait_for_everyone()
-        yield Session(run, run.last_checkpoint(), StopCallback())
+        yield Session(run, run.last_checkpoint(), StopCallback(), keep)
         return
     with run.lock():
-        current = Session(run, run.begin(record, overwrite=overwrite), StopCallback())
+        current = Session(run, run.begin(record, overwrite=overwrite), StopCallback(), keep)
         state.wait_for_everyone()
         try:
             yield current
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
-            run.end("stopped" if stopped else "failed", {**current.result, "error": _named(error)})
+            _end_badly(run, "stopped" if stopped else "failed", current.result, error)
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise TrainingStopped(
+                    f"{output} takes no more ({error.strerror}); checkpoints that were written before are"
+                    " kept. Make room, then give the same command again to go on from there."
+                ) from error
             raise
         run.end(current.status, current.result)
         say(f"{current.status}: {output}")
 
 
+def processes() -> PartialState:
+    """Return the processes that train together; BadConfig if they are not as many as were asked for.
+
+    Accelerate starts a single one where it cannot start more, and says nothing.
+    """
+    state = PartialState(cpu=not torch.cuda.is_available())
+    wanted = int(os.environ.get(ASKED_FOR) or os.environ.get("WORLD_SIZE") or "1")
+    if wanted != state.num_processes:
+        raise BadConfig(
+            f"{wanted} processes were asked for, but {state.num_processes} came together"
+            f" ({state.distributed_type}); start them with `assay train … --profile multi-cpu`, or"
+            " `--profile multi-gpu` where there are GPUs, and -- --num_processes N."
+        )
+    return state
+
+
 def record_of(
-    stage: Literal["sft", "grpo"], request: Request, base: Base, data: dict[str, str | int]
+    stage: Literal["sft", "dpo", "grpo"], request: Request, base: Base, data: dict[str, str | int]
 ) -> RunRecord:
     """Return the record that a run starts with; paths in it start from here or are left out."""
     settings = request.settings
     config = as_document(settings)
     config |= {key: public_path(str(config[key])) for key in PATHS if key in config}
-    config["data"] = [public_path(name) for name in settings.data]
+    for key in LISTS_OF_PATHS & config.keys():
+        config[key] = [public_path(name) for name in config[key]]
     return RunRecord(
         name=Path(settings.output).name,
         stage=stage,
@@ -140,7 +168,7 @@ def command_line(stage: str, request: Request) -> str:
     words.append(public_path(str(request.config)))
     for override in request.overrides:
         key, _, value = override.partition("=")
-        clean = public_path(value) if key.removeprefix("--") in (*PATHS, "data") else value
+        clean = public_path(value) if key.removeprefix("--") in {*PATHS, *LISTS_OF_PATHS} else value
         words.append(f"{key} {clean}")
     return " ".join(words)
 
@@ -170,16 +198,35 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
         "logging_steps": settings.log_steps,
         "save_strategy": "steps",
         "save_steps": settings.save_steps,
-        "save_total_limit": settings.keep_checkpoints,
+        "save_total_limit": None,  # old ones go when the new one is sealed: training.trainer
+        "logging_nan_inf_filter": False,
         "report_to": settings.report_to,
         "eval_strategy": "no",
     }
 
 
-def base_device(settings: StageSettings) -> str:
-    """Return where the base is loaded: 4-bit weights go to the accelerator, others follow later."""
-    return str(PartialState().device) if settings.weights == "nf4" else "cpu"
+def load_base_for(
+    settings: StageSettings, base: Base
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return the base as it is trained on, and its tokenizer.
+
+    4-bit weights are made on the accelerator; others follow it there later.
+    """
+    device = str(processes().device) if settings.weights == "nf4" else "cpu"
+    model, tokenizer = load_base(base, settings.weights, device)
+    if settings.attention != model.config._attn_implementation:
+        model.set_attn_implementation(settings.attention)
+    return model, tokenizer
 
 
-def _named(error: BaseException) -> str:
-    return type(error).__name__
+def _end_badly(
+    run: RunFolder,
+    status: Literal["failed", "stopped"],
+    result: dict[str, float | int | str],
+    error: BaseException,
+) -> None:
+    """Write how the run ended; on a disk that takes nothing more, say so and keep the first error."""
+    try:
+        run.end(status, {**result, "error": type(error).__name__})
+    except OSError as second:
+        say(f"run.json could not be written either ({second.strerror}); it still says running")

@@ -58,7 +58,7 @@ class Setting:
         if get_origin(kind) is tuple:
             return "a list (on the command line: with commas)"
         if get_origin(kind) in (Union, types.UnionType):
-            return "a mapping of names to numbers (on the command line: V1=0.6,V4=0.4), or none"
+            return "names with numbers (on the command line: V1=0.6,V4=0.4), the name of a set, or none"
         words = {int: "a whole number", float: "a number", bool: "true or false"}
         return words.get(kind, "text") + self._range()
 
@@ -97,9 +97,10 @@ def _refused(known: Setting, value: object, place: str) -> BadConfig:
 def _read(annotation: Any, value: object) -> Any:
     origin = get_origin(annotation)
     if origin is Literal:
-        if str(value) not in get_args(annotation):
+        word = "off" if value is False else str(value)  # YAML reads a bare off as false
+        if word not in get_args(annotation):
             raise ValueError(value)
-        return str(value)
+        return word
     if origin is tuple:
         return _list(value)
     if origin in (Union, types.UnionType):
@@ -135,10 +136,12 @@ def _list(value: object) -> tuple[str, ...]:
     raise TypeError(value)
 
 
-def _numbers(value: object) -> Mapping[str, float] | None:
-    """Return "V1=0.6,V4=0.4" or a mapping as names to numbers; None for none."""
+def _numbers(value: object) -> str | Mapping[str, float] | None:
+    """Return "V1=0.6,V4=0.4" or a mapping as names to numbers, a name as it is, None for none."""
     if value is None or (isinstance(value, str) and value.strip().lower() in WORDS_FOR_NONE):
         return None
+    if isinstance(value, str) and "=" not in value:
+        return value.strip()
     if isinstance(value, str):
         pairs = [part.split("=") for part in value.split(",")]
         return {name.strip(): float(number) for name, number in pairs}

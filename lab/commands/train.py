@@ -1,8 +1,8 @@
-"""`assay train`: check what a stage would do, print the exact launch line, and run it."""
+"""`assay train`: check what a stage would do, print the exact launch line, and run it here or on a cluster."""
 
-import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,21 +12,59 @@ from typer.core import TyperCommand
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
+    from training.estimate import Estimate
     from training.plan import Plan
+    from training.preview import Preview, TokenRow
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Train a stage of an adapter chain: supervised fine-tuning, then GRPO on top of it.",
+    help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
 )
 
 LAUNCHER = "launcher"
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+ABOUT = {
+    "sft": "Fine-tune on questions and answers.",
+    "dpo": "Learn from pairs of a better and a worse answer.",
+    "grpo": "Reward a chain's own answers by the verifiers.",
+}
+EXAMPLES = {
+    "sft": "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run",
+    "dpo": "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl",
+    "grpo": "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2",
+}
 Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show settings, rows and line; run nothing.")
+    bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2.",
+    ),
+]
+Slurm = Annotated[
+    bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")
+]
+SlurmOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to do with a plan."""
+
+    dry_run: bool
+    as_json: bool
+    slurm: bool
+    slurm_options: tuple[str, ...]
 
 
 class LaunchCommand(TyperCommand):
@@ -39,59 +77,47 @@ class LaunchCommand(TyperCommand):
         return super().parse_args(ctx, args[:at])
 
 
-@app.command(
-    cls=LaunchCommand,
-    context_settings=PASSED_ON,
-    epilog="Example: assay train sft --config training/configs/embedded/sft.yaml --epochs 2 --dry-run",
-)
-def sft(
+def _stage(
     context: typer.Context,
     config: Config,
+    profile: Profile = None,
     overwrite: Overwrite = False,
     dry_run: DryRun = False,
+    slurm: Slurm = False,
+    slurm_option: SlurmOption = None,
     as_json: Json = False,
 ) -> None:
-    """Fine-tune on questions and answers. Any setting of the file can be given as --key value."""
-    words = _words(context, config, overwrite=overwrite)
-    _train("sft", words, context.meta[LAUNCHER], dry_run=dry_run, as_json=as_json)
+    from training.launch import Launch
+
+    words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
+    launch = Launch(profile, context.meta[LAUNCHER])
+    wanted = Wanted(dry_run, as_json, slurm, tuple(slurm_option or ()))
+    _train(str(context.info_name), words, launch, wanted)
 
 
-@app.command(
-    cls=LaunchCommand,
-    context_settings=PASSED_ON,
-    epilog="Example: assay train grpo --config training/configs/embedded/grpo.yaml -- --num_processes 2",
-)
-def grpo(
-    context: typer.Context,
-    config: Config,
-    overwrite: Overwrite = False,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
-    """Reward a chain's own answers by the verifiers. Any setting can be given as --key value."""
-    words = _words(context, config, overwrite=overwrite)
-    _train("grpo", words, context.meta[LAUNCHER], dry_run=dry_run, as_json=as_json)
+for _name, _about in ABOUT.items():
+    app.command(
+        _name,
+        cls=LaunchCommand,
+        context_settings=PASSED_ON,
+        help=f"{_about} Any setting of the file can be given as --key value.",
+        epilog=f"Example: assay train {_name} {EXAMPLES[_name]}",
+    )(_stage)
 
 
-def _words(context: typer.Context, config: Path, *, overwrite: bool) -> tuple[str, ...]:
-    """Return what the stage itself is told."""
-    return ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
-
-
-def _train(
-    stage: str, words: tuple[str, ...], launcher: tuple[str, ...], *, dry_run: bool, as_json: bool
-) -> None:
+def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> None:
     from training.plan import plan_of
 
-    plan = plan_of(stage, words, launcher)
-    if dry_run:
-        _show(plan, as_json=as_json)
-        return
-    notes.print(f"$ {plan.command}", soft_wrap=True)
-    code = _launch(plan)
-    if code:
-        raise typer.Exit(1)
-    _report(plan, as_json=as_json)
+    plan = plan_of(stage, words, launch, is_dry=wanted.dry_run)
+    if wanted.dry_run:
+        _look(plan, wanted)
+    elif wanted.slurm:
+        _submit(plan, wanted)
+    else:
+        notes.print(f"$ {plan.command}", soft_wrap=True)
+        if _launch(plan):
+            raise typer.Exit(1)
+        _report(plan, as_json=wanted.as_json)
 
 
 def _launch(plan: "Plan") -> int:
@@ -100,9 +126,12 @@ def _launch(plan: "Plan") -> int:
     Its standard output joins standard error. A first Ctrl-C reaches the training process, which
     ends in order; this one waits for it.
     """
+    from training.launch import environment
+
     line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
-    environment = {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false", **os.environ}
-    process = subprocess.Popen(line, env=environment, stdout=sys.stderr.fileno())
+    process = subprocess.Popen(
+        line, env=environment(plan.launch.processes), stdout=sys.stderr.fileno()
+    )
     while True:
         try:
             return process.wait()
@@ -110,25 +139,102 @@ def _launch(plan: "Plan") -> int:
             continue
 
 
-def _show(plan: "Plan", *, as_json: bool) -> None:
-    """Print what would be done."""
-    document = {
+def _submit(plan: "Plan", wanted: Wanted) -> None:
+    """Hand the plan to SLURM, or write what would be handed over where there is none."""
+    from training import slurm
+
+    parameters = slurm.parameters_of(plan.launch, plan.output.name, wanted.slurm_options)
+    job = slurm.Job(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
+    folder = plan.output.with_name(f"{plan.output.name}.slurm")
+    if slurm.has_cluster():
+        number = slurm.submit(job, folder, parameters)
+        notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
+        document = {"job": number, "folder": str(folder), "command": plan.command}
+    else:
+        script = slurm.write_script(job, folder, parameters)
+        notes.print(
+            f"there is no SLURM here (no sbatch, no srun), so nothing was submitted; {script} is what"
+            f" would be. On the cluster, with this folder in the same place: sbatch {script}",
+            soft_wrap=True,
+        )
+        document = {"job": None, "script": str(script), "command": plan.command}
+    emit(
+        document,
+        as_json=wanted.as_json,
+        table=table_of("slurm", ("what", "value"), [*document.items()]),
+    )
+
+
+def _look(plan: "Plan", wanted: Wanted) -> None:
+    """Print what would be done; exit code 1 if the run would be refused."""
+    from training.preview import preview
+
+    seen = preview(plan)
+    needs = plan.needs(seen.kept)
+    if wanted.as_json:
+        emit(_document(plan, seen, needs), as_json=True)
+    else:
+        _print_tables(plan, seen, needs)
+    for problem in (*plan.problems, *seen.problems):
+        notes.print(f"note: {problem}", style="yellow", soft_wrap=True)
+    notes.print(f"would run: {plan.command}", soft_wrap=True)
+    if seen.is_refused:
+        raise typer.Exit(1)
+
+
+def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[str, object]:
+    return {
         "stage": plan.stage,
         "command": plan.command,
-        "settings": plan.settings,
-        "data": plan.rows,
-        "examples": plan.examples,
+        "settings": plan.document(),
+        "data": plan.data.record(),
+        "examples": list(plan.rows().values())[:2],
+        "tokens": [
+            {
+                "row": each.name,
+                "column": each.column,
+                "tokens": each.tokens,
+                "loss_mask": [int(at >= each.given) for at in range(len(each.tokens))],
+            }
+            for each in seen.examples
+        ],
+        "lengths": seen.lengths,
+        "rows": {"read": seen.rows, "kept": seen.kept, **seen.left_out},
+        "needs": needs
+        and {
+            "steps": needs.steps,
+            "trained_weights": needs.trained_weights,
+            "memory_bytes": {**needs.memory, "total": needs.total},
+        },
+        "problems": [*plan.problems, *seen.problems],
     }
-    if as_json:
-        emit(document, as_json=True)
-        return
-    settings = [(key, _cell(value)) for key, value in plan.settings.items()]
-    emit(None, as_json=False, table=table_of("settings", ("setting", "value"), settings))
-    emit(None, as_json=False, table=table_of("data", ("what", "value"), [*plan.rows.items()]))
-    for number, row in enumerate(plan.examples, start=1):
-        cells = [(key, _cell(value)) for key, value in row.items()]
-        emit(None, as_json=False, table=table_of(f"row {number}", ("column", "value"), cells))
-    notes.print(f"would run: {plan.command}", soft_wrap=True)
+
+
+def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> None:
+    settings = [(key, _cell(value)) for key, value in plan.document().items()]
+    rows: list[tuple[object, object]] = [*plan.data.record().items()]
+    rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
+    if seen.lengths:
+        rows.append(("tokens: shortest, median, longest", ", ".join(map(str, seen.lengths))))
+    tables = {"settings": settings, "data": rows}
+    if needs:
+        tables["needs, estimated for each process"] = [
+            ("optimizer steps", needs.steps),
+            ("trained weights", f"{needs.trained_weights:,}"),
+            *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
+            ("memory in all", f"{needs.total / 1e9:.2f} GB"),
+        ]
+    for title, cells in tables.items():
+        emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))
+    for each in seen.examples:
+        title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
+        emit(None, as_json=False, table=table_of(title, ("tokens",), [(_marked(each),)]))
+
+
+def _marked(row: "TokenRow") -> str:
+    """Return tokens with a thin line between them, those that are learned from in brackets."""
+    given, learned = "│".join(row.tokens[: row.given]), "│".join(row.tokens[row.given :])
+    return f"{given}⟦{learned}⟧" if learned else given
 
 
 def _report(plan: "Plan", *, as_json: bool) -> None:
@@ -144,7 +250,5 @@ def _report(plan: "Plan", *, as_json: bool) -> None:
 
 
 def _cell(value: object) -> object:
-    """Return messages as "role: text" lines and lists with commas."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "\n".join(f"{message['role']}: {message['content']}" for message in value)
+    """Return lists with commas."""
     return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, MissingModel
 from evals.questions import DATASETS, SYSTEM_PROMPT, write_examples
 from lab.commands.train import app
+from tests.models import tiny_base
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = "training/configs/embedded/sft.yaml"
@@ -56,9 +57,10 @@ def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings:
 
 
 def test_a_dry_run_for_people_shows_the_same(settings: Path):
+    tiny_base(settings.parent / "model")
     result = invoke("sft", "--config", settings, "--dry-run")
     assert result.exit_code == 0
-    for shown in ("learning_rate", "rows of rows.jsonl", "assistant:"):
+    for shown in ("learning_rate", "rows of rows.jsonl", "optimizer steps"):
         assert shown in result.stdout
     assert "would run: accelerate launch -m training.sft" in result.stderr
 
@@ -102,18 +104,20 @@ def test_without_a_settings_file_the_usage_is_shown():
     assert invoke("sft").exit_code == 2
 
 
-@pytest.mark.parametrize("words", [("--help",), ("sft", "--help"), ("grpo", "--help")])
+@pytest.mark.parametrize(
+    "words", [("--help",), ("sft", "--help"), ("dpo", "--help"), ("grpo", "--help")]
+)
 def test_help_shows_an_example(words):
     result = invoke(*words)
     assert result.exit_code == 0
     assert "Example: assay train" in result.stdout or words == ("--help",)
 
 
-def test_a_dry_run_of_the_shipped_settings_needs_no_torch(tmp_path: Path):
+def test_planning_the_shipped_settings_needs_no_torch(tmp_path: Path):
     program = (
-        "import sys; from lab.cli import app;"
-        f"app(['train', 'sft', '--config', '{SHIPPED}', '--output', '{tmp_path}/new', '--dry-run'],"
-        " standalone_mode=False); sys.exit(9 if 'torch' in sys.modules else 0)"
+        "import sys; from training.plan import plan_of;"
+        f"plan_of('sft', ['--config', '{SHIPPED}', '--output', '{tmp_path}/new']).needs(8);"
+        " sys.exit(9 if 'torch' in sys.modules else 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False
@@ -121,9 +125,74 @@ def test_a_dry_run_of_the_shipped_settings_needs_no_torch(tmp_path: Path):
     assert done.returncode == 0, done.stderr.decode()[-2000:]
 
 
-def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
-    from tests.models import tiny_base
+def test_a_dry_run_shows_tokens_with_what_is_learned_of_them(settings: Path):
+    tiny_base(settings.parent / "model")
+    plan = dry("sft", "--config", settings)
+    assert plan["rows"] == {"read": 4, "kept": 4}
+    shortest, median, longest = plan["lengths"]
+    assert shortest <= median <= longest <= 1024
+    for example, row in zip(plan["examples"], plan["tokens"], strict=True):
+        mask = row["loss_mask"]
+        assert mask == sorted(mask)
+        learned = [token for token, bit in zip(row["tokens"], mask, strict=True) if bit]
+        answer = example["completion"][0]["content"]
+        assert "".join(learned) == f"{answer}<|im_end|>\n"
+    assert plan["needs"]["steps"] == 1
+    assert plan["needs"]["memory_bytes"]["total"] > 0
 
+
+def test_a_dry_run_for_people_marks_the_tokens_that_are_learned_from(settings: Path):
+    tiny_base(settings.parent / "model")
+    result = invoke("sft", "--config", settings, "--dry-run")
+    assert result.exit_code == 0
+    assert "⟦" in result.stdout
+    assert "memory in all" in result.stdout
+
+
+def test_rows_that_are_too_long_are_counted_in_a_dry_run_and_refused_or_dropped(settings: Path):
+    tiny_base(settings.parent / "model")
+    lengths = dry("sft", "--config", settings)["lengths"]
+    words = ("sft", "--config", settings, "--max_length", lengths[2] - 1)
+    refused = invoke(*words, "--dry-run")
+    assert refused.exit_code == 1
+    assert "of 4 rows have more than max_length" in refused.stderr
+    plan = dry(*words, "--too_long", "drop")
+    assert plan["rows"]["kept"] < 4
+    left_out = f"left out, more than max_length {lengths[2] - 1} tokens"
+    assert plan["rows"][left_out] == 4 - plan["rows"]["kept"]
+
+
+def test_a_dry_run_without_the_model_says_what_cannot_be_shown(settings: Path):
+    plan = dry("sft", "--config", settings, "--base", "mistralai/Mistral-7B-v0.3")
+    assert plan["tokens"] == []
+    assert "tokenizer of mistralai/Mistral-7B-v0.3 is not on this machine" in plan["problems"][0]
+    assert plan["needs"]["trained_weights"] > 0
+
+
+def test_a_profile_by_name_becomes_the_configuration_of_the_launcher(settings: Path):
+    line = dry("sft", "--config", settings, "--profile", "zero3")["command"]
+    assert " --config_file " in line
+    assert line.split(" -m ")[0].endswith("training/configs/accelerate/zero3.yaml")
+
+
+def test_several_processes_that_accelerate_would_not_start_are_refused(settings: Path):
+    result = invoke("sft", "--config", settings, "--profile", "cpu", "--", "--num_processes", "2")
+    assert isinstance(result.exception, BadConfig)
+    assert "use --profile multi-cpu" in str(result.exception)
+
+
+def test_slurm_without_a_cluster_writes_the_script_and_says_so(settings: Path):
+    words = ("sft", "--config", settings, "--slurm", "--slurm-option", "partition=gpu", "--json")
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    script = Path(json.loads(result.stdout)["script"])
+    assert script == settings.parent / "run.slurm" / "submission.sh"
+    assert "#SBATCH --partition=gpu" in script.read_text(encoding="utf-8")
+    assert "there is no SLURM here" in result.stderr
+    assert not (settings.parent / "run").exists()
+
+
+def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
     tiny_base(settings.parent / "model")
     program = "import sys; from lab.cli import main; main()"
     words = ("train", "sft", "--config", str(settings), "--seed", "1", "--json")

@@ -6,17 +6,10 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from training.config import (
-    STAGES,
-    GrpoSettings,
-    SftSettings,
-    as_document,
-    read_request,
-    read_settings,
-)
+from training.config import GrpoSettings, SftSettings, as_document
+from training.request import read_request, read_settings
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "training" / "configs").rglob("*.yaml"))
 
 
 @pytest.fixture
@@ -24,14 +17,6 @@ def sft_file(tmp_path: Path) -> Path:
     file = tmp_path / "sft.yaml"
     file.write_text("data: [kmp-train]\noutput: runs/mine\nepochs: 2\n", encoding="utf-8")
     return file
-
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_shipped_settings_file_is_valid_and_starts_with_the_command_that_runs_it(file: Path):
-    stage, name = file.stem, file.relative_to(ROOT).as_posix()
-    first = file.read_text(encoding="utf-8").splitlines()[0]
-    assert first == f"# accelerate launch -m training.{stage} --config {name}"
-    assert isinstance(read_settings(STAGES[stage], file), STAGES[stage])
 
 
 def test_the_command_line_goes_over_the_file(sft_file: Path):
@@ -59,6 +44,12 @@ def test_yaml_reads_scientific_notation_without_a_dot_as_a_number_all_the_same(t
     file = tmp_path / "sft.yaml"
     file.write_text("data: [kmp-train]\noutput: x\nlearning_rate: 2e-4\n", encoding="utf-8")
     assert read_settings(SftSettings, file).learning_rate == 2e-4
+
+
+def test_a_bare_off_in_yaml_is_the_word_and_not_false(tmp_path: Path):
+    file = tmp_path / "grpo.yaml"
+    file.write_text("data: [a]\noutput: x\nchain: y\nbatch: 8\nvllm: off\n", encoding="utf-8")
+    assert read_settings(GrpoSettings, file).vllm == "off"
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_name_and_all_that_are_known(sft_file: Path):
@@ -136,7 +127,11 @@ GRPO = {"data": "kmp-train", "output": "x", "chain": "runs/sft"}
         ({"batch": "6", "num_generations": "8"}, "cannot be divided into groups"),
         ({"num_generations": "1"}, "num_generations"),
         ({"verifier_weights": "V9=1"}, "no verifier is called V9"),
-        ({"verifier_weights": "V1"}, "V1=0.6,V4=0.4"),
+        ({"verifier_weights": "V1"}, "cannot read the weights .V1.; name a set"),
+        ({"verifier_weights": "phase5"}, "name a set .assay, mve, full, phase4"),
+        ({"vllm": "colocate", "weights": "nf4"}, "4-bit weights do not survive"),
+        ({"v4": "kind"}, "V4 has no mode"),
+        ({"vllm": "server", "vllm_server": "gpu7"}, "vllm_server is .gpu7."),
         ({"verifier_weights": "V1=0,V4=0"}, "every weight is 0"),
     ],
 )

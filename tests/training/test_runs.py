@@ -7,6 +7,7 @@ import pytest
 
 from evals.errors import BadConfig
 from evals.schema import RunRecord
+from training.checkpoints import seal
 from training.runs import RunFolder, public_path
 
 
@@ -34,8 +35,9 @@ def run(tmp_path: Path) -> RunFolder:
 def checkpoint(run: RunFolder, step: int, *, whole: bool = True) -> Path:
     folder = run.path / f"checkpoint-{step}"
     folder.mkdir(parents=True)
+    (folder / "trainer_state.json").write_text("{}", encoding="utf-8")
     if whole:
-        (folder / "trainer_state.json").write_text("{}", encoding="utf-8")
+        seal(folder)
     return folder
 
 

@@ -1,0 +1,127 @@
+"""`assay train sweep`: one stage under several settings, compared on questions that none was trained on."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.console import emit, notes, table_of
+
+if TYPE_CHECKING:
+    from evals.schema import EvalReport, Metric, RunRecord
+    from training.launch import Launch
+    from training.sweep import Sweep, Trial
+
+SHOWN = ("accuracy", "reward", "ece", "brier")
+DEV = "dev.jsonl"
+REPORT = Path("reports") / "dev.json"
+MAIN = "from lab.cli import main; main()"
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="The sweep, a YAML file.")],
+    profile: Annotated[
+        str | None, typer.Option(help="How to launch, as in assay train sft.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the runs; run nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Train a stage under several settings and put what each does on the dev questions in one table.
+
+    Given again it goes on where it was: finished runs are kept, the others go on from their last
+    checkpoint. It chooses nothing; look at the intervals.
+    """
+    from evals.questions import write_examples
+    from training.launch import Launch
+    from training.sweep import read_sweep
+
+    wanted, launch = read_sweep(file), Launch(profile)
+    if not dry_run:
+        wanted.output.mkdir(parents=True, exist_ok=True)
+        write_examples(wanted.output / DEV, wanted.dev)
+    rows = [_row(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
+    columns = ("run", "settings", "status", "n", *SHOWN)
+    cells = [[_cell(row[column]) for column in columns] for row in rows]
+    title = f"{file.name}: {wanted.stage} on {len(wanted.dev)} dev questions, 95 % intervals"
+    emit(rows, as_json=as_json, table=table_of(title, columns, cells))
+
+
+def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> dict[str, object]:
+    """Return the row of a trial in the table, trained and measured first where it was not yet."""
+    record = _record(trial)
+    if record is None or record.status != "finished":
+        plan = wanted.plan(trial, launch)
+        notes.print(f"{'would run' if dry_run else '$'} {plan.command}", soft_wrap=True)
+        if not dry_run:
+            _train(plan.line, launch)
+            record = _record(trial)
+    if not dry_run and record is not None and record.status == "finished":
+        _measure(wanted, trial)
+    metrics = _metrics(trial) if (trial.folder / REPORT).is_file() else {}
+    row: dict[str, object] = {
+        "run": trial.folder.name,
+        "settings": ", ".join(f"{key} {value}" for key, value in trial.changes.items()),
+        "status": record.status if record else "not run",
+        "n": metrics["accuracy"].n if metrics else None,
+    }
+    return row | {name: metrics.get(name) for name in SHOWN}
+
+
+def _record(trial: "Trial") -> "RunRecord | None":
+    from training.runs import RunFolder
+
+    return RunFolder(trial.folder).record()
+
+
+def _train(line: tuple[str, ...], launch: "Launch") -> None:
+    """Train one run; one that fails is named and the others go on."""
+    from training.launch import environment
+
+    words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
+    done = subprocess.run(
+        words, env=environment(launch.processes), stdout=sys.stderr.fileno(), check=False
+    )
+    if done.returncode:
+        notes.print(f"this run ended with exit code {done.returncode}; the next one follows")
+
+
+def _measure(wanted: "Sweep", trial: "Trial") -> None:
+    """Ask the trained stage the dev questions, unless its report is there."""
+    from training.manifest import read_chain
+
+    out = trial.folder / REPORT
+    if out.is_file():
+        return
+    stage = read_chain(trial.folder).manifest.stages[-1].name
+    out.parent.mkdir(exist_ok=True)
+    words = ["--chain", str(trial.folder), "--stage", stage, "--data", str(wanted.output / DEV)]
+    subprocess.run(
+        [sys.executable, "-c", MAIN, "eval", "run", *words, "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def _metrics(trial: "Trial") -> "dict[str, Metric]":
+    """Return what the trained stage did on all dev questions."""
+    from evals.report import load_report
+
+    report: EvalReport = load_report(trial.folder / REPORT)
+    stages = [each for each in report.summaries if not each.is_baseline and each.group == "all"]
+    return stages[-1].metrics
+
+
+def _cell(value: object) -> object:
+    """Return a metric as "0.42 [0.30, 0.55]"."""
+    from evals.schema import Metric
+
+    if value is None:
+        return "–"
+    if not isinstance(value, Metric):
+        return value
+    if value.value is None:
+        return value.note or "undefined"
+    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value.value:.3f}{span}"

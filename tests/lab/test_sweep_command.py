@@ -1,0 +1,124 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from evals.errors import BadConfig
+from evals.questions import DATASETS, write_examples
+from lab.cli import app
+from tests.models import tiny_base
+from training.sweep import read_sweep
+
+ROOT = Path(__file__).parents[2]
+QUESTIONS = DATASETS["kmp-train"]()
+COUNTS = [each for each in QUESTIONS[4:] if each.ground_truth.kind == "count"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_examples(tmp_path / "rows.jsonl", QUESTIONS[:4])
+    write_examples(tmp_path / "dev.jsonl", COUNTS[:3])
+    settings = {
+        "base": str(tmp_path / "model"),
+        "data": [str(tmp_path / "rows.jsonl")],
+        "output": "unused",
+        "max_steps": 1,
+        "batch": 2,
+        "max_length": 1024,
+        "autocast": "none",
+    }
+    (tmp_path / "sft.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return tmp_path
+
+
+def sweep_file(folder: Path, **values: object) -> Path:
+    document = {
+        "stage": "sft",
+        "config": str(folder / "sft.yaml"),
+        "output": str(folder / "runs"),
+        "dev": str(folder / "dev.jsonl"),
+        "grid": {"lora_r": [2, 4], "learning_rate": [1e-3, 2e-3]},
+        **values,
+    }
+    file = folder / "sweep.yaml"
+    given = {key: value for key, value in document.items() if value is not None}
+    file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def test_a_grid_is_every_combination_each_in_a_folder_of_its_own(folder: Path):
+    sweep = read_sweep(sweep_file(folder))
+    assert [dict(each.changes) for each in sweep.trials] == [
+        {"lora_r": rank, "learning_rate": rate}
+        for rank in ("2", "4")
+        for rate in ("0.001", "0.002")
+    ]
+    assert [each.folder.name for each in sweep.trials] == ["1", "2", "3", "4"]
+
+
+def test_a_list_is_taken_as_it_is(folder: Path):
+    runs = [{"lora_targets": ["q_proj", "v_proj"]}, {"seed": 3}]
+    sweep = read_sweep(sweep_file(folder, grid=None, runs=runs))
+    assert [dict(each.changes) for each in sweep.trials] == [
+        {"lora_targets": "q_proj,v_proj"},
+        {"seed": "3"},
+    ]
+
+
+REFUSED = [
+    ({"dev": "kmp-test"}, "kept for testing"),
+    ({"dev": None}, "it needs stage, config, output, dev"),
+    ({"grid": None}, "either grid or runs"),
+    ({"runs": [{}]}, "either grid or runs"),
+    ({"grid": [1]}, "grid is a mapping"),
+    ({"grid": {"seed": []}}, "asks for 0 runs"),
+    ({"grid": {"seed": list(range(101))}}, "asks for 101 runs"),
+    ({"grid": {"output": ["a"]}}, "gives each its own output"),
+    ({"stage": "rlhf"}, "choose one of sft, dpo, grpo"),
+]
+
+
+@pytest.mark.parametrize(("changes", "problem"), REFUSED)
+def test_a_sweep_that_makes_no_sense_or_looks_at_test_rows_is_refused(folder, changes, problem):
+    with pytest.raises(BadConfig, match=problem):
+        read_sweep(sweep_file(folder, **changes))
+
+
+def test_a_run_that_would_be_measured_by_its_own_training_rows_is_refused(folder: Path):
+    file = sweep_file(folder, dev=str(folder / "rows.jsonl"))
+    result = CliRunner().invoke(app, ["train", "sweep", str(file), "--dry-run"])
+    assert isinstance(result.exception, BadConfig)
+    assert "4 of 4 dev questions" in str(result.exception)
+
+
+def swept(folder: Path, file: Path) -> tuple[list[dict[str, object]], str]:
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    program = "from lab.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", "sweep", str(file), "--json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout), done.stderr
+
+
+def test_every_run_is_trained_measured_and_shown_with_intervals_once(folder: Path):
+    tiny_base(folder / "model")
+    file = sweep_file(folder, grid={"seed": [1]})
+    (row,), said = swept(folder, file)
+    assert (row["run"], row["settings"], row["status"]) == ("1", "seed 1", "finished")
+    assert row["n"] == 3
+    assert row["accuracy"]["low"] <= row["accuracy"]["value"] <= row["accuracy"]["high"]
+    assert "training.sft" in said
+    again, said = swept(folder, file)
+    assert again == [row]
+    assert "training.sft" not in said

@@ -1,0 +1,139 @@
+"""Training runs as processes of their own that can be killed, started quickly from a warm server."""
+
+import multiprocessing
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from transformers import TrainerCallback
+
+from training.config import STAGES
+from training.runs import RunFolder
+from training.trainer import SafeTrainer
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
+PATIENCE_SECONDS = 120
+
+
+def start(stage: str, settings: Path, *words: str) -> BaseProcess:
+    """Start a stage on a settings file; what it says goes to said.txt beside the file."""
+    process = CONTEXT.Process(target=_train, args=(stage, str(settings), words))
+    process.start()
+    return process
+
+
+def run(stage: str, settings: Path, *words: str) -> int:
+    """Train to the end and return the exit code."""
+    process = start(stage, settings, *words)
+    process.join(PATIENCE_SECONDS)
+    assert process.exitcode is not None, "the run did not end in time"
+    return process.exitcode
+
+
+def kill_after(step: int, stage: str, settings: Path, output: Path, *words: str) -> None:
+    """Start a stage and kill it without warning as soon as `step` is in its metrics."""
+    process = start(stage, settings, *words)
+    wait_for(process, step, output)
+    process.kill()
+    process.join(PATIENCE_SECONDS)
+    assert process.exitcode == -9, f"it ended by itself ({process.exitcode}): {said(settings)}"
+
+
+def wait_for(process: BaseProcess, step: int, output: Path) -> None:
+    """Wait until `step` is in the metrics of a run, or the run is over."""
+    metrics, deadline = RunFolder(output), time.monotonic() + PATIENCE_SECONDS
+    while process.exitcode is None and time.monotonic() < deadline:
+        if any(row["step"] >= step for row in metrics.metric_rows()):
+            return
+        time.sleep(0.005)
+
+
+def said(settings: Path) -> str:
+    """Return what the runs of a settings file wrote to standard error."""
+    return settings.with_name("said.txt").read_text(encoding="utf-8")
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Return the names of the adapter weights that are not bit for bit the same in two run folders."""
+    first, second = (
+        load_file(run / "adapter" / "adapter_model.safetensors") for run in (one, other)
+    )
+    assert first.keys() == second.keys()
+    return [name for name in first if not torch.equal(first[name], second[name])]
+
+
+def _train(stage: str, settings: str, words: tuple[str, ...]) -> None:
+    log = os.open(Path(settings).with_name("said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+    torch.set_num_threads(1)
+    module = import_module(f"training.{stage}")
+    if stage == "grpo":
+        module.VerifierReward = lambda *_: length_of_answer
+    trouble = [word for word in words if word in TROUBLE]
+    if trouble:
+        at = words.index(trouble[0])
+        module.build_trainer = _troubled(module.build_trainer, trouble[0], int(words[at + 1]))
+        words = words[:at] + words[at + 2 :]
+    module.main(["--config", settings, *words])
+
+
+def _troubled(build: Callable[..., SafeTrainer], trouble: str, step: int) -> Callable[..., Any]:
+    """Return what builds a trainer that meets with `trouble` after `step`."""
+
+    def troubled(*inputs: Any) -> SafeTrainer:
+        trainer = build(*inputs)
+        trainer.add_callback(TROUBLE[trouble](step))
+        return trainer
+
+    return troubled
+
+
+class Broken(TrainerCallback):
+    """Turns the frozen weights into no numbers after a step, as an overflow would."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_begin(self, args, state, control, model=None, **others) -> None:
+        if state.global_step == self.step:
+            model.get_input_embeddings().weight.data.fill_(float("nan"))
+
+
+class Overshot(TrainerCallback):
+    """Turns a trained weight into no number at the end of a step, as too large a step would."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, model=None, **others) -> None:
+        if state.global_step == self.step:
+            next(each for each in model.parameters() if each.requires_grad).data[0] = float("nan")
+
+
+class Full(TrainerCallback):
+    """Lets the system refuse any file over 4 kB after a step, as a full disk refuses it."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_begin(self, args, state, control, **others) -> None:
+        if state.global_step == self.step:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+TROUBLE = {"--broken_after": Broken, "--overshot_at": Overshot, "--full_after": Full}
+
+
+def length_of_answer(completions: list[list[dict[str, str]]], **_: object) -> list[float]:
+    """A reward that a random model earns in different amounts; of verifiers it earns none."""
+    return [float(len(each[0]["content"]) % 7) for each in completions]

@@ -1,0 +1,130 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from accelerate.commands.config.config_args import load_config_from_file
+
+from evals.errors import BadConfig
+from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base
+from tests.training.runs import GRPO, SFT, environment, one_thread, record, settings_file
+from training import sft
+from training.base import find_base
+from training.config import SftSettings
+from training.launch import Launch, profile_file, profiles
+from training.lineage import NewStage, append_stage
+from training.request import read_request
+
+ROOT = Path(__file__).parents[2]
+ACCELERATE = Path(sys.executable).with_name("accelerate")
+
+__all__ = ["one_thread"]
+
+
+def settings(**values: object) -> SftSettings:
+    return SftSettings(data=("a",), output="x", **values)
+
+
+def test_the_profiles_are_those_that_are_promised():
+    assert set(profiles()) == {
+        "cpu",
+        "multi-cpu",
+        "single-gpu",
+        "multi-gpu",
+        "multi-node",
+        "zero2",
+        "zero3",
+        "fsdp2",
+    }
+
+
+@pytest.mark.parametrize("name", profiles())
+def test_a_profile_is_a_configuration_that_accelerate_reads(name: str):
+    read = load_config_from_file(str(profile_file(name)))
+    assert read.num_processes == Launch(name).processes
+    assert read.num_machines == Launch(name).machines
+    assert read.mixed_precision == "no"
+
+
+SHAPES = [  # launch, processes, machines, GPUs on each
+    (Launch(), 1, 1, 1),
+    (Launch("cpu"), 1, 1, 0),
+    (Launch("single-gpu"), 1, 1, 1),
+    (Launch("multi-node"), 8, 2, 4),
+    (Launch("multi-gpu", ("--num_processes", "8")), 8, 1, 8),
+    (Launch("multi-gpu", ("--num-processes=2",)), 2, 1, 2),
+]
+
+
+@pytest.mark.parametrize(("launch", "processes", "machines", "gpus"), SHAPES)
+def test_options_of_the_launcher_go_over_the_profile(launch, processes, machines, gpus):
+    assert (launch.processes, launch.machines, launch.gpus_per_machine) == (
+        processes,
+        machines,
+        gpus,
+    )
+
+
+REFUSED = [
+    (Launch("cpu", ("--num_processes", "2")), {}, "use --profile multi-cpu"),
+    (Launch(None, ("--cpu", "--num_processes=2")), {}, "starts a single one"),
+    (Launch("zero3"), {"weights": "nf4"}, "4-bit weights cannot be divided"),
+    (Launch("fsdp2"), {"weights": "nf4"}, "4-bit weights cannot be divided"),
+    (Launch("gpu"), {}, "there is no profile 'gpu'; choose one of cpu, fsdp2"),
+]
+
+
+@pytest.mark.parametrize(("launch", "values", "problem"), REFUSED)
+def test_a_launch_that_would_not_be_what_was_asked_for_is_refused(launch, values, problem: str):
+    with pytest.raises(BadConfig, match=problem):
+        launch.check(settings(**values))
+        launch.line("sft", ())
+
+
+def launched(
+    stage: str, file: Path, profile: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    options = ["--config_file", str(profile_file(profile)), "-m", f"training.{stage}"]
+    return subprocess.run(
+        [str(ACCELERATE), "launch", *options, "--config", str(file)],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_two_processes_on_the_cpu_train_together_and_write_one_run(tmp_path: Path):
+    file = settings_file(tmp_path, {**SFT, "batch": 1, "max_steps": 3, "save_steps": 2})
+    done = launched("sft", file, "multi-cpu", ASSAY_PROCESSES="2")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("finished: ") == 1
+    both = record(tmp_path / "run")["result"]
+    # the same rows in one process: two a step, as two processes with one each
+    file = settings_file(tmp_path, {**SFT, "batch": 2, "max_steps": 3})
+    one = tmp_path / "one"
+    sft.train(read_request(SftSettings, ["--config", str(file), "--output", str(one)]))
+    alone = record(one)["result"]
+    assert both["steps"] == alone["steps"] == 3
+    assert both["train_loss"] == pytest.approx(alone["train_loss"], rel=0.02)
+
+
+def test_grpo_is_launched_as_a_command_of_its_own(tmp_path: Path):
+    adapter = tiny_adapter(tiny_base(tmp_path / "model"), tmp_path / "sft" / "adapter")
+    base = find_base(str(tmp_path / "model"))
+    append_stage(tmp_path / "sft", NewStage("sft", "sft", adapter), base, None, SYSTEM_PROMPT)
+    file = settings_file(tmp_path, {**GRPO, "chain": str(tmp_path / "sft")})
+    done = launched("grpo", file, "cpu")
+    assert done.returncode == 0, done.stderr[-3000:]
+    kept = record(tmp_path / "run")
+    assert (kept["status"], kept["result"]["steps"]) == ("finished", 2)
+
+
+def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: Path):
+    monkeypatch.setitem(os.environ, "ASSAY_PROCESSES", "2")
+    file = settings_file(tmp_path, SFT)
+    with pytest.raises(BadConfig, match="2 processes were asked for, but 1 came together"):
+        sft.train(read_request(SftSettings, ["--config", str(file)]))
+    assert not (tmp_path / "run").exists()

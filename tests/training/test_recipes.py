@@ -1,0 +1,110 @@
+"""The settings files that come with Assay: each loads, can be planned, and says what was published."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from training.config import STAGES, StageSettings
+from training.launch import FOLDER, Launch
+from training.plan import plan_of
+from training.request import read_settings
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "training" / "configs"
+RECIPES = sorted(file for file in CONFIGS.rglob("*.yaml") if file.parent != FOLDER)
+PAIR = '{"prompt": "Up or down?", "chosen": "Up.", "rejected": "Down."}\n'
+
+
+def command_of(file: Path) -> list[str]:
+    """Return the words of the command that a file starts with."""
+    return shlex.split(file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "))
+
+
+def stage_of(file: Path) -> str:
+    return next(word for word in command_of(file) if word.startswith("training.")).split(".")[1]
+
+
+def settings_of(name: str) -> StageSettings:
+    file = CONFIGS / "biorlhf" / f"{name}.yaml"
+    return read_settings(STAGES[stage_of(file)], file)
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_a_recipe_starts_with_the_command_that_runs_it(file: Path):
+    words = command_of(file)
+    assert words[:2] == ["accelerate", "launch"]
+    assert words[-1] == file.relative_to(ROOT).as_posix()
+    assert words[-2] == "--config"
+    if "--config_file" in words:
+        assert (ROOT / words[words.index("--config_file") + 1]).parent == FOLDER
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_a_recipe_can_be_planned_without_its_model(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(ROOT)
+    stage = stage_of(file)
+    words = ["--config", str(file), "--output", str(tmp_path / "new")]
+    if stage == "dpo":
+        pairs = tmp_path / "pairs.jsonl"
+        pairs.write_text(PAIR, encoding="utf-8")
+        words += ["--data", str(pairs)]
+    plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
+    needs = plan.needs(len(plan.rows()))
+    assert needs is not None
+    assert needs.steps >= 1
+    assert needs.total > needs.memory["base"] > 0
+    assert plan.command.startswith(
+        "accelerate launch --config_file training/configs/accelerate/single-gpu.yaml -m training."
+    )
+
+
+PUBLISHED = {  # r, alpha, epochs, learning rate, batch, accumulation, then as named
+    "sft": (64, 128, 10, 1e-4, 4, 4, {"max_length": 1536, "weight_decay": 0.01, "save_steps": 50}),
+    "dpo": (16, 32, 3, 5e-5, 2, 4, {"max_length": 1024, "beta": 0.1, "keep_checkpoints": 2}),
+    "grpo-mve": (32, 64, 3, 1e-6, 2, 4, {"beta": 0.04, "num_generations": 4}),
+    "grpo-full-v1": (32, 64, 2, 5e-7, 1, 8, {"beta": 0.04, "num_generations": 8}),
+    "grpo-full-v2": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "num_generations": 16}),
+    "grpo-phase4": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "v4": "calibration_aware"}),
+    "grpo-phase4-legacy": (32, 64, 1, 5e-7, 1, 8, {"generation_batch": 16, "v4": "legacy"}),
+    "grpo-phase4-match-v1": (32, 64, 1, 5e-7, 1, 8, {"num_iterations": 2, "v4": "match_v1"}),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_recipe_has_the_published_settings(name: str):
+    settings = settings_of(name)
+    rank, alpha, epochs, rate, batch, accumulation, others = PUBLISHED[name]
+    assert (settings.lora_r, settings.lora_alpha, settings.lora_dropout) == (rank, alpha, 0.05)
+    assert (settings.epochs, settings.learning_rate) == (epochs, rate)
+    assert (settings.batch, settings.accumulation) == (batch, accumulation)
+    assert (settings.schedule, settings.warmup, settings.seed) == ("cosine", 0.1, 42)
+    assert (settings.weights, settings.autocast) == ("nf4", "bfloat16")
+    assert settings.activation_checkpointing
+    assert len(settings.lora_targets) == 7
+    assert {key: getattr(settings, key) for key in others} == others
+
+
+LENGTHS = {"grpo-mve": (384, 512), "grpo-full-v1": (512, 1024), "grpo-phase4": (512, 1024)}
+WEIGHTS = {
+    "grpo-mve": "mve",
+    "grpo-full-v1": "full",
+    "grpo-full-v2": "full",
+    "grpo-phase4": "phase4",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if name.startswith("grpo")])
+def test_a_published_grpo_recipe_sets_what_trl_has_changed_since(name: str):
+    settings = settings_of(name)
+    assert (settings.loss_type, settings.scale_rewards, settings.kl_by_ratio) == (
+        "grpo",
+        "group",
+        False,
+    )
+    if name in LENGTHS:
+        assert (settings.max_prompt_length, settings.max_completion_length) == LENGTHS[name]
+    if name in WEIGHTS:
+        assert settings.verifier_weights == WEIGHTS[name]

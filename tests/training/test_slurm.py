@@ -1,0 +1,148 @@
+"""Jobs that resume themselves: the real protocol of submitit, on its local executor."""
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from submitit import LocalExecutor
+from submitit.core.utils import DelayedSubmission
+
+from evals.errors import BadConfig
+from tests.training.runs import SFT, record, settings_file
+from training.launch import Launch
+from training.plan import plan_of
+from training.runs import RunFolder
+from training.slurm import Job, has_cluster, parameters_of, submit, write_script
+
+ROOT = Path(__file__).parents[2]
+
+
+def job_of(folder: Path, **values: object) -> Job:
+    file = settings_file(folder, {**SFT, **values})
+    plan = plan_of("sft", ["--config", str(file)], Launch("cpu"))
+    return Job(plan.line, str(ROOT), plan.launch.processes)
+
+
+def task(number: str) -> psutil.Process:
+    """Return the process that runs the job of this number."""
+    found = psutil.Process(int(number)).children(recursive=True)
+    return next(each for each in found if "submitit.core._submit" in each.cmdline())
+
+
+def test_a_job_that_is_pre_empted_saves_queues_itself_again_and_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    run = RunFolder(tmp_path / "run")
+    job = job_of(tmp_path, max_steps=60, save_steps=1000)
+    executor = LocalExecutor(tmp_path / "jobs", max_num_timeout=3)
+    executor.update_parameters(timeout_min=30)
+    submitted = executor.submit(job)
+    deadline = time.monotonic() + 120
+    while len(run.metric_rows()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    task(submitted.job_id).send_signal(signal.SIGUSR2)  # SLURM does, before it takes the machine
+    assert submitted.result() == 0
+    assert record(run.path)["status"] == "finished"
+    assert [row["step"] for row in run.metric_rows() if "loss" in row] == list(range(1, 61))
+    said = f"{submitted.stdout()}{submitted.stderr()}"
+    for expected in ("this job is preempted", "stopping after this step", "Requeued job"):
+        assert expected in said
+    assert "going on from checkpoint-" in said
+
+
+def test_a_job_whose_training_fails_fails_with_its_exit_code(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    line = ("accelerate", "launch", "--no-such-option")
+    with pytest.raises(RuntimeError, match="training ended with exit code 2"):
+        Job(line, str(tmp_path), 1)()
+
+
+def test_without_a_cluster_the_script_is_written_and_carries_its_job_with_it(tmp_path: Path):
+    job = job_of(tmp_path)
+    launch = Launch("multi-gpu", ("--num_processes", "2"))
+    parameters = parameters_of(launch, "mine", ["partition=gpu", "time=60", "account=bio"])
+    script = write_script(job, tmp_path / "mine.slurm", parameters)
+    text = script.read_text(encoding="utf-8")
+    for line in ("partition=gpu", "time=60", "account=bio", "gpus-per-node=2", "nodes=1"):
+        assert f"#SBATCH --{line}" in text
+    assert re.search(r"#SBATCH --signal=USR2@\d+", text)
+    assert "submitit.core._submit" in text
+    carried = DelayedSubmission.load(tmp_path / "mine.slurm" / "job.pkl")
+    assert carried.function == job
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
+
+
+def test_the_script_puts_its_job_where_submitit_looks_for_it(tmp_path: Path):
+    folder = tmp_path / "mine.slurm"
+    script = write_script(job_of(tmp_path), folder, parameters_of(Launch("cpu"), "mine", []))
+    setup = next(line for line in script.read_text().splitlines() if " || cp " in line)
+    environment = {**os.environ, "SLURM_JOB_ID": "12"}
+    for _ in range(
+        2
+    ):  # the second time as after a requeue, when the state is newer than the script
+        subprocess.run(["bash", "-c", setup], env=environment, check=True)
+        state = folder / "12_submitted.pkl"
+        assert state.is_file()
+        state.write_bytes(b"newer")
+    assert state.read_bytes() == b"newer"
+
+
+@pytest.mark.parametrize("option", ["partition", "queue=gpu", "=3"])
+def test_an_option_that_slurm_does_not_know_is_refused_with_those_it_does(option: str):
+    with pytest.raises(BadConfig, match=r"write key=value with one of .*partition"):
+        parameters_of(Launch("cpu"), "mine", [option])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A login node whose sbatch takes any script and gives it number 4711."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (
+        ("sbatch", 'cp "$1" "$0.taken"; echo Submitted batch job 4711'),
+        ("srun", ""),
+    ):
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+def test_on_a_cluster_the_job_is_submitted_and_its_number_returned(tmp_path: Path, cluster: Path):
+    assert has_cluster()
+    folder = tmp_path / "mine.slurm"
+    job = job_of(tmp_path)
+    assert submit(job, folder, parameters_of(Launch("single-gpu"), "mine", ["qos=low"])) == "4711"
+    text = (cluster / "sbatch.taken").read_text(encoding="utf-8")
+    assert "#SBATCH --qos=low" in text
+    assert sys.executable in text
+    assert DelayedSubmission.load(folder / "4711_submitted.pkl").function == job
+
+
+def test_several_machines_are_told_their_rank_and_the_first_ones_address(monkeypatch):
+    for name, value in {
+        "SUBMITIT_EXECUTOR": "slurm",
+        "SLURM_JOB_ID": "12",
+        "SLURM_NODEID": "1",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_NTASKS": "2",
+        "SLURM_PROCID": "1",
+        "SLURM_LOCALID": "0",
+        "SLURM_JOB_NODELIST": "gpu[07-08]",
+    }.items():
+        monkeypatch.setenv(name, value)
+    line = Launch("multi-node").line("sft", ("--config", "a.yaml"))
+    words = Job(line, ".", 8, machines=2)._line_here()
+    assert words[-4:] == ["-m", "training.sft", "--config", "a.yaml"]
+    for key, value in (("--machine_rank", "1"), ("--main_process_ip", "gpu07")):
+        assert words[words.index(key) + 1] == value

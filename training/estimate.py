@@ -1,0 +1,181 @@
+"""What a run will need: trained weights, optimizer steps and memory, from the shape of the base.
+
+A formula, not a measurement; docs/training.md has it with what was measured. Knows nothing of torch,
+so a 7B run can be planned where the model is not.
+"""
+
+import json
+import math
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from evals.errors import BadConfig
+from training.config import DpoSettings, GrpoSettings, SftSettings, StageSettings
+
+SHAPES = Path(__file__).parent / "shapes.yaml"
+NF4_BITS = 4.127
+"""A 4-bit weight with its double-quantised scale: 4 + 8/64 + 32/(64 · 256) bits (QLoRA, section 3)."""
+RUNTIME = 1_500_000_000
+"""Bytes of Python, the libraries, their buffers and a tile of the output layer, measured on a CPU."""
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a decoder-only model in the manner of Llama: all that memory depends on."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool = False
+
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """Return inputs and outputs of the linear layers of one block."""
+        query, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (self.hidden, query),
+            "k_proj": (self.hidden, keys),
+            "v_proj": (self.hidden, keys),
+            "o_proj": (query, self.hidden),
+            "gate_proj": (self.hidden, self.intermediate),
+            "up_proj": (self.hidden, self.intermediate),
+            "down_proj": (self.intermediate, self.hidden),
+        }
+
+    @property
+    def linear_weights(self) -> int:
+        """Weights in the linear layers of all blocks: those that 4-bit loading shrinks."""
+        return self.layers * sum(inputs * outputs for inputs, outputs in self.linear().values())
+
+    @property
+    def other_weights(self) -> int:
+        """Embeddings, output layer where it is its own, and norms."""
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden * (
+            2 * self.layers + 1
+        )
+
+    def adapter_weights(self, rank: int, targets: tuple[str, ...]) -> int:
+        """Return the weights of a LoRA adapter: rank x (inputs + outputs) for each adapted layer."""
+        chosen = ALL_LINEAR if targets == ("all-linear",) else targets
+        sizes = [sum(self.linear()[name]) for name in chosen if name in self.linear()]
+        return self.layers * rank * sum(sizes)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run needs on each process, in bytes by what needs them, and how long it is."""
+
+    trained_weights: int
+    steps: int
+    memory: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """Bytes at the peak."""
+        return sum(self.memory.values())
+
+
+@cache
+def _known_shapes() -> dict[str, Shape]:
+    document = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
+    return {name: Shape(**sizes) for name, sizes in document.items()}
+
+
+def shape_of(source: str) -> Shape | None:
+    """Return the shape of a base by name or from its folder; None for a model that is not known here."""
+    file = Path(source).expanduser() / "config.json"
+    if not file.is_file():
+        return _known_shapes().get(source.split("@")[0])
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+        heads = config["num_attention_heads"]
+        return Shape(
+            layers=config["num_hidden_layers"],
+            hidden=config["hidden_size"],
+            intermediate=config["intermediate_size"],
+            heads=heads,
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+            vocab=config["vocab_size"],
+            tied=config.get("tie_word_embeddings", False),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadConfig(
+            f"{file} does not describe a model of a known kind ({error!r}); it needs the sizes"
+            f" {', '.join(each.name for each in fields(Shape))} under their usual names."
+        ) from None
+
+
+def estimate(settings: StageSettings, shape: Shape, rows: int, processes: int = 1) -> Estimate:
+    """Return what a run needs on each of so many processes that hold a whole copy of the base each."""
+    trained = shape.adapter_weights(settings.lora_r, settings.lora_targets)
+    per_weight = 8 if settings.weights == "nf4" else 16  # TRL trains in bfloat16 on 4-bit weights
+    memory = {
+        "base": _base_bytes(settings, shape),
+        "adapter, its gradients and AdamW's moments": trained * per_weight,
+        "activations": _activation_bytes(settings, shape),
+        "libraries": RUNTIME,
+    }
+    if isinstance(settings, GrpoSettings):
+        memory["keys and values while sampling"] = _cache_bytes(settings, shape, processes)
+    return Estimate(trained, steps_of(settings, rows, processes), memory)
+
+
+def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
+    """Return the optimizer steps of a run over so many rows."""
+    if settings.max_steps:
+        return settings.max_steps
+    if isinstance(settings, GrpoSettings):
+        together = settings.batch * processes
+        sampled = settings.generation_batch or together * settings.accumulation
+        questions = sampled // settings.num_generations
+        passes = rows // questions * (sampled // together) * settings.num_iterations
+    else:
+        passes = math.ceil(rows / (settings.batch * processes))
+    return math.ceil(settings.epochs * max(math.ceil(passes / settings.accumulation), 1))
+
+
+def _base_bytes(settings: StageSettings, shape: Shape) -> int:
+    """Weights as they are held; under autocast float32 ones are kept in bfloat16 for the way back too."""
+    if settings.weights == "nf4":
+        return int(shape.linear_weights * NF4_BITS / 8) + 2 * shape.other_weights
+    size = 4 if settings.weights == "float32" else 2
+    copied = 2 if settings.weights == "float32" and settings.autocast == "bfloat16" else 0
+    return (shape.linear_weights + shape.other_weights) * size + shape.linear_weights * copied
+
+
+def _activation_bytes(settings: StageSettings, shape: Shape) -> int:
+    """What the way back needs of each token: with checkpointing one vector a layer, else all of them.
+
+    Per layer and token: 12 vectors of the hidden size, 4 of the keys and 5 of the inner size, among
+    them LoRA's copies of what goes into a layer, and 4 of the hidden size in float32 for the norms.
+    """
+    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+    keys = shape.kv_heads * shape.head_dim
+    layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
+    if settings.activation_checkpointing:
+        return _tokens(settings) * (shape.layers * size * shape.hidden + layer)
+    return _tokens(settings) * shape.layers * layer
+
+
+def _tokens(settings: StageSettings) -> int:
+    """Return the most tokens of one forward pass; DPO reads two answers a row."""
+    if isinstance(settings, GrpoSettings):
+        return settings.batch * (settings.max_prompt_length + settings.max_completion_length)
+    assert isinstance(settings, SftSettings | DpoSettings)
+    return settings.batch * settings.max_length * (2 if isinstance(settings, DpoSettings) else 1)
+
+
+def _cache_bytes(settings: GrpoSettings, shape: Shape, processes: int) -> int:
+    sampled = settings.generation_batch or settings.batch * settings.accumulation * processes
+    tokens = settings.max_prompt_length + settings.max_completion_length
+    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+    per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size
+    return math.ceil(sampled / processes) * tokens * per_token

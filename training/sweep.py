@@ -1,0 +1,129 @@
+"""A sweep: one stage trained under several settings, each in a run folder of its own.
+
+    stage: sft
+    config: training/configs/embedded/sft.yaml
+    output: runs/rates                      # rates/1, rates/2 …
+    dev: ["pathways-grpo-half[direct]"]     # what the runs are compared on; never test rows
+    grid: {learning_rate: [1.0e-3, 2.0e-3], lora_r: [4, 8]}     # or runs: [{learning_rate: 1.0e-3}, …]
+
+A sweep chooses nothing: it says what each run did on questions that it was not trained on. Knows
+nothing of torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evals.errors import BadConfig
+from evals.schema import Example
+from training.config import STAGES
+from training.data import TrainingData, sft_data
+from training.launch import Launch
+from training.plan import Plan, plan_of
+
+KEYS = ("stage", "config", "output", "dev")
+MOST = 100
+"""More runs than anyone waits for: likelier a slip in the grid."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a sweep: its folder and the settings that are its own."""
+
+    folder: Path
+    changes: Mapping[str, str]
+
+    def words(self, config: Path) -> tuple[str, ...]:
+        """Return what its stage is told."""
+        own = [word for key, value in self.changes.items() for word in (f"--{key}", value)]
+        return ("--config", str(config), *own, "--output", str(self.folder))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs of one stage, and the questions that they are compared on."""
+
+    stage: str
+    config: Path
+    output: Path
+    dev: tuple[Example, ...]
+    trials: tuple[Trial, ...]
+
+    def plan(self, trial: Trial, launch: Launch) -> Plan:
+        """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""
+        plan = plan_of(self.stage, trial.words(self.config), launch)
+        if isinstance(plan.data, TrainingData):
+            asked = {example.prompt for example in plan.data.examples}
+            both = [example.id for example in self.dev if example.prompt in asked]
+            if both:
+                raise BadConfig(
+                    f"{len(both)} of {len(self.dev)} dev questions (such as {both[0]}) are in the training"
+                    f" data of {trial.folder.name} as well, so it would be measured by what it has seen;"
+                    " name other rows as dev."
+                )
+        return plan
+
+
+def read_sweep(file: Path) -> Sweep:
+    """Return the sweep of a YAML file; BadConfig, naming what is wrong, if it is none."""
+    document = _document(file)
+    stage, config, output, dev = (document[key] for key in KEYS)
+    if stage not in STAGES:
+        raise BadConfig(f"{file} has stage {stage!r}; choose one of {', '.join(STAGES)}.")
+    names = [dev] if isinstance(dev, str) else [str(name) for name in dev]
+    folder = Path(str(output))
+    trials = tuple(
+        Trial(folder / str(number), changes)
+        for number, changes in enumerate(_changes(document, file), start=1)
+    )
+    return Sweep(str(stage), Path(str(config)), folder, sft_data(names, seed=0).examples, trials)
+
+
+def _document(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadConfig(f"there is no sweep file {file}; docs/training.md shows one.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+    found = set(document) if isinstance(document, dict) else set()
+    which = found & {"grid", "runs"}
+    if not set(KEYS) <= found or len(which) != 1 or found - {*KEYS, *which}:
+        raise BadConfig(
+            f"{file} is no sweep: it needs {', '.join(KEYS)}, and either grid or runs, and nothing else;"
+            f" found {', '.join(sorted(map(str, found))) or 'nothing'}."
+        )
+    return document
+
+
+def _changes(document: Mapping[str, Any], file: Path) -> list[dict[str, str]]:
+    """Return what each run sets, as text; every combination of a grid, the last key changing fastest."""
+    try:
+        if "runs" in document:
+            found = [dict(run) for run in document["runs"]]
+        else:
+            grid = {key: list(values) for key, values in document["grid"].items()}
+            found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    except (TypeError, ValueError, AttributeError):
+        raise BadConfig(
+            f"{file}: grid is a mapping of settings to lists of values, runs a list of mappings."
+        ) from None
+    own = [key for key in ("output", "config") if any(key in each for each in found)]
+    if not 1 <= len(found) <= MOST or own:
+        raise BadConfig(
+            f"{file} asks for {len(found)} runs{f' that set {own[0]}' if own else ''}; a sweep has 1 to"
+            f" {MOST}, and gives each its own output."
+        )
+    return [{str(key): _text(value) for key, value in each.items()} for each in found]
+
+
+def _text(value: object) -> str:
+    """Return a value as it is written on a command line."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={number}" for key, number in value.items())
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return ",".join(map(str, value)) if is_list else str(value)
