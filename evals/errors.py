@@ -5,7 +5,8 @@
     ├── MissingModel         a base model, encoder or adapter is not there
     ├── ChainMismatch        an adapter chain does not fit the base, tokenizer or weights it was made for
     ├── BadConfig            a setting is unknown, out of range or contradicts another one
-    └── IncomparableReports  two reports were measured with different instruments
+    ├── IncomparableReports  two reports were measured with different instruments
+    └── TrainingStopped      a run cannot go on; its last good checkpoint is kept
 
 To add one: a person must be able to act on it, and some caller must need to tell it apart.
 A message carries four things: what was wrong, the value seen, what is accepted, what to do next.
@@ -39,3 +40,7 @@ class BadConfig(LabError, ValueError):
 
 class IncomparableReports(LabError):
     """Two reports were measured with different instruments."""
+
+
+class TrainingStopped(LabError):
+    """A run cannot go on: no room on the disk, a loss that is no number; what is good is kept."""

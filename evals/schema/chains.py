@@ -1,0 +1,60 @@
+"""chain.json: the lineage of an adapter."""
+
+from typing import Literal
+
+from evals.schema.record import Record
+
+
+class Probe(Record):
+    """Top log-probabilities after one fixed prompt: a fingerprint of base + adapters up to a stage.
+
+    `token_ids` and `logprobs` have equal length (top k of the next token, fp32, natural log).
+    """
+
+    prompt: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+class BaseIdentity(Record):
+    """The base model that a chain stands on.
+
+    `source` is what `training.base` resolves: "embedded", a Hub id or a local folder's name;
+    `weights_sha256` is over the file it came from, `template_sha256` over the chat template.
+    """
+
+    source: str
+    hub_id: str | None
+    revision: str | None
+    weights_sha256: str
+    tokenizer_sha256: str
+    template_sha256: str
+    vocab_size: int
+    licence: str | None = None
+
+
+class ChainStage(Record):
+    """One adapter of a chain. `path` is relative to the folder of chain.json.
+
+    `mode` says how it builds on the stages before it: "stack" = a new adapter trained on top of
+    base plus all earlier adapters, which stay active and unmerged.
+    """
+
+    name: str
+    kind: Literal["sft", "dpo", "grpo"]
+    mode: Literal["stack", "continue", "merge_then_new"]
+    path: str
+    sha256: str
+    config_sha256: str
+    probe: Probe
+
+
+class ChainManifest(Record):
+    """chain.json: the lineage of an adapter, from the root base to the last stage, in order."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    system_prompt: str
+    base: BaseIdentity
+    base_probe: Probe
+    stages: tuple[ChainStage, ...]
