@@ -3,36 +3,57 @@
     plain("**NF-κB** ﬁres −1.9").text   ->  "nf-kb fires -1.9"
 
 Lower case; emphasis marks and invisible characters gone; runs of blanks are one blank; typographic
-dashes, quotes and digits in their ASCII form; Greek letters spelled the way gene-set names spell them.
+dashes, quotes and digits in their ASCII form; Greek letters spelled the way gene-set names spell them;
+accents dropped, wide, bold and other forms of a letter folded (NFKD), and so are letters of other
+alphabets that look like Latin ones (CONFUSABLES, after Unicode Technical Standard 39).
 """
 
 import re
 import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
-ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|[ \t]{2,}|[^\x00-\x7f]")
+ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
+EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
+"""All of ODD that an ASCII text without runs of blanks or "_" holds; its first class is found in C."""
+UNCHANGED = ((0, 0),)
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
+CONFUSABLES = {
+    **dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True)),
+    **dict(zip("АВЕКМНОРСТУХІЈЅԌ", "ABEKMHOPCTYXIJSG", strict=True)),
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
+    **dict(zip("οιυνρχ", "oiuvpx", strict=True)),
+    **dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True)),
+    **dict(zip("ɑɡıⅼոօսհ", "agilnouh", strict=True)),
+}
+"""Cyrillic, Greek, Armenian and small-capital letters that look like Latin ones."""
+INSIDE_WORDS = {"α": "a", "β": "b", "γ": "y", "κ": "k"}
+"""What Greek letters look like between Latin ones, where no gene name has them ("downregulαted")."""
 TYPOGRAPHY = {
     **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
     **dict.fromkeys("‘’‚′´", "'"),
     **dict.fromkeys("“”„″«»", '"'),
     **dict.fromkeys("\u0085\u2028\u2029", "\n"),
     "×": " x ",
-    "↑": " up ",
-    "⬆": " up ",
-    "↓": " down ",
-    "⬇": " down ",
+    **dict.fromkeys("↑⬆⇑⇧▲▴🔺🔼↗⬈📈", " up "),
+    **dict.fromkeys("↓⬇⇓⇩▼▾🔻🔽↘⬊📉", " down "),
+    **dict.fromkeys("✓✔✅☑", " yes "),
+    **dict.fromkeys("✗✘❌☒", " no "),
     "≈": "~",
+    "≠": "!=",
+    "¬": "!",
     "∼": "~",
     "…": ".",
     "•": "\n",
 }
 
+POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+"""Raised digits: right behind another one they belong to no number ("3⁹⁵⁵")."""
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+
+class Plain(NamedTuple):
     """Readable text; `breaks` pairs a place in it with the place in the original it stems from."""
 
     text: str
@@ -42,18 +63,26 @@ class Plain:
         """Return where in the original the character at `place` stood."""
         if len(self.breaks) == 1:
             return place
-        here, there = self.breaks[bisect_right(self.breaks, (place, 1 << 62)) - 1]
-        return there + place - here
+        after = bisect_right(self.breaks, (place, 1 << 62))
+        here, there = self.breaks[after - 1]
+        found = there + place - here
+        if after == len(self.breaks):
+            return found
+        # One character may be spelled out as several, which all stood where it stood.
+        return min(found, max(there, self.breaks[after][1] - 1))
 
 
 def plain(text: str) -> Plain:
     """Return `text` as a reader sees it. The empty text stays empty."""
+    if text.isascii() and not _has_odd_ascii(text):
+        return Plain(text.lower(), UNCHANGED)
     pieces: list[str] = []
     breaks: list[tuple[int, int]] = [(0, 0)]
     done = length = 0
-    for odd in ODD.finditer(text):
+    is_even = text.isascii() and "  " not in text and "\t" not in text and "_" not in text
+    for odd in (EMPHASIS if is_even else ODD).finditer(text):
         start, end = odd.span()
-        instead = _spelled(odd.group())
+        instead = _spelled(odd.group(), text[start - 1 : start], text[end : end + 1])
         pieces += (text[done:start], instead)
         length += start - done
         if len(instead) != 1:
@@ -67,19 +96,53 @@ def plain(text: str) -> Plain:
     return Plain("".join(pieces).translate(ONE_TO_ONE).lower(), tuple(breaks))
 
 
-def _spelled(odd: str) -> str:
+def _has_odd_ascii(text: str) -> bool:
+    """Say whether an ASCII text needs more than lower case. A chain of "in" is faster than a pattern."""
+    return (
+        "  " in text
+        or "*" in text
+        or "_" in text
+        or "`" in text
+        or "~" in text
+        or "\t" in text
+        or "\r" in text
+        or "\f" in text
+        or "\v" in text
+    )
+
+
+def _spelled(odd: str, before: str, after: str) -> str:
     if odd[0] in " \t":
         return " "
+    if odd[0] == "_":
+        # Between two words it is a blank ("bile_acid"), around them a mark of emphasis.
+        return " " if before.isalnum() and after.isalnum() else ""
     if odd[0] in "*`~":
         return "" if odd[0] != "~" or len(odd) > 1 else "~"
+    if odd in POWERS and before.isdigit():
+        return f"^{POWERS[odd]}"
+    if odd in INSIDE_WORDS and _is_latin(before) and _is_latin(after):
+        return INSIDE_WORDS[odd]
+    return _letter(odd)
+
+
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() and letter.islower()
+
+
+@lru_cache(maxsize=4096)
+def _letter(odd: str) -> str:
+    """Return what a character outside ASCII is read as."""
     if odd in TYPOGRAPHY:
         return TYPOGRAPHY[odd]
+    if odd in CONFUSABLES:
+        return CONFUSABLES[odd].lower()
     lowered = odd.lower()
     if lowered in GREEK:
         return GREEK[lowered]
-    if unicodedata.category(odd) in ("Cf", "Mn", "Cc"):
+    if unicodedata.category(odd) in ("Cf", "Mn", "Me", "Cc"):
         return ""
     if odd.isspace():
         return " "
-    spelled = unicodedata.normalize("NFKC", odd).lower()
-    return "".join(mark for mark in spelled if unicodedata.category(mark) != "Mn")
+    spelled = unicodedata.normalize("NFKD", odd).lower()
+    return "".join(CONFUSABLES.get(m, m) for m in spelled if unicodedata.category(m) != "Mn")

@@ -1,100 +1,90 @@
 """Judge whether an answer says that the data cannot answer, where they cannot.
 
 "The study did not measure that, so it cannot be determined."   abstains
-"Spaceflight cannot harm the liver."                            does not
+"There is no evidence that the data cannot answer this."         does not
+"Spaceflight cannot harm the liver."                             does not
 """
 
-import re
-from collections.abc import Iterator
+from functools import cache
 
 from evals.schema import AbstainTruth, Claim
 from evals.verifiers.agreement import agreements
-from evals.verifiers.direction import statements
+from evals.verifiers.asked import question_reading
+from evals.verifiers.assertion import (
+    LIMITS,
+    gives_direction,
+    parts,
+    replies_yes,
+    takes_stand,
+    takes_up,
+)
 from evals.verifiers.finding import Finding
-from evals.verifiers.reading import Reading, Sentence, read
+from evals.verifiers.grammar import be_words, neutral_words, preposition_words
+from evals.verifiers.lexicon import phrases
+from evals.verifiers.openness import (
+    ABSTENTIONS,
+    NEEDED,
+    OPEN,
+    TRIGGERS,
+    Found,
+    found_in,
+    may_be_open,
+)
+from evals.verifiers.ranking import STEM, asked_stems
+from evals.verifiers.reading import Reading, Sentence
 
-NOUNS = r"(?:data|dataset|data set|study|studies|figures?|results?|experiments?|tables?|evidence|information|measurements?|design|counts?)"
-KNOW = (
-    r"(?:be )?(?:answer|determin|know|tell|told|say|said|conclud|infer|extrapolat|establish|judg|decid|deriv|support|"
-    r"assess|predict|estimat|show|settle|identif|address|recommend|claim|deduce|read|give|given|made|make|prove|resolve)"
+DOMAIN = frozenset(
+    word
+    for (word,) in phrases(
+        "sex; female; females; male; males; age; ages; protein; proteins; series; compound; compounds;"
+        " animals; recovery; prices; cost; costs; gut; bacteria; force; strength; behaviour; behavior;"
+        " memory; survival; cell; cells; types; drug; drugs; levels; binding; receptor; receptors; orbit;"
+        " flown; stress; simulated; sizes; methylation; epigenetic; strain; strains; toxicity; food;"
+        " intake; weight; raw; public; cause; causes; causal; causality; overlap; overlaps; lists; kinds;"
+        " radiation; human; humans; people; person; persons; patient; patients; astronaut; astronauts; men;"
+        " women; clinical; dose; doses; dosing; dosage; duration; durations; treatment; treatments; time;"
+        " times; day; days; week; weeks; name; names; named; gene; genes; mechanism; mechanisms; function;"
+        " effect; effects; benefit; benefits; safety; safe; health; healthy; outcome; outcomes; phenotype;"
+        " transfer; translation; efficacy; kaempferol; kmp; hu; ir; deg; degs; tissue; tissues; expression;"
+        " subject; subjects; volunteers; physiology; muscle; exact; optimal; best; answer; direction; such"
+    )
 )
-ABSTENTIONS = re.compile(
-    rf"\b(?:can ?not|can't|could not|couldn't|unable to|impossible to|not possible to|no way to|not able to) (?:\w+ ){{0,3}}{KNOW}"
-    rf"|\b(?:no|not enough|insufficient|too little|too few|lacks?|lacking|without) (?:[\w-]+ ){{0,3}}{NOUNS}"
-    rf"|\b{NOUNS} (?:[\w-]+ ){{0,4}}(?:not|n't|don't|doesn't|didn't|can't|cannot|never|nothing about) ?(?:[\w-]+ ){{0,2}}(?:answer|say|tell|"
-    r"show|contain|include|address|support|test|measure|allow|cover|report|hold|reveal|provide|give|record|examine|speak|identify|"
-    r"determine|establish|prove|settle|suffice|exist)"
-    r"|\b(?:not|never|n't) (?:\w+ )?(?:measured|tested|studied|examined|recorded|reported|determined|assessed|part of the study|"
-    r"in the data|known|available|answerable|covered|included)\b"
-    r"|\b(?:unknown|unanswerable|undetermined|indeterminate|insufficient|inconclusive)\b"
-    r"|\bbeyond (?:the|what|these|this)\b|\boutside (?:the|what|these|this) (?:scope|data|study|\w+ ?can)"
-    r"|\b(?:do not|don't|does not|did not) know\b|\bno (?:one|basis|answer)\b"
-    r"|\b(?:remains?|is|are|stays?) (?:\w+ )?(?:unclear|unknown|unresolved|an open question)\b"
-)
-UNDONE = re.compile(
-    r"\b(?:not|n't|hardly|no longer|isn't) (?:\w+ )?$|\b(?:false|untrue|wrong|not true) (?:\w+ ){0,2}that [^.\n]{0,40}$"
-)
-ASSERTS_ANYWAY = re.compile(
-    r"\b(?:but|however|yet|still|nevertheless|nonetheless)\b[^.\n]{0,80}?(?:\b(?:is|are|would be|must be|should be|will)\b[^.\n]{0,40}?\d"
-    r"|\b(?:definitely|certainly|clearly|undoubtedly|surely|proves?|proven|guaranteed?|yes)\b)"
-)
-FIGURE = re.compile(
-    r"\b(?:is|are|was|were|equals|gives|gave|changes|changed|take|has|have) (?:about |roughly |around |exactly |only )?"
-    r"[0-9][0-9,.]*\b(?! ?(?:tissues|missions|groups))|\b[1-9][0-9,]* (?:degs?|genes)\b"
-)
-LABEL = re.compile(r"\b(?:is|are|belongs to) (?:of )?(?:a )?(?:type|class) [abc]\b|^yes\b")
-"""A count or a name that is given after all."""
-
-ASKED = (
-    r"(?:this|it|what is asked|(?:the|this|that|your) (?:question|answer|direction|sign|number|count|figure|class|label|name)"
-    r"|that(?= ?(?:[.,;:!)]|$| (?:can|could|is|was|remains)))|which(?: way)?\b)"
-)
-"""What an answer may call the question itself, unlike "the cause" or "why"."""
-NOT_THAT = r"(?! (?:that|why|how|what|whether|if|to|about|for (?!sure|certain))\b)"
-TELL = r"(?:answer|determine|know|tell|say|conclude|infer|establish|judge|decide|settle|resolve|derive)"
-TOLD = r"(?:answered|determined|known|told|said|concluded|inferred|established|judged|decided|settled|resolved|derived|given)"
-CANNOT = r"(?:can ?not|can't|could not|couldn't|unable to|impossible to|not possible to|no way to|not able to)"
-DO_NOT = r"(?:do not|don't|does not|doesn't|did not|didn't|never)"
-CLAUSE_END = r"(?= ?(?:[.,;:!)\n]|$| from\b| with\b))"
-CLAUSE_START = (
-    r"(?:^|[.,;:!(] ?|\b(?:but|and|so|yet|although|though|because|since|as|however|that) )"
-)
-OPEN = re.compile(
-    rf"\b{CANNOT} (?:\w+ ){{0,2}}{TELL}(?:{CLAUSE_END}| {ASKED})"
-    rf"|\b{DO_NOT} (?:{TELL}|measure|test|cover|report|contain|include|record|give|address|hold|show) {ASKED}"
-    rf"|\b(?:(?:i|we) {DO_NOT} know|(?:no one|nobody) knows)(?:{CLAUSE_END}| {ASKED})"
-    rf"|{CLAUSE_START}{ASKED} (?:\w+ )?(?:can ?not|can't|could not|couldn't) (?:\w+ )?be {TOLD}\b{NOT_THAT}"
-    rf"|{CLAUSE_START}{ASKED} (?:is|was|remains|stays) (?:\w+ )?(?:unknown|unanswerable|undetermined|indeterminate|unresolved|"
-    rf"inconclusive|unclear|not known|not answerable|not available|not in the (?:data|tables?|study)|beyond the|outside the)\b{NOT_THAT}"
-    rf"|\b(?:no|not enough|insufficient|too little|too few) (?:\w+ )?{NOUNS} to (?:\w+ )?{TELL}\b{NOT_THAT}"
-    rf"|\b(?:not enough|insufficient) {NOUNS}{CLAUSE_END}"
-)
-"""What says that the question itself has no answer. Narrower than ABSTENTIONS: "the cause is unknown" is none."""
+"""What such questions are about; "no data on bananas" is no answer to any of them."""
+KNOWN = frozenset(("tissue", "factor", "pathway", "direction"))
+"""Kinds of marks that make what is not known a matter of these studies."""
 MIN_WORDS = 2
 """Fewer words than this assert nothing ("ok")."""
 
 
 def judge_abstention(truth: AbstainTruth, reading: Reading, question: str) -> Finding:
-    """Return the verdict: correct = says that it cannot be answered; any other assertion is wrong.
+    """Return the verdict: correct = says that it cannot be answered, and takes no stand on it.
 
-    Contradictory = does so and gives a direction, a count or a name all the same.
+    Contradictory = does both. A stand alone is incorrect; so is any other sentence that takes up the
+    question. What has nothing to do with it is no claim.
     """
-    spoken = [
-        sentence for sentence in reading.sentences if _n_words(reading, sentence) >= MIN_WORDS
-    ]
     claims: list[Claim] = []
-    for sentence in spoken:
-        claims += _abstentions(ABSTENTIONS, reading, sentence)
-    is_torn = _gives_direction(reading) or any(_gives_answer(reading, s) for s in reading.sentences)
+    silent: set[int] = set()
+    for sentence in reading.sentences:
+        for match in found_in(ABSTENTIONS, reading, sentence):
+            if _is_on_question(reading, sentence, match, question):
+                claims.append(_claim(reading, match))
+                silent.update(range(match.first, match.last + 1))
+    stands = [
+        part
+        for part in parts(reading)
+        if silent.isdisjoint(range(part.first, part.last + 1))
+        and takes_stand(reading, part, question)
+    ]
+    is_torn = bool(stands) or replies_yes(reading) or gives_direction(reading, question)
     if claims and is_torn:
         return Finding(
             "contradictory", "says that the data cannot answer, and answers", tuple(claims)
         )
     if claims:
         return Finding("correct", "says that the data cannot answer", tuple(claims))
-    if spoken:
+    if is_torn or any(_speaks(reading, sentence, question) for sentence in reading.sentences):
         return Finding("incorrect", "answers as if the data could tell")
-    return Finding("no_claim", "says nothing")
+    return Finding("no_claim", "says nothing on what is asked")
 
 
 def open_questions(reading: Reading, question: str, may_conclude: bool) -> tuple[Claim, ...]:
@@ -103,45 +93,66 @@ def open_questions(reading: Reading, question: str, may_conclude: bool) -> tuple
     A sentence about a tissue or gene set that was not asked about does not count; with
     `may_conclude`, nor does one about a direction or one that tells of a disagreement.
     """
-    asked = {mark.value for s in read(question.replace("?", ".")).sentences for mark in s.marks}
-    told = [agreement.first for agreement in agreements(reading)] if may_conclude else []
+    if not reading.once(may_be_open):
+        return ()
     found: list[Claim] = []
     for sentence in reading.sentences:
-        is_elsewhere = any(
-            mark.kind in ("tissue", "pathway") and mark.value not in asked
-            for mark in sentence.marks
-        )
-        concludes = any(sentence.first <= token <= sentence.last for token in told) or (
-            may_conclude and "direction" in reading.words[sentence.first : sentence.last + 1]
-        )
-        if not (concludes or (asked and is_elsewhere)):
-            found += _abstentions(OPEN, reading, sentence)
+        if NEEDED.isdisjoint(reading.words[sentence.first : sentence.last + 1]):
+            continue
+        for match in found_in(OPEN, reading, sentence):
+            if not _is_elsewhere(sentence, question) and not (
+                may_conclude and _concludes(reading, sentence)
+            ):
+                found.append(_claim(reading, match))
     return tuple(found)
 
 
-def _abstentions(pattern: re.Pattern[str], reading: Reading, sentence: Sentence) -> Iterator[Claim]:
-    start, text = reading.starts[sentence.first], _text(reading, sentence)
-    for match in pattern.finditer(text):
-        if UNDONE.search(text[max(0, match.start() - 60) : match.start()]) is None:
-            first = reading.page.origin(start + match.start())
-            last = reading.page.origin(start + match.end() - 1) + 1
-            yield Claim(subject="what is asked", says="cannot be answered", start=first, end=last)
+def _is_elsewhere(sentence: Sentence, question: str) -> bool:
+    """Say whether a sentence names a tissue or gene set that the question does not."""
+    named = [mark.value for mark in sentence.marks if mark.kind in ("tissue", "pathway")]
+    if not named:
+        return False
+    asked = {mark.value for one in question_reading(question).sentences for mark in one.marks}
+    return bool(asked) and any(name not in asked for name in named)
 
 
-def _gives_direction(reading: Reading) -> bool:
-    return any(
-        stated.says in ("UP", "DOWN") and not stated.is_negated for stated in statements(reading)
+def _concludes(reading: Reading, sentence: Sentence) -> bool:
+    told = [agreement.first for agreement in agreements(reading)]
+    return any(sentence.first <= token <= sentence.last for token in told) or (
+        "direction" in reading.words[sentence.first : sentence.last + 1]
     )
 
 
-def _gives_answer(reading: Reading, sentence: Sentence) -> bool:
-    text = _text(reading, sentence)
-    return any(pattern.search(text) for pattern in (ASSERTS_ANYWAY, FIGURE, LABEL))
+def _is_on_question(reading: Reading, sentence: Sentence, match: Found, question: str) -> bool:
+    """Say whether what is not known has to do with the question: "no data on bananas" does not."""
+    if any(True for _ in found_in(OPEN, reading, sentence)):
+        return True
+    tokens = range(sentence.first, sentence.last + 1)
+    outside = [t for t in tokens if not match.first <= t <= match.last]
+    words = [reading.words[token] for token in outside]
+    told = [w for w in words if w not in _small() and w not in LIMITS and w not in TRIGGERS]
+    stems = asked_stems(question)
+    is_known = not sentence.kinds.isdisjoint(KNOWN)
+    return not told or is_known or any(w in DOMAIN or w[:STEM] in stems for w in told)
 
 
-def _text(reading: Reading, sentence: Sentence) -> str:
-    return reading.page.text[reading.starts[sentence.first] : reading.ends[sentence.last]]
+def _speaks(reading: Reading, sentence: Sentence, question: str) -> bool:
+    words = reading.words[sentence.first : sentence.last + 1]
+    n_words = sum(word[0].isalpha() for word in words)
+    return n_words >= MIN_WORDS and takes_up(reading, sentence, question)
 
 
-def _n_words(reading: Reading, sentence: Sentence) -> int:
-    return sum(word[0].isalpha() for word in reading.words[sentence.first : sentence.last + 1])
+def _claim(reading: Reading, match: Found) -> Claim:
+    start, end = reading.span(match.first, match.last)
+    return Claim(
+        subject="what is asked",
+        says="cannot be answered",
+        start=start,
+        end=end,
+        about="abstention",
+    )
+
+
+@cache
+def _small() -> frozenset[str]:
+    return neutral_words() | be_words() | preposition_words() | {"with", "of", "at", "you"}

@@ -5,7 +5,7 @@ from evals.verifiers.agreement import agreements
 from evals.verifiers.direct import is_about, settle
 from evals.verifiers.direction import statements
 from evals.verifiers.finding import Finding, direction_claims
-from evals.verifiers.names import readable
+from evals.verifiers.names import readable, same_pathway
 from evals.verifiers.reading import Reading
 from evals.verifiers.uncertainty import yes_or_no
 
@@ -20,14 +20,21 @@ def judge_comparison(truth: ComparisonTruth, reading: Reading, question: str) ->
     about = [
         a
         for a in agreements(reading)
-        if a.axis in ("tissues", None) and (not a.pathways or truth.pathway in a.pathways)
+        if a.axis in ("tissues", None)
+        and (not a.pathways or any(same_pathway(named, truth.pathway) for named in a.pathways))
     ]
     name = readable(truth.pathway)
     claims = list(direction_claims(reading, found, None, truth.pathway))
     for agreement in about:
         start, end = reading.span(agreement.first, agreement.last)
         claims.append(
-            Claim(subject=f"tissues on {name}", says=agreement.says, start=start, end=end)
+            Claim(
+                subject=f"tissues on {name}",
+                says=agreement.says,
+                start=start,
+                end=end,
+                about="agreement",
+            )
         )
     by_tissue = {
         tissue: settle(

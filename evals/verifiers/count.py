@@ -1,108 +1,42 @@
 """Judge a number of genes, exact up to format: 8,484 = 8484 = 8 484, never part of another number.
 
 "KMP x HU changes 8,484 genes in soleus"    8484 of KMP x HU in soleus
-"about 8.5k genes"                          8484 after rounding: right, at half credit
+"about 8.5k genes"                          8484 rounded to the digits given: right, at half credit
+"8,450 to 8,500 genes"                      a narrow range that holds it: right, at half credit
+"more than 8,000 genes"                     says nothing; "more than 9,000" is wrong
 "no DEGs"                                   0
+"Yes."                                      the figure that the question quotes
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from evals.schema import Claim, CountTruth
+from evals.verifiers.asked import quoted_figure, quotes
 from evals.verifiers.finding import Finding
-from evals.verifiers.reading import Mark, Reading, Sentence
-from evals.verifiers.scope import Scope
+from evals.verifiers.genes import described
+from evals.verifiers.names import same_tissue
+from evals.verifiers.number import Number, rounds_to
+from evals.verifiers.reading import Mark, Reading
+from evals.verifiers.reply import is_voided, reply_of
+from evals.verifiers.scope import Group, Scope
 from evals.verifiers.subject import Subject, names_factors, names_tissue, subject_of
 
-WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,3}|[0-9]{1,12}")
-THOUSANDS = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)k")
-SPELLED = {
-    word: n
-    for n, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-} | {"no": 0, "none": 0}
-GENES = frozenset(("deg", "degs", "gene", "genes", "transcript", "transcripts", "differentially"))
-OTHER_UNITS = frozenset(
-    (
-        "percent",
-        "fold",
-        "mice",
-        "mouse",
-        "animals",
-        "samples",
-        "groups",
-        "group",
-        "tissues",
-        "tissue",
-        "missions",
-        "mission",
-        "days",
-        "day",
-        "weeks",
-        "hours",
-        "mg",
-        "gy",
-        "times",
-        "years",
-        "x",
-        "pathways",
-        "sets",
-        "factors",
-        "conditions",
-        "studies",
-        "comparisons",
-        "contrasts",
-    )
-)
-NOT_COUNTS = frozenset(
-    (
-        "padj",
-        "p",
-        "fdr",
-        "n",
-        "nes",
-        "r",
-        "alpha",
-        "type",
-        "class",
-        "day",
-        "week",
-        "version",
-        "v",
-        "table",
-        "figure",
-        "rank",
-        "ranked",
-        "top",
-        "chapter",
-        "step",
-        "factor",
-        "than",
-        "below",
-        "above",
-        "over",
-        "under",
-        "exceeds",
-        "least",
-    )
-)
-ROUNDED = frozenset(
-    ("about", "approximately", "roughly", "around", "nearly", "almost", "some", "circa", "ca")
-)
 ROUNDED_CREDIT = 0.5
-SIGNIFICANT_DIGITS = 2
-"""A rounded number must be right to at least so many digits."""
-REACH = 6
-"""How many words may stand between a number and "genes"."""
+"""What a number is worth that the truth rounds to at the digits given, or a narrow range around it."""
+NARROW = 0.1
+"""A range states a number if it is no wider than this share of it."""
+GOES_ON = frozenset(("it", "this", "there", "here", "they", "these", "that"))
+"""A sentence that opens with one of these is about the tissue spoken of before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """A number of genes that an answer states, or denies, of the subject or of something else."""
 
-    mark: Mark
+    number: Number
+    tissues: tuple[str, ...]
     is_ours: bool
     is_denied: bool
 
@@ -110,117 +44,159 @@ class Count:
 def judge_count(truth: CountTruth, reading: Reading, question: str) -> Finding:
     """Return the verdict on the counts stated about the subject; other subjects' are left alone."""
     subject = subject_of(truth.subject)
-    counts: list[Count] = []
-    for sentence in reading.sentences:
-        numbers = _numbers(reading, sentence)
+    found = list(counts_of(reading, question, subject))
+    ours = [count for count in found if count.is_ours]
+    finding = _weigh(truth, ours) if ours else _by_reply(truth, reading, question)
+    if ours and finding.verdict == "correct" and _is_belied(truth, reading, question):
+        finding = Finding("contradictory", f"{truth.subject}: yes or no against the figure given")
+    claims = tuple(_claim(truth, reading, count) for count in found)
+    return Finding(finding.verdict, finding.reason, finding.claims + claims, finding.credit)
+
+
+def counts_of(reading: Reading, question: str, subject: Subject) -> Iterator[Count]:
+    """Yield every count of genes that an answer states or denies, in order."""
+    quoted = quoted_figure(question)
+    earlier: tuple[str, ...] = ()
+    for sentence, numbers in described(reading):
         if numbers:
-            counts += _counts(Scope(reading, sentence, numbers), subject)
-    finding = _weigh(truth, [count for count in counts if count.is_ours])
-    claims = tuple(_claim(truth, reading, count) for count in counts)
-    return Finding(finding.verdict, finding.reason, claims, finding.credit)
+            events = [Mark("number", n.says(), n.form, n.first, n.last) for n in numbers]
+            scope = Scope(reading, sentence, events)
+            if not scope.is_hedged_away():
+                by_first = {number.first: number for number in numbers}
+                yield from _of_sentence(scope, by_first, subject, earlier, quoted)
+        named = tuple(dict.fromkeys(m.value for m in sentence.marks if m.kind == "tissue"))
+        earlier = named or earlier
+
+
+def _of_sentence(
+    scope: Scope,
+    numbers: dict[int, Number],
+    subject: Subject,
+    earlier: tuple[str, ...],
+    quoted: float | None,
+) -> Iterator[Count]:
+    goes_on = scope.reading.words[scope.sentence.first] in GOES_ON
+    for group in scope.groups():
+        if not group.tissues and goes_on:
+            group.tissues = earlier
+        is_ours = (
+            names_tissue(group, subject)
+            and names_factors(scope, group, subject)
+            and not _is_simple_effect(scope, group, subject)
+        )
+        for event in group.events:
+            number = numbers[event.first]
+            is_idle = scope.is_conditional(event) or scope.is_supposed(event)
+            if is_idle or quotes(scope, event, number.low == quoted):
+                continue
+            is_denied = scope.is_negated(event) or is_voided(
+                scope.reading, scope.sentence, event.first, event.last
+            )
+            elsewhere = _set_against(scope, event, subject)
+            yield Count(number, elsewhere or group.tissues, is_ours and not elsewhere, is_denied)
+
+
+def _set_against(scope: Scope, event: Mark, subject: Subject) -> tuple[str, ...]:
+    """Return the other tissue that a figure is of: "8,484 in soleus, against 3,369 in liver"."""
+    if subject.tissue is None or not scope.is_contrasted(event):
+        return ()
+    clause = scope.clause(event.first)
+    after = [
+        mark.value
+        for mark in scope.sentence.marks
+        if mark.kind == "tissue" and mark.first > event.last and scope.clause(mark.first) == clause
+    ]
+    return () if any(same_tissue(name, subject.tissue) for name in after) else tuple(after)
+
+
+def _is_simple_effect(scope: Scope, group: Group, subject: Subject) -> bool:
+    """Say whether clauses speak of KMP *under* HU where the interaction of both is asked for."""
+    if "interaction" not in subject.factors:
+        return False
+    factors = [mark for mark in group.marks if mark.kind == "factor"]
+    return any(
+        scope.reading.words[left.last + 1 : right.first] in (["in"], ["under"], ["during"])
+        and "interaction" not in left.value + right.value
+        for left, right in pairwise(factors)
+    )
+
+
+# ---- the verdict ----------------------------------------------------------------------------
 
 
 def _weigh(truth: CountTruth, counts: list[Count]) -> Finding:
     subject = truth.subject
-    matches = [(count, *_matches(count.mark, truth.value)) for count in counts]
-    exact = [count for count, same, _ in matches if same and not count.is_denied]
-    rounded = [count for count, _, near in matches if near and not count.is_denied]
-    wrong = [count for count, same, near in matches if not (same or near) and not count.is_denied]
-    denied = [count for count, same, _ in matches if same and count.is_denied]
-    if (exact or rounded) and (wrong or denied):
-        other = wrong[0].mark.value if wrong else f"not {truth.value}"
+    credits = [(count, _credit(count.number, truth.value)) for count in counts]
+    right = [(worth, count) for count, worth in credits if worth and not count.is_denied]
+    wrong = [count for count, worth in credits if worth == 0.0 and not count.is_denied]
+    denied = [count for count, worth in credits if worth == 1.0 and count.is_denied]
+    if right and (wrong or denied):
+        other = wrong[0].number.says() if wrong else f"not {truth.value}"
         return Finding("contradictory", f"{subject}: says {truth.value} and {other}")
-    if exact:
-        return Finding("correct", f"{subject}: {truth.value}, as in the data")
-    if rounded:
-        reason = f"{subject}: {rounded[0].mark.value} is {truth.value} after rounding"
-        return Finding("correct", reason, credit=ROUNDED_CREDIT)
-    if len({count.mark.value for count in wrong}) > 1:
+    if right:
+        worth, best = max(right, key=lambda pair: pair[0])
+        if worth == 1.0:
+            return Finding("correct", f"{subject}: {truth.value}, as in the data")
+        reason = f"{subject}: {best.number.says()} is {truth.value} at the digits given"
+        return Finding("correct", reason, credit=worth)
+    if len({count.number.says() for count in wrong if count.number.form != "bound"}) > 1:
         return Finding("contradictory", f"{subject}: several counts, none of them {truth.value}")
     if wrong or denied:
-        said = wrong[0].mark.value if wrong else f"not {truth.value}"
+        said = wrong[0].number.says() if wrong else f"not {truth.value}"
         return Finding("incorrect", f"{subject}: {said} stated, {truth.value} in the data")
     return Finding("no_claim", f"no count stated of {subject}")
 
 
+def _credit(number: Number, value: int) -> float | None:
+    """Return what a stated number is worth; 0 = false, None = true but too wide to state a number."""
+    if number.form == "bound":
+        return None if number.low <= value <= number.high else 0.0
+    if number.form == "range":
+        if not number.low <= value <= number.high:
+            return 0.0
+        return ROUNDED_CREDIT if number.high - number.low <= NARROW * value else None
+    if number.low == value:
+        return 1.0
+    is_near = number.form == "rounded" and rounds_to(number, value)
+    return ROUNDED_CREDIT if is_near else 0.0
+
+
+def _by_reply(truth: CountTruth, reading: Reading, question: str) -> Finding:
+    """Return the verdict on a bare yes or no to a question that quotes a figure."""
+    nothing = Finding("no_claim", f"no count stated of {truth.subject}")
+    quoted, reply = quoted_figure(question), reply_of(reading)
+    if quoted is None or reply is None:
+        return nothing
+    start, end = reading.span(reply.first, reply.last)
+    claim = Claim(
+        subject=truth.subject,
+        says=f"{quoted:.15g}",
+        start=start,
+        end=end,
+        about="number",
+        is_denied=not reply.is_yes,
+    )
+    if reply.is_yes == (quoted == truth.value):
+        if reply.is_yes:
+            return Finding("correct", f"{truth.subject}: confirms {truth.value}", (claim,))
+        return Finding("no_claim", f"{truth.subject}: only says what it is not", (claim,))
+    return Finding("incorrect", f"{truth.subject}: {truth.value} in the data", (claim,))
+
+
+def _is_belied(truth: CountTruth, reading: Reading, question: str) -> bool:
+    """Say whether a yes or no to the figure quoted goes against the right figure beside it."""
+    quoted, reply = quoted_figure(question), reply_of(reading)
+    return quoted is not None and reply is not None and reply.is_yes != (quoted == truth.value)
+
+
 def _claim(truth: CountTruth, reading: Reading, count: Count) -> Claim:
-    start, end = reading.span(count.mark.first, count.mark.last)
-    says = f"not {count.mark.value}" if count.is_denied else count.mark.value
-    about = truth.subject if count.is_ours else "another subject"
-    return Claim(subject=about, says=says, start=start, end=end)
-
-
-def _counts(scope: Scope, subject: Subject) -> Iterator[Count]:
-    if scope.is_hedged_away():
-        return
-    for group in scope.groups():
-        is_ours = names_tissue(group, subject) and names_factors(scope, group, subject)
-        for number in group.events:
-            if not scope.is_conditional(number):
-                yield Count(number, is_ours, scope.is_negated(number))
-
-
-def _matches(number: Mark, value: int) -> tuple[bool, bool]:
-    """Say whether a number is the value exactly, and whether it is a rounding of it."""
-    stated = int(number.value)
-    digits = len(str(stated).rstrip("0"))
-    if number.form != "rounded" or stated == value:
-        return stated == value, False
-    unit = 10 ** (len(str(stated)) - max(digits, SIGNIFICANT_DIGITS))
-    return False, digits >= 1 and abs(stated - value) <= unit / 2
-
-
-def _numbers(reading: Reading, sentence: Sentence) -> list[Mark]:
-    """Return the numbers of a sentence that can be counts of genes."""
-    found: list[Mark] = []
-    words = reading.words
-    inside = {
-        t
-        for m in sentence.marks
-        if m.kind in ("mission", "pathway", "majority")
-        for t in range(m.first, m.last + 1)
-    }
-    token = sentence.first
-    while token <= sentence.last:
-        mark = None if token in inside else _number_at(reading, sentence, token)
-        if mark is None:
-            token += 1
-            continue
-        after = words[mark.last + 1] if mark.last < sentence.last else ""
-        has_unit = bool(
-            GENES & set(words[mark.last + 1 : min(mark.last + REACH, sentence.last) + 1])
-        )
-        is_alone = sentence.first == sentence.last and words[mark.first] != "no"
-        if after not in OTHER_UNITS and (has_unit or is_alone or mark.form != "spelled"):
-            found.append(mark)
-        token = mark.last + 1
-    return found
-
-
-def _number_at(reading: Reading, sentence: Sentence, token: int) -> Mark | None:
-    """Return the count written at a token (and the next ones, for "8 484"), None if it is none."""
-    word, gap, gaps = reading.words[token], reading.gaps[token], reading.gaps
-    before = reading.words[token - 1] if token > sentence.first else ""
-    if word in SPELLED:
-        return Mark("number", str(SPELLED[word]), "spelled", token, token)
-    if set("<>±+") & set(gap) or "%" in gaps[token + 1][:2] or before in NOT_COUNTS:
-        return None
-    if gap.endswith("-") and before and not gap.startswith(" "):
-        return None
-    last, digits = token, word
-    if word.isdecimal() and len(word) <= 3:
-        while (
-            last < sentence.last
-            and gaps[last + 1] == " "
-            and re.fullmatch(r"[0-9]{3}", reading.words[last + 1])
-        ):
-            last += 1
-            digits += reading.words[last]
-    thousands = THOUSANDS.fullmatch(word)
-    if thousands:
-        return Mark("number", str(round(float(thousands[1]) * 1000)), "rounded", token, last)
-    if WHOLE.fullmatch(digits) is None:
-        return None
-    value = str(int(digits.replace(",", "")))
-    form = "rounded" if before in ROUNDED or "~" in gap else "exact"
-    return Mark("number", value, form, token, last)
+    start, end = reading.span(count.number.first, count.number.last)
+    subject = truth.subject if count.is_ours else ", ".join(count.tissues) or "another subject"
+    return Claim(
+        subject=subject,
+        says=count.number.says(),
+        start=start,
+        end=end,
+        about="number",
+        is_denied=count.is_denied,
+    )

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from evals.schema import DirectTruth, MechanismTruth
 from evals.verifiers.agreement import agreements, is_on
+from evals.verifiers.biology import told_of
 from evals.verifiers.direction import Statement, statements
 from evals.verifiers.finding import Finding, direction_claims
-from evals.verifiers.grammar import neutral_words
-from evals.verifiers.names import readable, same_tissue, words
+from evals.verifiers.names import readable, same_pathway, same_tissue, words
 from evals.verifiers.reading import Reading, Sentence
 
-NEW_WORDS = 3
+NEW_WORDS = 2
 """A reading of a given direction must bring so many telling words that the question does not hold."""
 GOES_ON = frozenset(
     ("it", "its", "this", "that", "these", "those", "they", "their", "such", "here")
@@ -47,21 +47,23 @@ def judge_direct(truth: DirectTruth | MechanismTruth, reading: Reading, question
             "incorrect", f"says that missions differ; {name} is {truth.direction}", claims
         )
     finding = settle(general or ours, truth.direction, name)
-    return Finding(finding.verdict, finding.reason, claims)
+    return finding._replace(claims=claims)
 
 
 def judge_mechanism(truth: MechanismTruth, reading: Reading, question: str) -> Finding:
     """Return the verdict on the direction, if the answer says more about it than the question did.
 
-    The question names the direction, so a correct answer must add NEW_WORDS telling words to it.
+    The question names the direction, so a correct answer must add NEW_WORDS words of biology to it.
     They count only in a sentence that states the direction, or that goes on about it: a later one
     that names the gene set or the tissue, opens with "it", "these", …, or follows a semicolon.
-    Words of the question, places, other gene sets, numbers and small words tell nothing.
+    Words of the question, places and other gene sets tell nothing, nor does any word that is not
+    about biology (`evals.verifiers.biology`).
     """
     finding = judge_direct(truth, reading, question)
     if finding.verdict != "correct":
         return finding
-    if len(_told(truth, reading) - set(words(question))) < NEW_WORDS:
+    new = _told(truth, reading) - set(words(question))
+    if len(told_of(truth.pathway, new)) < NEW_WORDS:
         return Finding("no_claim", "adds nothing to what the question says", finding.claims)
     return finding
 
@@ -83,32 +85,34 @@ def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
 
 def _goes_on(sentence: Sentence, reading: Reading, truth: MechanismTruth) -> bool:
     return reading.words[sentence.first] in GOES_ON or any(
-        (mark.kind == "pathway" and mark.value == truth.pathway)
+        (mark.kind == "pathway" and same_pathway(mark.value, truth.pathway))
         or (mark.kind == "tissue" and same_tissue(mark.value, truth.tissue))
         for mark in sentence.marks
     )
 
 
 def _content(reading: Reading, sentence: Sentence, pathway: str) -> set[str]:
-    """Return the words of a sentence beyond directions, places, other sets, numbers and small words."""
+    """Return the words of a sentence beyond directions, places and other sets."""
     known = {
         token
         for mark in sentence.marks
         if mark.kind in ("direction", "tissue", "mission")
-        or (mark.kind == "pathway" and mark.value != pathway)
+        or (mark.kind == "pathway" and not same_pathway(mark.value, pathway))
         for token in range(mark.first, mark.last + 1)
     }
     tokens = range(sentence.first, sentence.last + 1)
     said = {reading.words[token] for token in tokens if token not in known}
-    return {word for word in said - neutral_words() if not word[0].isdigit()}
+    return said
 
 
 def is_about(stated: Statement, pathway: str, tissue: str) -> bool:
     """Say whether a statement is about this gene set in this tissue; what is unnamed is meant."""
-    is_ours = stated.pathway is None or stated.pathway == pathway
-    return is_ours and (
-        not stated.tissues or any(same_tissue(named, tissue) for named in stated.tissues)
-    )
+    if stated.pathway is not None and not same_pathway(stated.pathway, pathway):
+        return False
+    if stated.apart and any(same_tissue(named, tissue) for named in stated.apart):
+        return False
+    tissues = stated.tissues
+    return not tissues or tissue in tissues or any(same_tissue(named, tissue) for named in tissues)
 
 
 def settle(stated: Sequence[Statement], truth: str, name: str) -> Finding:

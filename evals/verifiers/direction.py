@@ -10,21 +10,27 @@ nothing about any gene set.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from evals.verifiers.events import direction_events
-from evals.verifiers.grammar import be_words, neutral_words, preposition_words
-from evals.verifiers.reading import Mark, Reading, Sentence, is_heap
+from evals.verifiers.events import OPPOSITE, direction_events
+from evals.verifiers.reading import Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
+from evals.verifiers.tokens import word_set
+from evals.verifiers.topic import Sets, Topic, is_neutral, sets_of
 
-PRONOUNS = frozenset(("it", "this", "there", "here", "they", "these", "that"))
+CONTROLS = word_set("control controls")
+AGAINST = word_set("than compared relative versus vs")
+ASIDE_OF_CONTROLS = word_set("the ground earth their matched on in are show have had were is")
+CONTRASTED = word_set("flight spaceflight flown space")
+LONGEST_HEADING = 3
+"""Words of a line that heads a list with the name of a tissue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One direction stated or denied: of which gene set (None = the one asked about), and where.
 
-    `says` is UP, DOWN or UNCHANGED; `tissues` and `missions` are empty where none is named.
+    `says` is UP, DOWN or UNCHANGED; `tissues` and `missions` are empty where none is named. `apart`
+    are tissues it is expressly not said of; `is_of_all` tells of "in every mission".
     """
 
     pathway: str | None
@@ -34,67 +40,129 @@ class Statement:
     is_negated: bool
     first: int
     last: int
-
-
-@dataclass(slots=True)
-class Topic:
-    """What earlier sentences were about."""
-
-    pathway: str | None = None
-    tissues: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    is_of_all: bool = False
 
 
 def statements(reading: Reading) -> list[Statement]:
     """Return every direction that the answer states, in order; none for a heap of keywords."""
+    return reading.once(_statements)
+
+
+def _statements(reading: Reading) -> list[Statement]:
     found: list[Statement] = []
     topic = Topic()
-    n_events = n_words = 0
+    n_events = 0
     for sentence in reading.sentences:
+        if not (sentence.n_telling or topic.heading) or not sentence.marks:
+            continue
         events = direction_events(reading, sentence)
-        n_events += len(events)
-        n_words += sentence.last - sentence.first + 1
         if events:
+            n_events += n_loose(sentence, events)
             scope = Scope(reading, sentence, events)
             if not scope.is_hedged_away():
                 found += _of_sentence(scope, topic)
-        _remember(sentence, topic)
-    return [] if is_heap(n_events, n_words) else found
+        topic.remember(sentence)
+        if "tissue" in sentence.kinds or topic.heading:
+            _head(reading, sentence, topic)
+    return [] if is_heap(n_events, sum(map(len, reading.sentences))) else found
 
 
-def _of_sentence(scope: Scope, topic: Topic) -> Iterator[Statement]:
-    earlier = topic.tissues if scope.reading.words[scope.sentence.first] in PRONOUNS else ()
+def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
+    if "respectively" in scope.sentence.kinds:
+        paired = _paired(scope, topic)
+        if paired:
+            return paired
+    found: list[Statement] = []
+    sets: Sets | None = None
+    earlier = topic.where(scope.reading.words, scope.sentence)
     for group in scope.groups():
         tissues = group.tissues or earlier
-        is_general = any(mark.kind == "majority" for mark in group.marks)
-        missions = () if is_general else scope.named(group, "mission")
         for event in group.events:
-            if scope.is_conditional(event):
+            sets = sets_of(scope, group, event, topic, sets)
+            if not sets or scope.is_supposed(event):
                 continue
-            subjects = _subjects(scope, group, event, topic)
-            negated = scope.is_negated(event)
-            if event.value == "CHANGED":
-                if not negated:
-                    continue
-                negated = False
-            says = "UNCHANGED" if event.value == "CHANGED" else event.value
-            for pathway in subjects:
-                yield Statement(
-                    pathway,
-                    _near(scope, group, event) or tissues,
-                    missions,
-                    says,
-                    negated,
-                    event.first,
-                    event.last,
-                )
+            where = _near(scope, group, event) or tissues
+            found += _stated(scope, group, event, sets, where)
+    if len(found) > 1 and scope.of_kind("hedge"):
+        return _without_guesses(found)
+    return found
 
 
-def _remember(sentence: Sentence, topic: Topic) -> None:
-    for mark in sentence.marks:
-        if mark.kind == "pathway":
-            topic.pathway = mark.value
-    tissues = tuple(dict.fromkeys(mark.value for mark in sentence.marks if mark.kind == "tissue"))
-    topic.tissues = tissues or topic.tissues
+def _stated(
+    scope: Scope, group: Group, event: Mark, sets: Sets, tissues: tuple[str, ...]
+) -> Iterator[Statement]:
+    """Yield what an event says of each gene set, after everything that may turn it around."""
+    negated = scope.is_negated(event) != (scope.is_averted(event) or scope.is_taken_back(event))
+    says = event.value
+    if says == "CHANGED":
+        if not negated:
+            return
+        says, negated = "UNCHANGED", False
+    elif says in OPPOSITE:
+        side = _side(scope, event)
+        if side is None:
+            return
+        says = says if side else OPPOSITE[says]
+    reach = {mark.value for mark in group.marks if mark.kind == "majority"}
+    missions = () if reach else scope.named(group, "mission")
+    apart = _apart(scope, group, tissues)
+    first, last = event.first, event.last
+    for pathway in sets:
+        yield Statement(
+            pathway, tissues, missions, says, negated, first, last, apart, "all" in reach
+        )
+
+
+def _apart(scope: Scope, group: Group, tissues: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tissues that a group names only to leave them out ("up in all but thymus")."""
+    if not scope.contrasts or "tissue" not in scope.sentence.kinds:
+        return ()
+    # "lower in flight than in ground control thymus" is about that thymus
+    controls = {mark.last + 1 for mark in scope.sentence.marks if mark.kind == "controls"}
+    return tuple(
+        mark.value
+        for mark in group.marks
+        if mark.kind == "tissue"
+        and mark.value not in tissues
+        and mark.first not in controls
+        and scope.is_contrasted(mark)
+    )
+
+
+def _without_guesses(found: list[Statement]) -> list[Statement]:
+    """Drop "perhaps up, perhaps down": two guesses about the same thing are none."""
+    said: dict[tuple[str | None, tuple[str, ...], tuple[str, ...]], set[str]] = {}
+    for one in found:
+        said.setdefault(one[:3], set()).add(one.says)
+    return [one for one in found if len(said[one[:3]]) == 1]
+
+
+# ---- flight or ground -----------------------------------------------------------------------
+
+
+def _side(scope: Scope, event: Mark) -> bool | None:
+    """Return True if an event is said of flight, False if of controls against flight, None if of controls."""
+    if "controls" not in scope.sentence.kinds:
+        return True
+    words, sentence = scope.reading.words, scope.sentence
+    start = scope.clause_start(event.first)
+    before = words[start : event.first]
+    leads = not CONTROLS.isdisjoint(before) and all(
+        word in CONTROLS or word in ASIDE_OF_CONTROLS for word in before
+    )
+    after = words[event.last + 1 : sentence.last + 1]
+    place = next((i for i, word in enumerate(after) if word in CONTROLS), None)
+    follows = (
+        place is not None
+        and {"in", "on"} & set(after[:place])
+        and AGAINST.isdisjoint(after[:place])
+        and all(is_neutral(word, None) for word in after[:place])
+        and not CONTRASTED.intersection(after[:place])
+    )
+    if not (leads or follows):
+        return True
+    return False if leads or not AGAINST.isdisjoint(after) else None
 
 
 # ---- where ----------------------------------------------------------------------------------
@@ -102,7 +170,7 @@ def _remember(sentence: Sentence, topic: Topic) -> None:
 
 def _near(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
     """Return the tissues right after this event, where a clause holds several events and tissues."""
-    if len(group.events) < 2:
+    if len(group.events) < 2 or "tissue" not in scope.sentence.kinds:
         return ()
     following = [other.first for other in group.events if other.first > event.last]
     until = min(following, default=scope.sentence.last + 1)
@@ -116,98 +184,36 @@ def _near(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
     return tuple(dict.fromkeys(near))
 
 
-# ---- of what --------------------------------------------------------------------------------
+def _paired(scope: Scope, topic: Topic) -> list[Statement]:
+    """Return "up and down in liver and thymus, respectively" pair by pair; [] if they do not pair up."""
+    events = [event for event in scope.events if event.value in OPPOSITE]
+    marks = scope.sentence.marks
+    tissues = list(dict.fromkeys(mark.value for mark in marks if mark.kind == "tissue"))
+    sets = list(dict.fromkeys(mark.value for mark in marks if mark.kind == "pathway"))
+    if len(events) == len(tissues) and len(sets) < 2:
+        pathway = sets[0] if sets else topic.pathway
+        return [
+            _one(scope, event, pathway, (tissue,))
+            for event, tissue in zip(events, tissues, strict=True)
+        ]
+    if len(events) == len(sets):
+        return [
+            _one(scope, event, pathway, tuple(tissues))
+            for event, pathway in zip(events, sets, strict=True)
+        ]
+    return []
 
 
-def _subjects(scope: Scope, group: Group, event: Mark, topic: Topic) -> tuple[str | None, ...]:
-    """Return the gene sets the event speaks of; () if it speaks of something else."""
-    at = scope.mark_at
-    kind, pathway = _object(scope, event)
-    if kind == "pathway":
-        return (pathway,)
-    if kind == "foreign":
-        return ()
-    start = scope.clause_start(event.first)
-    own = _listed(scope, start, event.first)
-    if own:
-        return own
-    if any(not _is_neutral(scope.reading.words[i], at.get(i)) for i in range(start, event.first)):
-        return ()
-    before = _listed(scope, scope.sentence.first, start)
-    if before:
-        return before[-1:]
-    after = tuple(m.value for m in group.marks if m.kind == "pathway" and m.first > event.last)
-    return after[:1] or (topic.pathway,)
+def _one(scope: Scope, event: Mark, pathway: str | None, where: tuple[str, ...]) -> Statement:
+    negated = scope.is_negated(event)
+    return Statement(pathway, where, (), event.value, negated, event.first, event.last)
 
 
-def _listed(scope: Scope, first: int, until: int) -> tuple[str, ...]:
-    """Return the gene sets named in tokens first..until-1, with the list they end ("A, B and C …")."""
-    named = [
-        mark
-        for mark in scope.sentence.marks
-        if mark.kind == "pathway" and mark.first < until and not scope.is_contrasted(mark)
-    ]
-    inside = [mark for mark in named if mark.first >= first]
-    if not inside:
-        return ()
-    listed = list(inside)
-    for mark in reversed(named[: len(named) - len(inside)]):
-        between = scope.reading.words[mark.last + 1 : listed[0].first]
-        if any(word not in ("and", "or", "both", "the") for word in between):
-            break
-        listed.insert(0, mark)
-    return tuple(dict.fromkeys(mark.value for mark in listed))
-
-
-def _object(scope: Scope, event: Mark) -> tuple[str, str | None]:
-    """Return ("pathway", id), ("foreign", None) or ("none", None) for what the event acts on."""
-    words, gaps, at = scope.reading.words, scope.reading.gaps, scope.mark_at
-    if event.form in ("intransitive", "weak", "nes", "changed") or words[event.first] in (
-        "up",
-        "down",
-    ):
-        return "none", None
-    if event.form in ("participle", "bare") and _is_predicate(scope, event):
-        return "none", None
-    token = event.last + 1
-    if event.form == "noun":
-        ends_in_of = words[event.last] == "of"
-        if not ends_in_of and (
-            token > scope.sentence.last or words[token] not in ("of", "in", "for")
-        ):
-            return ("pathway", at[token].value) if _is_pathway(at.get(token)) else ("none", None)
-        token += not ends_in_of
-    elif token <= scope.sentence.last and words[token] in preposition_words():
-        return "none", None
-    while token <= scope.sentence.last and gaps[token] in (" ", "-"):
-        mark = at.get(token)
-        if _is_pathway(mark):
-            return "pathway", mark.value if mark else None
-        if mark and mark.kind in ("tissue", "mission", "direction", "break", "majority"):
-            return "none", None
-        if not _is_neutral(words[token], mark):
-            return "foreign", None
-        if words[token] in preposition_words() and words[token] != "of":
-            return "none", None
-        token += 1
-    return "none", None
-
-
-def _is_predicate(scope: Scope, event: Mark) -> bool:
-    token = event.first - 1
-    words = scope.reading.words
-    while token >= scope.sentence.first and (
-        words[token].endswith("ly") or words[token] in ("not", "more", "also")
-    ):
-        token -= 1
-    return token >= scope.sentence.first and words[token] in be_words()
-
-
-def _is_pathway(mark: Mark | None) -> bool:
-    return mark is not None and mark.kind == "pathway"
-
-
-def _is_neutral(word: str, mark: Mark | None) -> bool:
-    if mark is not None:
-        return True
-    return word in neutral_words() or word.endswith("ly") or word[0].isdigit()
+def _head(reading: Reading, sentence: Sentence, topic: Topic) -> None:
+    """Take note of a line that heads a list ("Thymus:"), until a blank line or another heading."""
+    after = reading.gaps[sentence.last + 1]
+    is_short = len(sentence) <= LONGEST_HEADING and sentence.kinds == {"tissue"}
+    if is_short and "\n" in after:
+        topic.heading = topic.tissues
+    elif "\n" not in after or after.count("\n") > 1 or "tissue" in sentence.kinds:
+        topic.heading = ()

@@ -1,8 +1,7 @@
 """What a judge of one kind of question hands back, before scores."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from evals.schema import Claim
 from evals.verifiers.direction import Statement
@@ -12,8 +11,7 @@ from evals.verifiers.reading import Reading
 Label = Literal["correct", "incorrect", "contradictory", "no_claim"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A verdict with its reason and the claims it rests on.
 
     `credit` is what a correct claim is worth: 1 unless it is right only after rounding.
@@ -35,7 +33,9 @@ def direction_claims(
         subject = readable(stated.pathway or pathway) + (f" in {where}" if where else "")
         if stated.missions:
             subject += f" ({', '.join(stated.missions)})"
-        says = f"not {stated.says}" if stated.is_negated else stated.says
         start, end = reading.span(stated.first, stated.last)
-        claims.append(Claim(subject=subject, says=says, start=start, end=end))
+        claim = Claim(
+            subject=subject, says=stated.says, start=start, end=end, is_denied=stated.is_negated
+        )
+        claims.append(claim)
     return tuple(claims)

@@ -30,7 +30,7 @@ NEUTRAL = (
     " according; therefore; thus; so; think; believe; say; say's; expect; expected; majority; consistent; clear;"
     " strong; modest; marked; mild; slight; weak; significant; statistically; general; net; evidence; indicate;"
     " indicates; indicated; suggest; suggests; suggested; study; studies; analysis; analyses; experiment;"
-    " experiments; go; goes; going; went; exposure; flown; ground; control; controls; conclusion; short; summary;"
+    " experiments; go; goes; going; went; exposure; flown; spaceflown; ground; control; controls; conclusion; short; summary;"
     " here; call; vote; votes; likely; probably; can; could; may; might; must; will; would; should; do; does; did;"
     " have; has; had; having; more; less; very; also; again; then; now; often; still; even; only; just; rather;"
     " quite; much; broad; broadly; coordinated; robust; sustained; further; point; points; agree; agrees; yes; no;"
@@ -40,6 +40,7 @@ NEUTRAL = (
     " answer's; final; question; asked; direct; well; far; evidence; anything; least; total; group; animals;"
     " leading; edge; whole; main; gene's; rna; rna-seq; seq; mrna; dataset; datasets; some; any; other; orbit;"
     " cells; cell; like; same; strongly; being; fdr; padj; p; adjusted; highly; yet; too; condition; conditions;"
+    " boxed; text; correct; option; choice; pick; verdict; guess; best; final; never; former; latter; research; researchers; we; trend; trends; trended; moves; moved; move; activity;"
     " never; false; untrue; wrong; incorrect; i'm; i'd; we'd; during; because; since; not; true"
 )
 

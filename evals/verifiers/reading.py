@@ -1,118 +1,180 @@
 """An answer taken apart: words, known phrases (marks), sentences, and clauses within a sentence.
 
 Offsets are token numbers; `Reading.span` turns them into character offsets of the original answer.
-What the answer copies from the question, what it asks, and its stated confidence assert nothing and
-are left out here, once, for every claim reader.
+What the answer copies from the question, what it asks, what it takes back, and its stated confidence
+assert nothing and are left out here, once, for every claim reader.
+
+Every step is one pass over the text or over the words that are in the lexicon; what only some judges
+need (offsets, statements) is made when first asked for.
 """
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from evals.confidence import Statement, statements
 from evals.plain import Plain, plain
-from evals.verifiers.lexicon import Tag, entries
-from evals.verifiers.names import pathway_phrases
+from evals.verifiers.echo import ECHO_WORDS, Asked, asked_sentences, is_echo, quoted_copies
+from evals.verifiers.marking import Mark, Sentence, Source, telling_words
+from evals.verifiers.retraction import without_retracted
+from evals.verifiers.tokens import ABBREVIATIONS, is_wrap, kind_of, tokens, word_set
 
-TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*[^\W_]*|[^\W_]+(?:'[a-z]+)?")
-WORD = re.compile(r"[^\W_]+")
-JOINERS = frozenset(("", " ", "-", " -", "- ", "/", " / ", " ("))
-INSIDE = frozenset(("", " ", "-", ", ", " (", ") ", "), "))
-END = re.compile(r"[.!?](?=[\s\"')\]])|[\n;]")
-CLAUSE = re.compile(r"[,:()\[\]|]| -+ ")
-ABBREVIATIONS = frozenset(("vs", "e", "g", "i", "approx", "fig", "ca", "cf", "al"))
+__all__ = ["Mark", "Reading", "Sentence", "is_heap", "n_loose", "read"]
+
+Found = TypeVar("Found")
+
+ASIDE = 24
+"""So many characters around a stated confidence tell whether the sentence goes on after it."""
 LONGEST_SENTENCE = 120
 """Words after which a sentence is cut, so that the time to read a text grows with its length only."""
 TELLING = frozenset(("direction", "unchanged", "agreement", "level"))
 """Kinds of marks that assert something by themselves."""
+PLACES = frozenset(("tissue", "mission"))
 HEAP_WORDS = 4
 HEAP_SHARE = 0.34
 """From so many telling words on, and such a share of all words, a text is a heap of keywords."""
-ECHO_WORDS = 4
-"""A copied sentence is an echo from this many words on; shorter ones occur by chance."""
-ECHO_SHARE = 0.8
-"""A part of a question sentence is an echo of it if it is at least so much of its length."""
-ECHO_ADDED = 5
-"""So many words around a copied sentence ("The statement is that …") leave it an echo."""
-REPLIES = frozenset(("yes", "no"))
-"""With one of these before it, a copied sentence is affirmed or denied: no echo but an answer."""
+AUXILIARIES = word_set("is are was were does do did has have had can could will would should")
+"""A sentence that opens with one of these and then its subject asks."""
+OPEN_ENDED = frozenset(("not", "denial", "condition", "supposition"))
+"""What may govern all that follows in its sentence."""
+QUESTION_WORDS = 4
+FEW_PARTS = 600
+"""Up to so many pieces of a page, a place is found faster by joining those before it."""
+NOTHING: frozenset[int] = frozenset()
+SAYING = frozenset(("direction", "unchanged", "agreement", "level", "not", "denial", "changed"))
+"""Kinds of marks that, right after the auxiliary, make it an answer: "Is not up but down"."""
 
 
-class Mark(NamedTuple):
-    """A known phrase at tokens first..last."""
-
-    kind: str
-    value: str
-    form: str
-    first: int
-    last: int
-
-
-@dataclass(slots=True)
-class Node:
-    """Where a phrase may go on: its tag if it may end here, and the words that may follow."""
-
-    tag: Tag | None = None
-    following: "dict[str, Node]" = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Sentence:
-    """Tokens first..last with their marks; `starts` are the tokens at which a clause begins."""
-
-    first: int
-    last: int
-    marks: list[Mark] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """An answer as the claim readers see it. `gaps[i]` stands before word i."""
 
-    page: Plain
-    words: list[str]
-    starts: list[int]
-    ends: list[int]
-    gaps: list[str]
-    sentences: list[Sentence]
-    confidences: list[Statement]
+    __slots__ = ("_known", "_parts", "confidences", "gaps", "page", "sentences", "words")
+
+    def __init__(self, page: Plain, confidences: list[Statement], parts: list[str]) -> None:
+        self.page = page
+        self.confidences = confidences
+        self.words = parts[1::2]
+        self.gaps = parts[::2]
+        self.sentences: list[Sentence] = []
+        self._parts = parts
+        # Each function with what it returned; no type tells that the two belong together.
+        self._known: dict[tuple[Callable[..., Any], tuple[str, ...]], Any] = {}
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each word starts in the page."""
+        return self.once(_starts)
 
     def span(self, first: int, last: int) -> tuple[int, int]:
         """Return the character offsets in the answer of tokens first..last."""
-        return self.page.origin(self.starts[first]), self.page.origin(self.ends[last] - 1) + 1
+        start, end = self.place(first, last)
+        return self.page.origin(start), self.page.origin(end - 1) + 1
+
+    def place(self, first: int, last: int) -> tuple[int, int]:
+        """Return the character offsets in the page of tokens first..last."""
+        parts = self._parts
+        if len(parts) < FEW_PARTS:
+            # A claim or two do not need where every word stands.
+            start = len("".join(parts[: 2 * first + 1]))
+            return start, start + len("".join(parts[2 * first + 1 : 2 * last + 2]))
+        offsets = self.once(_offsets)
+        return offsets[2 * first + 1], offsets[2 * last + 2]
+
+    def once(self, work: Callable[..., Found], *about: str) -> Found:
+        """Return `work(self, *about)`, done once however many judges ask for it."""
+        known, key = self._known, (work, about)
+        if key not in known:
+            known[key] = work(self, *about)
+        return known[key]
+
+    def parts(self) -> list[str]:
+        """Return gap, word, gap, word, …, gap: the page in pieces."""
+        return self._parts
+
+
+def _offsets(reading: Reading) -> list[int]:
+    """Return where each piece of the page starts, gap and word in turn, and where the page ends."""
+    return [0, *accumulate(map(len, reading.parts()))]
+
+
+def _starts(reading: Reading) -> list[int]:
+    return reading.once(_offsets)[1:-1:2]
 
 
 def read(answer: str, question: str = "") -> Reading:
     """Return `answer` taken apart, without its echo of `question`, its questions and confidence."""
     page = plain(answer)
-    confidences = statements(page.text)
-    text = _without(page.text, confidences)
-    words, starts, ends, gaps = [], [], [], []
-    done = 0
-    for token in TOKEN.finditer(text):
-        start, end = token.span()
-        words.append(token.group())
-        starts.append(start)
-        ends.append(end)
-        gaps.append(text[done:start])
-        done = end
-    gaps.append(text[done:])
-    asked = question_sentences(question)
-    sentences = [
-        sentence
-        for sentence in _sentences(words, gaps)
-        if "?" not in gaps[sentence.last + 1]
-        and not is_echo(words[sentence.first : sentence.last + 1], asked)
-    ]
-    lexicon = phrase_tree()
-    for sentence in sentences:
-        sentence.marks = _marks(words, gaps, sentence, lexicon)
-        sentence.starts = _clauses(gaps, sentence)
-    spoken = [sentence for sentence in sentences if not _is_heap(sentence)]
-    return Reading(page, words, starts, ends, gaps, spoken, confidences)
+    text = page.text
+    confidences = statements(text)
+    if confidences:
+        text = _without(text, confidences)
+    reading = Reading(page, confidences, tokens(text))
+    words, gaps = reading.words, reading.gaps
+    asked = asked_sentences(question)
+    copied = quoted_copies(words, gaps, asked.sentences) if '"' in text else NOTHING
+    spoken = _spoken(Source(words, gaps, copied), asked)
+    _tell(spoken, words, is_table="|" in text)
+    kept = [one for one in _without_dangling(spoken, len(words)) if _asserts(words, one)]
+    reading.sentences = without_retracted(words, gaps, kept)
+    return reading
+
+
+def _spoken(source: Source, asked: Asked) -> list[Sentence]:
+    """Return the sentences that neither ask nor copy what was asked."""
+    words, gaps, _ = source
+    is_copied = asked.is_within(words)
+    spoken: list[Sentence] = []
+    for sentence in _sentences(source):
+        first, last = sentence.first, sentence.last
+        if "?" in gaps[last + 1]:
+            while spoken and spoken[-1].last + 1 == first and ";" in gaps[first]:
+                first = spoken.pop().first
+        elif (
+            last - first < ECHO_WORDS - 1
+            or not (is_copied or (words[first] in asked.words and words[last] in asked.words))
+            or not is_echo(words[first : last + 1], asked.sentences)
+        ):
+            spoken.append(sentence)
+    return spoken
+
+
+def _tell(sentences: list[Sentence], words: list[str], is_table: bool) -> None:
+    """Count the telling words of each sentence; in a table a column may tell, so there all count."""
+    if is_table:
+        for sentence in sentences:
+            sentence.n_telling = len(sentence)
+        return
+    known = telling_words()
+    told = [place for place, word in enumerate(words) if word in known]
+    if told:
+        for sentence in sentences:
+            sentence.n_telling = bisect_right(told, sentence.last) - bisect_left(
+                told, sentence.first
+            )
+
+
+def _asserts(words: list[str], one: Sentence) -> bool:
+    """Say whether a sentence is neither a heap of keywords nor a question; cheap tests come first."""
+    n_telling = one.n_telling
+    if n_telling >= HEAP_WORDS and n_telling >= HEAP_SHARE * len(one) and _is_heap(one):
+        return False
+    return not (words[one.first] in AUXILIARIES and _asks(words, one))
+
+
+def _without_dangling(sentences: list[Sentence], n_words: int) -> list[Sentence]:
+    """Return the sentences without what was cut off from a negation or condition that may govern it."""
+    if n_words < LONGEST_SENTENCE or all(len(one) < LONGEST_SENTENCE for one in sentences):
+        return sentences
+    kept: list[Sentence] = []
+    governed_until = -1
+    for one in sentences:
+        is_governed = one.first == governed_until
+        if not is_governed:
+            kept.append(one)
+        if len(one) == LONGEST_SENTENCE and (is_governed or not one.kinds.isdisjoint(OPEN_ENDED)):
+            governed_until = one.last + 1
+    return kept
 
 
 def is_heap(n_telling: int, n_words: int) -> bool:
@@ -121,111 +183,90 @@ def is_heap(n_telling: int, n_words: int) -> bool:
 
 
 def _is_heap(sentence: Sentence) -> bool:
-    telling = sum(mark.kind in TELLING for mark in sentence.marks)
-    return is_heap(telling, sentence.last - sentence.first + 1)
+    marks = sentence.marks
+    if len(marks) < HEAP_WORDS:
+        return False
+    return is_heap(n_loose(sentence, [m for m in marks if m.kind in TELLING]), len(sentence))
+
+
+def n_loose(sentence: Sentence, marks: Sequence[Mark]) -> int:
+    """Return how many of the marks stand right beside no tissue or mission: "liver UP, eye DOWN" is 0."""
+    if sentence.kinds.isdisjoint(PLACES):
+        return len(marks)
+    places = [mark for mark in sentence.marks if mark.kind in PLACES]
+    beside = {place.last + 1 for place in places} | {place.first - 1 for place in places}
+    return sum(mark.first not in beside and mark.last not in beside for mark in marks)
+
+
+def _asks(words: list[str], sentence: Sentence) -> bool:
+    """Say whether what opens with an auxiliary asks, without a mark: "Is adipogenesis reduced"."""
+    first = sentence.first
+    if len(sentence) < QUESTION_WORDS:
+        return False
+    second = words[first + 1]
+    if second.endswith("ly") or not second[0].isalpha():
+        return False
+    return not any(
+        mark.first <= first + 1 <= mark.last for mark in sentence.marks if mark.kind in SAYING
+    )
 
 
 def _without(text: str, confidences: list[Statement]) -> str:
-    """Return the text with each stated confidence blanked out; it ends the sentence it stood in."""
+    """Return the text with each stated confidence blanked out.
+
+    It ends the sentence it stood in, unless the sentence goes on: "is not (confidence: 90%) reduced".
+    """
     pieces: list[str] = []
     done = 0
     for stated in confidences:
-        pieces += (text[done : stated.start], "\n", " " * (stated.end - stated.start - 1))
+        rest = text[stated.end : stated.end + ASIDE].partition("\n")[0].strip(" .!)]")
+        before = text[max(0, stated.start - ASIDE) : stated.start].rstrip(" (")
+        is_aside = rest[:1].isalnum() and before[-1:].isalnum()
+        pieces += (text[done : stated.start], " " if is_aside else "\n")
+        pieces.append(" " * (stated.end - stated.start - 1))
         done = stated.end
     pieces.append(text[done:])
     return "".join(pieces)
 
 
-@lru_cache(maxsize=256)
-def question_sentences(question: str) -> tuple[tuple[str, ...], ...]:
-    """Return the sentences of a question as words, to recognise them when they come back."""
-    text = plain(question).text
-    parts = [tuple(WORD.findall(part)) for part in END.split(text)]
-    return tuple(part for part in parts if part)
-
-
-def is_echo(words: Sequence[str], asked: Iterable[Sequence[str]]) -> bool:
-    """Say whether a sentence is a copy of a sentence of the question, whole, cut or led in.
-
-    "Answer: is it up or down" and "The statement is that is it up or down" still only repeat it.
-    """
-    said = WORD.findall(" ".join(words))
-    if len(said) < ECHO_WORDS:
-        return False
-    return any(_is_cut(said, sentence) or _is_led_in(said, sentence) for sentence in asked)
-
-
-def _is_cut(said: Sequence[str], asked: Sequence[str]) -> bool:
-    copy, whole = " ".join(said), " ".join(asked)
-    return copy in whole and len(copy) >= ECHO_SHARE * len(whole)
-
-
-def _is_led_in(said: Sequence[str], asked: Sequence[str]) -> bool:
-    if len(asked) < ECHO_WORDS or said[0] in REPLIES or len(said) > len(asked) + ECHO_ADDED:
-        return False
-    return f" {' '.join(asked)} " in f" {' '.join(said)} "
-
-
-def _sentences(words: list[str], gaps: list[str]) -> list[Sentence]:
+def _sentences(source: Source) -> list[Sentence]:
+    words, gaps, _ = source
     found: list[Sentence] = []
+    n_words = len(words)
     first = 0
-    for index in range(1, len(words) + 1):
-        gap = gaps[index]
-        is_end = gap not in INSIDE and _ends(gap, words[index - 1])
-        if is_end or index == len(words) or index - first >= LONGEST_SENTENCE:
-            found.append(Sentence(first, index - 1))
+    starts = [0]
+    for index, kind in enumerate(map(kind_of, gaps)):
+        if not kind or not 0 < index < n_words:
+            continue
+        if kind == "clause":
+            starts.append(index)
+        elif kind == "dot":
+            if words[index - 1] not in ABBREVIATIONS:
+                found += _cut(source, first, index - 1, starts)
+                first = index
+                starts = [index]
+        elif not is_wrap(gaps[index], words[index - 1], words[index]):
+            found += _cut(source, first, index - 1, starts)
             first = index
+            starts = [index]
+    if n_words:
+        found += _cut(source, first, n_words - 1, starts)
     return found
 
 
-def _ends(gap: str, word: str) -> bool:
-    if END.search(gap) is None:
-        return False
-    return not (gap.strip() == "." and word in ABBREVIATIONS)
-
-
-def _marks(words: list[str], gaps: list[str], sentence: Sentence, root: Node) -> list[Mark]:
-    """Return the longest known phrases of a sentence, left to right."""
-    marks: list[Mark] = []
-    index, last = sentence.first, sentence.last
-    while index <= last:
-        node = root.following.get(words[index])
-        if node is None:
-            index += 1
-            continue
-        tag, end, ahead = node.tag, index, index + 1
-        while ahead <= last and node.following and gaps[ahead] in JOINERS:
-            node = node.following.get(words[ahead])
-            if node is None:
-                break
-            if node.tag is not None:
-                tag, end = node.tag, ahead
-            ahead += 1
-        if tag is not None:
-            marks.append(Mark(tag.kind, tag.value, tag.form, index, end))
-        index = end + 1
-    return marks
-
-
-def _clauses(gaps: list[str], sentence: Sentence) -> list[int]:
-    """Return the tokens at which a clause begins: after punctuation, and at words like "but"."""
-    starts = {sentence.first}
-    for index in range(sentence.first + 1, sentence.last + 1):
-        gap = gaps[index]
-        if gap != " " and gap and CLAUSE.search(gap):
-            starts.add(index)
-    starts.update(mark.first for mark in sentence.marks if mark.kind == "break")
-    return sorted(starts)
-
-
-@cache
-def phrase_tree() -> Node:
-    """Return all known phrases as a tree of words."""
-    root = Node()
-    named = [(phrase, Tag("pathway", pathway)) for phrase, pathway in pathway_phrases()]
-    for phrase, tag in (*entries(), *named):
-        node = root
-        for word in phrase:
-            node = node.following.setdefault(word, Node())
-        node.tag = tag
-    return root
+def _cut(source: Source, first: int, last: int, starts: list[int]) -> list[Sentence]:
+    """Return a sentence, in pieces of LONGEST_SENTENCE words if it is longer."""
+    if last - first < LONGEST_SENTENCE:
+        return [Sentence(source, first, last, starts)]
+    pieces = []
+    rest = iter([*starts, last + 1])
+    start = next(rest)
+    for begin in range(first, last + 1, LONGEST_SENTENCE):
+        end = min(begin + LONGEST_SENTENCE - 1, last)
+        inside = [begin]
+        while start <= end:
+            if start > begin:
+                inside.append(start)
+            start = next(rest)
+        pieces.append(Sentence(source, begin, end, inside))
+    return pieces

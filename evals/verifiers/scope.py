@@ -7,194 +7,162 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
-from evals.verifiers.reading import CLAUSE, Mark, Reading, Sentence
+from evals.verifiers.clauses import Clauses, Group
+from evals.verifiers.embedding import is_framed, is_struck_out, is_truism
+from evals.verifiers.reading import Mark, Reading, Sentence
+from evals.verifiers.tokens import word_set
 
-SHORT_NEGATORS = frozenset(
-    ("no", "without", "not", "never", "neither", "nor", "cannot", "hardly", "scarcely")
+__all__ = ["Group", "Scope"]
+
+SHORT_NEGATORS = word_set(
+    "no without not never neither nor cannot hardly scarcely isnt arent wasnt werent doesnt didnt dont hasnt wont"
+    " wouldnt cant couldnt aint"
 )
 """These reach to the next comma; the others ("it is not true that …") to the end of the sentence."""
+ASIDES = word_set("not never isn't wasn't aren't weren't doesn't didn't")
+"""These reach over an aside between commas: "is not, in my view, reduced"."""
+REFUSALS = word_set("false no none untrue wrong never nowhere")
+LISTING = word_set("or nor and being is")
+GOVERNING = frozenset(
+    ("not", "denial", "condition", "supposition", "averts", "hedge", "contrast", "break")
+)
+"""Kinds of marks that decide what becomes of an event."""
+AVERTED_WITHIN = 8
+"""So many words may stand between "prevents" and the change that it prevents."""
 MANY_HEDGES = 3
 """From this many words of doubt on, a sentence asserts nothing."""
 
 
-@dataclass(slots=True)
-class Group:
-    """The clauses that belong to the same statements, with the marks in them.
+class Scope(Clauses):
+    """A sentence seen from the events in it: what denies, supposes or averts each of them."""
 
-    `tissues` and `pathways` that a group does not name are those of the group before it.
-    """
-
-    events: list[Mark] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
-    tissues: tuple[str, ...] = ()
-    pathways: tuple[str, ...] = ()
-
-
-class Scope:
-    """A sentence seen from the events in it (the words that may assert something)."""
+    __slots__ = ("_by_kind", "commas", "turns")
 
     def __init__(self, reading: Reading, sentence: Sentence, events: Sequence[Mark]) -> None:
-        self.reading = reading
-        self.sentence = sentence
-        self.events = events
-        self.starts = self._split_at_and()
+        super().__init__(reading, sentence, events)
+        self.commas = sentence.commas
+        self.turns: list[int] = []
+        self._by_kind: dict[str, list[Mark]] = {}
+        if not sentence.kinds.isdisjoint(GOVERNING):
+            self._sort_out()
 
-    @cached_property
-    def mark_at(self) -> dict[int, Mark]:
-        """The mark that covers a token, for the tokens that one covers."""
-        return {t: mark for mark in self.sentence.marks for t in range(mark.first, mark.last + 1)}
+    def _sort_out(self) -> None:
+        by_kind = self._by_kind
+        for mark in self.sentence.marks:
+            kind = mark.kind
+            if kind == "break":
+                if mark.form == "turn":
+                    self.turns.append(mark.first)
+            elif kind in GOVERNING:
+                by_kind.setdefault(kind, []).append(mark)
+                if kind == "contrast" or mark.form == "contrast":
+                    self.contrasts.append(mark)
+
+    def of_kind(self, kind: str) -> Sequence[Mark]:
+        """Return the marks of a kind that governs others, such as negations."""
+        return self._by_kind.get(kind, ())
 
     def is_negated(self, event: Mark) -> bool:
         """Say whether an odd number of negations reaches the event."""
+        by_kind = self._by_kind
+        if "not" not in by_kind and "denial" not in by_kind:
+            return False
         count = 0
-        for mark in self.sentence.marks:
-            if mark.kind == "not" and mark.last < event.first:
-                count += self._reaches(mark, event, already=count)
-            elif mark.kind == "denial":
-                count += self._denies(mark, event)
+        emphatic = False
+        for mark in self.of_kind("not"):
+            if mark.last < event.first and self._reaches(mark, event, already=count):
+                is_aside = self._opens_aside(mark)
+                count += not (is_aside and emphatic)
+                emphatic = emphatic or is_aside
+        for mark in self.of_kind("denial"):
+            count += self._denies(mark, event)
         return count % 2 == 1
 
     def is_conditional(self, event: Mark) -> bool:
         """Say whether "if", "whether" or "either" governs the event."""
-        return any(
-            mark.kind == "condition"
-            and mark.last < event.first
-            and not self._comma(mark.last, event.first)
-            for mark in self.sentence.marks
+        return "condition" in self._by_kind and any(
+            mark.last < event.first and not self._comma(mark.last, event.first)
+            for mark in self.of_kind("condition")
         )
+
+    def is_supposed(self, event: Mark) -> bool:
+        """Say whether a direction is only supposed: "if" anywhere in its sentence, "would" before it.
+
+        A turn ("but", "however") between the two ends the supposition. A figure that would result
+        is a figure stated, so "would" governs directions only.
+        """
+        words, last = self.reading.words, self.sentence.last
+        if words[last] == "not" and "or" in words[event.last : last]:
+            return True
+        for mark in (*self.of_kind("condition"), *self.of_kind("supposition")):
+            if mark.form == "if":
+                if not self._turns(min(mark.last, event.last), max(mark.first, event.first)):
+                    return True
+            elif mark.form == "would" and event.kind != "direction":
+                continue
+            elif mark.last < event.first and not self._comma(mark.last, event.first):
+                return True
+        if len(self.events) > 1 and is_truism(self, event):
+            return True
+        return is_framed(self, event, self.turns) and not self.is_negated(event)
+
+    def is_averted(self, event: Mark) -> bool:
+        """Say whether the event is what something keeps from happening ("prevents the fall of X")."""
+        return "averts" in self._by_kind and any(
+            0 < event.first - mark.last <= AVERTED_WITHIN
+            and not self._comma(mark.last, event.first)
+            for mark in self.of_kind("averts")
+        )
+
+    def is_taken_back(self, event: Mark) -> bool:
+        """Say whether an event is followed by ": false", or by a lone "not" at the sentence's end."""
+        last, words = self.sentence.last, self.reading.words
+        if is_struck_out(self, event):
+            return True
+        if event.last < last and words[event.last + 1] in REFUSALS:
+            after = event.last + 2
+            is_end = after > last or self.reading.gaps[after] != " "
+            if is_end and self.reading.gaps[event.last + 1].strip(' "') in (":", "=", "-"):
+                return True
+        if words[last] != "not" or event is not self.events[-1]:
+            return False
+        return event.last < last and "or" not in self.reading.words[event.last : last]
 
     def is_hedged_away(self) -> bool:
         """Say whether the sentence doubts so much that it asserts nothing."""
-        return sum(mark.kind == "hedge" for mark in self.sentence.marks) >= MANY_HEDGES
-
-    def clause(self, token: int) -> int:
-        """Return the number of the clause in which a token stands."""
-        return bisect_right(self.starts, token) - 1
-
-    def clause_start(self, token: int) -> int:
-        """Return the first token of the clause in which a token stands."""
-        return self.starts[self.clause(token)]
-
-    def groups(self) -> list[Group]:
-        """Return the events grouped by clause, each with the marks of all clauses that belong to it.
-
-        A clause without an event belongs to the next one that has one ("In thymus, …"), or to the
-        one before if it goes on with a list (", and eye") or if none follows.
-        """
-        homes = sorted({self.clause(event.first) for event in self.events})
-        groups = {home: Group() for home in homes}
-        for event in self.events:
-            groups[self.clause(event.first)].events.append(event)
-        for mark in self.sentence.marks:
-            groups[self._home(self.clause(mark.first), homes)].marks.append(mark)
-        tissues: tuple[str, ...] = ()
-        pathways: tuple[str, ...] = ()
-        for home in homes:
-            group = groups[home]
-            own = self._before_parenthesis(home) or self.named(group, "tissue")
-            group.tissues = tissues = own or tissues
-            group.pathways = pathways = self.named(group, "pathway") or pathways
-        return [groups[home] for home in homes]
-
-    def named(self, group: Group, kind: str) -> tuple[str, ...]:
-        """Return the tissues (missions, …) of a group, without those it sets itself apart from."""
-        named = [m.value for m in group.marks if m.kind == kind and not self.is_contrasted(m)]
-        return tuple(dict.fromkeys(named))
-
-    def is_contrasted(self, named: Mark) -> bool:
-        """Say whether something is named only to be set apart ("unlike in the liver")."""
-        return any(
-            0 < named.first - mark.last <= 4 and self.clause(mark.first) == self.clause(named.first)
-            for mark in self.contrasts
-        )
-
-    @cached_property
-    def contrasts(self) -> list[Mark]:
-        """The words that set something apart."""
-        marks = self.sentence.marks
-        return [mark for mark in marks if mark.kind == "contrast" or mark.value == "contrast"]
-
-    def _before_parenthesis(self, clause: int) -> tuple[str, ...]:
-        """Return the tissue that a clause in parentheses stands right after: "thymus (down)"."""
-        first = self.starts[clause]
-        if not self.reading.gaps[first].endswith("("):
-            return ()
-        mark = self.mark_at.get(first - 1)
-        return (mark.value,) if mark is not None and mark.kind == "tissue" else ()
-
-    def _home(self, clause: int, homes: list[int]) -> int:
-        if clause in homes:
-            return clause
-        before = [home for home in homes if home < clause]
-        after = [home for home in homes if home > clause]
-        if before and (not after or self._continues_list(clause)):
-            return before[-1]
-        return after[0]
-
-    def _continues_list(self, clause: int) -> bool:
-        first = self.starts[clause]
-        if self.reading.words[first] in ("and", "or"):
-            first += 1
-        named = {
-            mark.first
-            for mark in self.sentence.marks
-            if mark.kind in ("tissue", "mission", "majority")
-        }
-        return first in named or self.reading.gaps[self.starts[clause]].endswith("(")
-
-    def _split_at_and(self) -> list[int]:
-        """Return the clause starts, with "and" starting one where it parts two statements.
-
-        It does between two events of a clause, and after a list that began in the clause before
-        ("up in liver, kidney and skin and down in eye").
-        """
-        starts = list(self.sentence.starts)
-        if len(self.events) < 2:
-            return starts
-        words = self.reading.words
-        places = {m.first for m in self.sentence.marks if m.kind in ("tissue", "mission")}
-        for left, right in zip(self.events, self.events[1:], strict=False):
-            home = bisect_right(starts, right.first) - 1
-            first = max(left.last + 1, starts[home])
-            joints = [i for i in range(first, right.first) if words[i] in ("and", "or", "then")]
-            if not joints:
-                continue
-            is_same_clause = starts[home] <= left.first
-            is_list_end = starts[home] in places and not places & set(
-                range(joints[-1], right.first)
-            )
-            if is_same_clause or is_list_end:
-                starts.append(joints[-1])
-                starts.sort()
-        return starts
+        return len(self.of_kind("hedge")) >= MANY_HEDGES
 
     def _reaches(self, negator: Mark, event: Mark, already: int) -> bool:
         word = self.reading.words[negator.first]
         if word == "nor" and already:
             return False
-        if self._turns(negator.last, event.first):
+        if self.turns and self._turns(negator.last, event.first):
             return False
-        is_short = negator.first == negator.last and (
-            word in SHORT_NEGATORS or word.endswith("n't")
+        is_short = negator.form == "short" or (
+            negator.first == negator.last and (word in SHORT_NEGATORS or word.endswith("n't"))
         )
-        if (is_short or negator.value == "contrast") and self._comma(negator.last, event.first):
-            return False
+        if (is_short or negator.form == "contrast") and self._comma(negator.last, event.first):
+            return word in ASIDES and self._opens_aside(negator)
+        if len(self.events) < 2:
+            return True
+        home = self.clause(event.first)
         return not any(
             negator.last < other.first < event.first
-            and self.clause(other.last) != self.clause(event.first)
+            and self.clause(other.last) != home
             and not self._same_list(other, event)
             for other in self.events
         )
 
+    def _opens_aside(self, negator: Mark) -> bool:
+        """Say whether punctuation follows a negation at once ("is not, in my view, reduced")."""
+        after = negator.last + 1
+        return after in self.commas
+
     def _same_list(self, left: Mark, right: Mark) -> bool:
         """Say whether only "or", "nor" or "and" stands between two events ("not up or down")."""
         between = self.reading.words[left.last + 1 : right.first]
-        return bool(between) and all(
-            word in ("or", "nor", "and", "being", "is") for word in between
-        )
+        return bool(between) and LISTING.issuperset(between)
 
     def _denies(self, denial: Mark, event: Mark) -> bool:
         if denial.first > event.last:
@@ -207,14 +175,8 @@ class Scope:
         )
 
     def _turns(self, left: int, right: int) -> bool:
-        return any(
-            mark.kind == "break" and mark.form == "turn" and left < mark.first < right
-            for mark in self.sentence.marks
-        )
+        return any(left < turn < right for turn in self.turns)
 
     def _comma(self, left: int, right: int) -> bool:
-        gaps = self.reading.gaps
-        return any(
-            gaps[i] != " " and gaps[i] and CLAUSE.search(gaps[i])
-            for i in range(left + 1, right + 1)
-        )
+        place = bisect_right(self.commas, left)
+        return place < len(self.commas) and self.commas[place] <= right

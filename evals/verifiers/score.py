@@ -1,26 +1,27 @@
-"""From a verdict to scores and one reward. Nothing but the verdict and the stated confidence counts.
+"""From a verdict to scores and one reward. Nothing but the verdict, its faults and the confidence counts.
 
-Content verifiers: V1 for a direction, mechanism, agreement of missions, count, name or abstention;
-V2 for conservation; V3 for a comparison. One of them applies to a row: 1 for a correct claim (less if
-it is right only in part or after rounding), else 0.
+Which verifiers apply depends on the ground truth alone, never on the answer (table APPLICABLE), so
+that renormalising the weights cannot be gamed. A verifier is 0 unless the verdict is correct; then
 
-V4 is a proper score of the stated confidence c for the claim that was made, 1 - (c - y)^2 with y = 1
-for a correct claim and 0 for an incorrect one (Brier 1950). Telling one's true probability maximises
-it. No claim, two claims that contradict each other, or no confidence: 0.
+    V1 what was asked      the credit of the claim: 1, or less if right in part or after rounding
+    V2 enrichment          the credit, or 0 if a side statement on sign, NES or significance is false
+    V3 consistency         the credit, or 0 if the answer contradicts itself in a side statement
+    V4 confidence          `modes`: by default 1 - (c - y)^2, also for an incorrect claim (y = 0)
 
-The reward is their mean weighted by DEFAULT_WEIGHTS, renormalised over those that apply. Content
-weighs more than V4, so that a correct claim at any confidence beats every wrong, torn or missing one.
+Where V2 or V3 is all that judges the content (CONTENT), a fault halves it instead: what was asked was
+still answered. The reward is the mean weighted over what applies. `presets` derives the weights.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from evals.errors import BadConfig
-from evals.schema import StatedConfidence, Verdict
+from evals.schema import GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.finding import Finding
+from evals.verifiers.modes import DEFAULT_MODE, MODES, check_mode
+from evals.verifiers.presets import DEFAULT_WEIGHTS, VERIFIERS, check_weights
 
-VERIFIERS = ("V1", "V2", "V3", "V4")
-CONTENT = MappingProxyType(
+CONTENT: Mapping[str, str] = MappingProxyType(
     {
         "direct": "V1",
         "mechanism": "V1",
@@ -32,59 +33,107 @@ CONTENT = MappingProxyType(
         "comparison": "V3",
     }
 )
-"""Which verifier judges the content of which kind. A kind that is not here is not scored."""
+"""Which verifier judges what was asked, by kind. A kind that is not here is not scored."""
 
-DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"V1": 0.6, "V2": 0.6, "V3": 0.6, "V4": 0.4}
+APPLICABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "direct": ("V1", "V2", "V3", "V4"),
+        "mechanism": ("V1", "V2", "V3", "V4"),
+        "uncertainty": ("V1", "V2", "V3", "V4"),
+        "count": ("V1", "V3", "V4"),
+        "label": ("V1", "V3", "V4"),
+        "abstain": ("V1", "V3", "V4"),
+        "conservation": ("V2", "V3", "V4"),
+        "comparison": ("V3", "V4"),
+    }
 )
-"""One content verifier applies per row, so these are 60 % content and 40 % confidence."""
+WITHOUT_MISSIONS = ("V1", "V3", "V4")
+"""What applies to a direction whose truth has no enrichment scores to compare statements with."""
+
+LEAST_CREDIT = 0.5
+"""A correct claim is worth at least so much of its content verifier, however partial or faulty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How scores become a reward: weights by verifier, and the mode of V4. BadConfig if unknown."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    v4: str = DEFAULT_MODE
+
+    def __post_init__(self) -> None:
+        check_weights(self.weights)
+        check_mode(self.v4)
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is wrong beside a correct claim, in plain words: by V2, and by V3."""
+
+    enrichment: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
+
+
+DEFAULT_SCORING = Scoring()
+NO_FAULTS = Faults()
+
+
+def applicable(truth: GroundTruth) -> tuple[str, ...]:
+    """Return the verifiers that apply to a question; none for a kind that is not scored."""
+    if (truth.kind == "direct" or truth.kind == "mechanism") and not truth.missions:
+        return WITHOUT_MISSIONS
+    return APPLICABLE.get(truth.kind, ())
 
 
 def score(
-    kind: str, finding: Finding, confidence: StatedConfidence, weights: Mapping[str, float]
+    truth: GroundTruth,
+    finding: Finding,
+    confidence: StatedConfidence,
+    faults: Faults = NO_FAULTS,
+    scoring: Scoring = DEFAULT_SCORING,
 ) -> Verdict:
     """Return the verdict with its scores and reward; a kind that is not scored has no score and 0."""
     scores: dict[str, float | None] = dict.fromkeys(VERIFIERS)
-    if kind in CONTENT:
-        scores[CONTENT[kind]] = finding.credit if finding.verdict == "correct" else 0.0
-        scores["V4"] = _calibration(finding, confidence)
+    weights, total, earned = scoring.weights, 0.0, 0.0
+    kind, credit = truth.kind, _credit(finding)
+    for name in applicable(truth):
+        value = credit
+        if name == "V4":
+            value = _confidence_score(kind, finding, confidence, scoring.v4)
+        elif credit and faults is not NO_FAULTS and _is_faulty(name, faults):
+            value = LEAST_CREDIT if CONTENT[kind] == name else 0.0
+        weight = weights.get(name, 0.0)
+        scores[name] = value
+        total += weight
+        earned += weight * value
     return Verdict(
         verdict=finding.verdict,
-        reason=finding.reason,
+        reason=_reason(finding, faults),
         claims=finding.claims,
         confidence=confidence,
         scores=scores,
-        reward=_reward(scores, weights),
+        reward=min(1.0, earned / total) if total else 0.0,
     )
 
 
-def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the weights; BadConfig for an unknown verifier, a negative weight or nothing but zeros."""
-    unknown = sorted(set(weights) - set(VERIFIERS))
-    if unknown:
-        raise BadConfig(f"no verifier is called {', '.join(unknown)}; weigh {', '.join(VERIFIERS)}")
-    bad = {name: weight for name, weight in weights.items() if not 0 <= weight < float("inf")}
-    if bad:
-        raise BadConfig(
-            f"weights must be 0 or more, found {bad}; give each verifier a share such as 0.6"
-        )
-    if not any(weights.values()):
-        raise BadConfig(
-            "every weight is 0, so nothing would be scored; give at least one verifier a weight"
-        )
-    return weights
+def _credit(finding: Finding) -> float:
+    """Return what a claim without faults is worth."""
+    return max(LEAST_CREDIT, finding.credit) if finding.verdict == "correct" else 0.0
 
 
-def _calibration(finding: Finding, confidence: StatedConfidence) -> float:
+def _is_faulty(name: str, faults: Faults) -> bool:
+    return bool((name == "V2" and faults.enrichment) or (name == "V3" and faults.contradictions))
+
+
+def _confidence_score(
+    kind: str, finding: Finding, confidence: StatedConfidence, mode: str
+) -> float:
     if confidence.value is None or finding.verdict not in ("correct", "incorrect"):
         return 0.0
-    truth = 1.0 if finding.verdict == "correct" else 0.0
-    return 1.0 - (confidence.value - truth) ** 2
+    return MODES[mode](kind, confidence.value, 1.0 if finding.verdict == "correct" else 0.0)
 
 
-def _reward(scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
-    active = [
-        (weights.get(name, 0.0), value) for name, value in scores.items() if value is not None
-    ]
-    total = sum(weight for weight, _ in active)
-    return sum(weight * value for weight, value in active) / total if total else 0.0
+def _reason(finding: Finding, faults: Faults) -> str:
+    if faults is NO_FAULTS:
+        return finding.reason
+    return "; ".join((finding.reason, *faults.enrichment, *faults.contradictions))

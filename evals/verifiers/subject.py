@@ -49,7 +49,14 @@ def names_tissue(group: Group, subject: Subject) -> bool:
 
 def names_factors(scope: Scope, group: Group, subject: Subject) -> bool:
     """Say whether the clauses speak of the subject's factors; what they do not name is meant."""
-    marks = [mark for mark in group.marks if not scope.is_contrasted(mark)]
+    last = max(event.last for event in group.events)
+    marks = [
+        mark
+        for mark in group.marks
+        if not scope.is_contrasted(mark)
+        # "8,484 genes, half of them up" counts all of them
+        and not (mark.kind == "direction" and scope.clause(mark.first) > scope.clause(last))
+    ]
     named = factors_in(scope.reading, marks)
     treatments = named & TREATMENTS
     if subject.factors & TREATMENTS and treatments and treatments != subject.factors & TREATMENTS:

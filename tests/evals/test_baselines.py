@@ -26,7 +26,12 @@ def test_always_down_is_right_as_often_as_the_data_go_down() -> None:
 
 def test_constants_get_nothing_where_the_question_names_the_direction() -> None:
     mechanism = [example for example in HELD_OUT if example.ground_truth.kind == "mechanism"]
-    for name in ("always down, 60%", "always up, 60%", "echo the question, 62%"):
+    for name in (
+        "always down, 60%",
+        "always up, 60%",
+        "echo the question, 62%",
+        "first option of the question, 60%",
+    ):
         policy = BASELINES[name]
         assert all(verify(example, policy(example)).verdict != "correct" for example in mechanism)
 
@@ -37,11 +42,29 @@ def test_constants_get_nothing_where_the_question_names_the_direction() -> None:
         "echo the question, 62%",
         "echo as a statement, 62%",
         "only a confidence, 50%",
+        "both directions, 60%",
         "empty answer",
     ],
 )
 def test_saying_nothing_earns_nothing(name: str) -> None:
     assert set(rewards(name)) == {0.0}
+
+
+def test_restating_the_finding_is_right_only_where_the_question_names_it() -> None:
+    policy = BASELINES["restate the finding, 80%"]
+    right = {
+        example.ground_truth.kind
+        for example in HELD_OUT
+        if verify(example, policy(example)).verdict == "correct"
+    }
+    assert right == {"mechanism"}
+
+
+def test_the_first_option_of_a_question_is_a_coin_toss() -> None:
+    direct = [example for example in HELD_OUT if example.ground_truth.kind == "direct"]
+    policy = BASELINES["first option of the question, 60%"]
+    right = sum(verify(example, policy(example)).verdict == "correct" for example in direct)
+    assert 0.2 < right / len(direct) < 0.65
 
 
 def test_the_tissue_rule_knows_which_way_a_tissue_mostly_goes() -> None:

@@ -171,7 +171,7 @@ def test_an_answer_is_judged_by_what_it_asserts(answer: str, verdict: str) -> No
 def test_only_a_correct_answer_earns_content_and_only_a_claim_earns_confidence(answer: str) -> None:
     found = verify_answer(TRUTH, QUESTION, answer)
     assert found.scores["V1"] == (1.0 if found.verdict == "correct" else 0.0)
-    assert found.scores["V2"] is None and found.scores["V3"] is None
+    assert found.scores["V2"] is None
     if found.verdict in ("no_claim", "contradictory"):
         assert found.reward == 0.0
 

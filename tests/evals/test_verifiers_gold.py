@@ -7,7 +7,7 @@ import pytest
 from evals.baselines import BASELINES
 from evals.questions import DATASETS, pathway_heldout
 from evals.schema import Example
-from evals.verifiers import CONTENT, verify
+from evals.verifiers import CONTENT, applicable, verify
 
 SCORED = [
     example
@@ -55,6 +55,48 @@ def test_a_questions_own_answer_is_correct_and_its_inversion_is_not(example: Exa
     assert gold.confidence.value == pytest.approx(example.confidence)
     assert opposite.verdict in ("incorrect", "contradictory"), (inverted(example), opposite.reason)
     assert opposite.reward < gold.reward
+
+
+@pytest.mark.parametrize("example", SCORED, ids=lambda example: example.id)
+def test_every_verifier_gives_a_questions_own_answer_full_marks(example: Example) -> None:
+    found = verify(example, example.answer)
+    given = {name: score for name, score in found.scores.items() if score is not None}
+    assert tuple(given) == applicable(example.ground_truth)
+    stated = 1 - (1 - example.confidence) ** 2
+    assert given == {**dict.fromkeys(given, 1.0), "V4": pytest.approx(stated)}, found.reason
+
+
+def said_of(example: Example) -> tuple[str, str]:
+    """Return the statement of a gold answer, and its line of confidence."""
+    said, _, confidence = example.answer.rpartition("\n")
+    return said, confidence
+
+
+SPOILED = {
+    "empty": lambda said, confidence: "",
+    "only its confidence": lambda said, confidence: confidence,
+    "asked": lambda said, confidence: f"{said.rstrip('.')}?\n{confidence}",
+    "denied": lambda said, confidence: (
+        f"It is not true that {said[0].lower()}{said[1:]}\n{confidence}"
+    ),
+    "taken back": lambda said, confidence: f"{said} That is false.\n{confidence}",
+}
+PLAIN = [
+    example
+    for example in SCORED
+    if not re.search(r"[.:;!?](?=\s)|^(?:yes|no)\b", said_of(example)[0], re.IGNORECASE)
+]
+"""Gold answers of one plain statement, so that what is denied or taken back is all of it."""
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_gold_answer_that_is_spoiled_is_not_correct_and_earns_no_content(name: str) -> None:
+    assert len(PLAIN) > 250
+    for example in PLAIN:
+        text = SPOILED[name](*said_of(example))
+        found = verify(example, text)
+        assert found.verdict != "correct", (text, found.reason)
+        assert {found.scores[part] for part in ("V1", "V2", "V3")} <= {0.0, None}
 
 
 def mean_reward(policy) -> float:

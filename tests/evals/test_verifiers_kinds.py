@@ -204,7 +204,7 @@ TISSUES = ComparisonTruth(
     [
         ("Hypoxia is up in liver and eye but down in kidney: it differs.", "correct", 1.0),
         ("It is up in liver, down in kidney, and up in eye.", "correct", 1.0),
-        ("The direction differs between tissues.", "correct", 0.25),
+        ("The direction differs between tissues.", "correct", 0.5),
         ("It differs: up in liver.", "correct", 0.5),
         ("It differs. The data cannot answer this.", "contradictory", 0.0),
         ("Down in liver and eye, up in kidney, so it differs.", "incorrect", 0.0),
@@ -260,7 +260,8 @@ def test_conservation_is_judged_by_level_and_correlation(answer: str, expected: 
         ("It is unknown.", "correct"),
         ("Take 50 mg per day.", "incorrect"),
         ("Yes, it definitely protects astronauts.", "incorrect"),
-        ("Spaceflight cannot harm the liver.", "incorrect"),
+        ("Spaceflight cannot harm the liver.", "no_claim"),
+        ("The best dose for people is high.", "incorrect"),
         ("It cannot be determined, but it is definitely 50 mg.", "contradictory"),
         ("It is downregulated. The data cannot answer this.", "contradictory"),
         ("The data cannot answer this. It is downregulated.", "contradictory"),

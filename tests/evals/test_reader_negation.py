@@ -1,0 +1,155 @@
+"""Denials near and far, doubled, and the doubt that leaves nothing said."""
+
+import pytest
+
+from tests.evals.thymus import cases, judged
+
+NEGATION = {
+    "incorrect": (
+        "It is not true that, as some reports of the last ten years would have it, adipogenesis is reduced in thymus.",
+        "It is not the case that adipogenesis is suppressed in the thymus.",
+        "Adipogenesis in the thymus is far from being downregulated.",
+        "Far from being downregulated, adipogenesis is activated in the thymus.",
+        "Adipogenesis is never suppressed in the thymus.",
+        "There is no evidence that adipogenesis falls in the thymus.",
+        "We found no evidence for downregulation of adipogenesis.",
+        "No evidence of reduced adipogenesis was found in the thymus.",
+        "No sign of suppression of adipogenesis in thymus.",
+        "Adipogenesis fails to fall in the thymus.",
+        "Adipogenesis failed to decrease in thymus.",
+        "Adipogenesis did not decline in thymus.",
+        "Adipogenesis doesn't go down in thymus.",
+        "Adipogenesis does not go down.",
+        "It isn't reduced.",
+        "Nothing suggests that adipogenesis is downregulated in the thymus.",
+        "None of the data show that adipogenesis is downregulated.",
+        "Nowhere near downregulated.",
+        "I doubt that adipogenesis is downregulated in thymus.",
+        "It would be wrong to say that adipogenesis is downregulated.",
+        "It is untrue that adipogenesis declines in thymus.",
+        "It is incorrect to call adipogenesis downregulated.",
+        "By no means is adipogenesis downregulated.",
+        "Adipogenesis is anything but suppressed.",
+        "The data refute the idea that adipogenesis is downregulated.",
+        "The data do not support downregulation of adipogenesis in the thymus.",
+        "The data do not indicate that adipogenesis is suppressed.",
+        "The thymus lacks any suppression of adipogenesis.",
+        "It is not that adipogenesis is downregulated; it is upregulated.",
+        "It is unlikely that adipogenesis is downregulated in thymus.",
+        "Adipogenesis is unlikely to be downregulated.",
+        "Downregulation of adipogenesis was not observed.",
+        "Downregulation of adipogenesis in the thymus was not seen in any mission.",
+        "A decrease in adipogenesis is not supported by the data.",
+        "Suppression of adipogenesis was ruled out.",
+        "That adipogenesis is downregulated is not true.",
+        "That adipogenesis is downregulated in the thymus after spaceflight is simply not the case.",
+        "Adipogenesis is up, not down.",
+        "Adipogenesis is upregulated, and not downregulated, in thymus.",
+        "Adipogenesis does not fall but rises.",
+        "Contrary to the claim that adipogenesis is downregulated, it is upregulated in thymus.",
+        "Adipogenesis shows no change in the thymus.",
+        "Adipogenesis is not significantly altered in the thymus.",
+        "Adipogenesis remains unchanged.",
+        "Neither up nor down.",
+        "Adipogenesis is stable in the thymus.",
+        "Adipogenesis: no significant enrichment.",
+        "Adipogenesis is not differentially regulated in the thymus.",
+        "Adipogenesis shows little change in the thymus.",
+    ),
+    "correct": (
+        "It is not true that adipogenesis is not downregulated in thymus.",
+        "It is wrong to say that adipogenesis is not suppressed.",
+        "There is no doubt that adipogenesis is downregulated.",
+        "Adipogenesis is undoubtedly downregulated.",
+        "Adipogenesis is not up but down.",
+        "Adipogenesis does not rise but falls in the thymus.",
+        "Adipogenesis is not upregulated in the thymus. It is downregulated.",
+        "Adipogenesis isn't upregulated, it's downregulated.",
+        "Instead of being activated, adipogenesis is suppressed in the thymus.",
+        "Far from being upregulated, adipogenesis is downregulated in the thymus.",
+        "Contrary to the claim that adipogenesis is upregulated, it is downregulated in thymus.",
+        "Adipogenesis is no longer active: it is downregulated.",
+        "Adipogenesis is downregulated and not upregulated.",
+        "Adipogenesis is down, not up, in the thymus.",
+        "Without question, adipogenesis is suppressed.",
+        "Not surprisingly, adipogenesis falls in the thymus.",
+        "There is nothing to suggest upregulation; adipogenesis is downregulated.",
+        "Adipogenesis was not tested in liver, but in thymus it is downregulated.",
+        "Adipogenesis is down in thymus, although not in liver.",
+        "Adipogenesis is downregulated in thymus but not in liver.",
+        "Adipogenesis is not merely reduced, it collapses: downregulated in every mission.",
+        "The effect is not small: adipogenesis is downregulated.",
+        "Adipogenesis is downregulated, which does not prove a mechanism.",
+        "Adipogenesis is downregulated; no other set moves so much.",
+    ),
+    "no_claim": (
+        "Adipogenesis is not up.",
+        "Adipogenesis is not activated in thymus.",
+        "There is no upregulation of adipogenesis in thymus.",
+        "Adipogenesis does not rise.",
+        "No evidence that adipogenesis is upregulated.",
+        "It is not true that adipogenesis is upregulated in the thymus.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "verdict"), cases(NEGATION))
+def test_a_denial_reaches_what_it_denies_and_no_more(answer: str, verdict: str) -> None:
+    found = judged(answer)
+    assert found.verdict == verdict, (found.reason, found.claims)
+
+
+HYPOTHETICAL = {
+    "no_claim": (
+        "If adipogenesis were downregulated in the thymus, fat cells would be fewer.",
+        "Were adipogenesis downregulated, one would see fewer fat cells.",
+        "Fat cells would be fewer if adipogenesis were downregulated in thymus.",
+        "Had adipogenesis been downregulated, the thymus would be leaner.",
+        "Suppose adipogenesis is downregulated in thymus.",
+        "Assuming that adipogenesis is downregulated, the thymus would hold less fat.",
+        "One would expect adipogenesis to be downregulated in thymus.",
+        "Adipogenesis would be expected to fall in the thymus.",
+        "Adipogenesis should be downregulated if the hypothesis holds.",
+        "Adipogenesis could be up or down.",
+        "It may be upregulated, or it may be downregulated.",
+        "It might go up or down depending on the mission.",
+        "Whether it is up or down is an open question.",
+        "Adipogenesis is either up or down in the thymus.",
+        "I would need to know whether adipogenesis is downregulated.",
+        "Perhaps it is downregulated, perhaps it is upregulated.",
+        "Maybe up, maybe down.",
+        "We tested whether adipogenesis is downregulated in thymus.",
+        "The hypothesis is that adipogenesis is downregulated.",
+        "We hypothesised that adipogenesis is downregulated in thymus.",
+        "It remains to be seen whether adipogenesis falls in thymus.",
+        "One could ask if adipogenesis is suppressed.",
+        "Let us check if it is down.",
+    ),
+    "correct": (
+        "Probably down.",
+        "Adipogenesis is probably downregulated in the thymus.",
+        "It may well be downregulated.",
+        "Adipogenesis appears to be downregulated in the thymus.",
+        "Adipogenesis seems to go down in the thymus.",
+        "I believe it is downregulated.",
+        "It is most likely suppressed.",
+        "Adipogenesis tends to be lower in flight.",
+        "The best guess is that adipogenesis is downregulated.",
+        "Adipogenesis is presumably reduced in thymus.",
+        "As expected, adipogenesis is downregulated in thymus.",
+        "As hypothesised, adipogenesis is downregulated in thymus.",
+        "Adipogenesis is downregulated, as if the tissue were starved.",
+        "Adipogenesis is downregulated, even if the effect is small.",
+    ),
+    "incorrect": (
+        "Probably up.",
+        "Adipogenesis is likely upregulated in the thymus.",
+        "It may well be upregulated.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "verdict"), cases(HYPOTHETICAL))
+def test_what_is_only_supposed_is_not_asserted_and_one_guess_is(answer: str, verdict: str) -> None:
+    found = judged(answer)
+    assert found.verdict == verdict, (found.reason, found.claims)
