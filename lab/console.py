@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
@@ -13,7 +13,7 @@ notes = Console(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
 
 
-def emit(document: object, *, as_json: bool, table: Table | None = None) -> None:
+def emit(document: object, *, as_json: bool, table: RenderableType | None = None) -> None:
     """Print one JSON document, or the table that shows the same to a person."""
     if as_json:
         sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n")

@@ -1,15 +1,16 @@
 """Figures of an evaluation as tables for the terminal."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from rich.console import Group
 from rich.table import Table
 
-from evals.calibration import Calibration
+from evals.calibration import Calibration, NullEce
 from evals.report import HEADLINE
 from evals.schema import Claim, EvalReport, Metric, Record, Share
 from evals.verifiers import VERIFIERS
-from lab.console import table_of
+from lab.console import counted, table_of
 
 SHOWN = ("accuracy", "reward", "ece", "brier")
 
@@ -45,6 +46,22 @@ def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
     return table_of(title, ("id", "verdict", "confidence", *VERIFIERS, "reward", "reason"), cells)
 
 
+def verdict_totals(rows: Sequence[VerifiedRow]) -> Table:
+    """Return how many answers got each verdict and confidence status, and the means of the scores."""
+    verdicts = Counter(row.verdict for row in rows)
+    statuses = Counter(row.confidence_status for row in rows)
+    cells: list[tuple[str, object]] = [*verdicts.most_common()]
+    cells += [(f"confidence {status}", count) for status, count in statuses.most_common()]
+    for name in VERIFIERS:
+        scores = [score for row in rows if (score := row.scores[name]) is not None]
+        mean = sum(scores) / len(scores) if scores else None
+        cells.append((f"mean {name} of {counted(len(scores), 'answer')}", _share(mean)))
+    rewards = [row.reward for row in rows if any(s is not None for s in row.scores.values())]
+    mean = sum(rewards) / len(rewards) if rewards else None
+    cells.append((f"mean reward of {counted(len(rewards), 'answer')}", _share(mean)))
+    return table_of(counted(len(rows), "answer"), ("", "value"), cells)
+
+
 def summary_table(report: EvalReport) -> Table:
     """Return the stages and baselines of a report on the headline group; 80 columns hold it."""
     shown = [summary for summary in report.summaries if summary.group == HEADLINE]
@@ -59,17 +76,45 @@ def summary_table(report: EvalReport) -> Table:
     return table_of(title, ("answers of", *SHOWN), rows)
 
 
-def calibration_table(measured: Calibration) -> Table:
-    """Return every calibration metric with its interval."""
-    document: Mapping[str, object] = measured.model_dump(exclude={"bins", "intervals", "note"})
-    rows = []
-    for name, value in document.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{key} {number:.3f}" for key, number in value.items())
-        span = measured.intervals.get(name)
-        text = f"{value:.3f}" if isinstance(value, float) else "–" if value is None else str(value)
-        rows.append((name, text, f"[{span[0]:.3f}, {span[1]:.3f}]" if span else ""))
-    return table_of("Calibration", ("metric", "value", "95 % interval"), rows)
+def calibration_tables(measured: Calibration) -> Group:
+    """Return every calibration metric with its interval or why it has none, and the bins."""
+    rows = [
+        (name, _cell(getattr(measured, name)), _span(measured, name))
+        for name in type(measured).model_fields
+        if name not in UNLISTED
+    ]
+    metrics = table_of("Calibration", ("metric", "value", "95 % interval"), rows)
+    bins = [
+        (
+            f"{one.lower:.2f} to {one.upper:.2f}",
+            one.n,
+            *(_cell(value) for value in (one.confidence, one.accuracy, one.gap)),
+            "" if one.interval is None else f"{_brackets(one.interval)} {one.interval_by}",
+        )
+        for one in measured.bins
+        if one.n
+    ]
+    columns = ("stated", "n", "confidence", "accuracy", "gap", "95 % interval of accuracy")
+    return Group(metrics, table_of("Bins that hold rows", columns, bins))
+
+
+UNLISTED = ("intervals", "interval_notes", "bins", "risk_coverage", "method", "note")
+"""Fields of a calibration that are no line of the table of metrics."""
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, NullEce):
+        return f"mean {value.mean:.3f}, q95 {value.q95:.3f}"
+    return f"{value:.3f}" if isinstance(value, float) else "–" if value is None else str(value)
+
+
+def _span(measured: Calibration, name: str) -> str:
+    span, note = measured.intervals.get(name), measured.interval_notes.get(name)
+    return " ".join(part for part in (span and _brackets(span), note) if part)
+
+
+def _brackets(span: tuple[float, float]) -> str:
+    return f"[{span[0]:.3f}, {span[1]:.3f}]"
 
 
 def _share(value: float | None) -> str:

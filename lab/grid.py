@@ -1,18 +1,33 @@
 """Tables as HTML: every text is escaped, every row turns into a card on a narrow screen."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
+from evals.report import CONSTANT
 from evals.schema import Metric
 from lab.views import escape
+from lab.wording import say
 
-Scale = Literal["share", "points", "number"]
+Scale = Literal["share", "points", "number", "open"]
+"""Percent, percentage points, a number from 0 to 1, a number without an upper end."""
 
 
 class Html(str):
     """Text that is markup already; any other string is escaped before it is shown."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column that the rows are sorted by."""
+
+    text: str
+    sort: Literal["ascending", "descending"]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def shown(text: object) -> Html:
@@ -25,7 +40,7 @@ def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object
 
     Raises ValueError for a row with more or fewer cells than there are columns.
     """
-    heads = "".join(f'<th scope="col">{shown(column)}</th>' for column in columns)
+    heads = "".join(map(_head, columns))
     body = "".join(_row(columns, row) for row in rows)
     if not rows:
         body = f'<tr><td colspan="{len(columns)}">nothing yet</td></tr>'
@@ -35,10 +50,11 @@ def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object
     )
 
 
-def measure(metric: Metric | None, scale: Scale = "share") -> Html:
+def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None) -> Html:
     """Return a number with its interval, n, and a bar that shows both on a scale from 0 to 1.
 
-    A metric without a value shows a dash and its reason, never a zero.
+    `band` shades the bar from 0 up to there. A metric without a value shows a dash and its reason,
+    never a zero.
     """
     if metric is None:
         return Html('<span class="assay-missing">not measured</span>')
@@ -47,34 +63,37 @@ def measure(metric: Metric | None, scale: Scale = "share") -> Html:
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
     parts = [f"<b>{number(metric.value, scale)}</b>"]
     if metric.low is None or metric.high is None:
-        note = f" · {shown(metric.note)}" if metric.note else ""
-        parts.append(f"<small>n = {metric.n}{note}</small>")
+        told = say("metric.constant") if metric.note == CONSTANT else metric.note
+        note = f" · {shown(told)}" if told else ""
+        parts.append(f"<small>n\u00a0=\u00a0{metric.n}{note}</small>")
     else:
         span = interval(metric.low, metric.high, scale)
-        parts.append(f"<small>{span} · n = {metric.n}</small>")
-        parts.append(_bar(metric.value, metric.low, metric.high))
+        parts.append(f"<small>{span} · n\u00a0=\u00a0{metric.n}</small>")
+        if scale != "open":
+            parts.append(_bar(metric.value, metric.low, metric.high, band))
     return Html(f'<span class="assay-measure">{"".join(parts)}</span>')
 
 
-def number(value: float, scale: Scale) -> str:
-    """Return a share as "62.6 %", percentage points as "−6.8 points", a number as "0.213"."""
-    if scale == "number":
-        return _signed(f"{value:.3f}")
-    return _signed(f"{100 * value:.1f} {UNITS[scale]}")
+def number(value: float, scale: Scale, plus: bool = False) -> str:
+    """Return a share as "62.6 %", percentage points as "−6.8 points", a number as "0.213".
+
+    `plus` writes the sign of positive values too, as differences need it.
+    """
+    return f"{_figure(value, scale, plus)}{UNITS[scale]}"
 
 
-def interval(low: float, high: float, scale: Scale) -> str:
+def interval(low: float, high: float, scale: Scale, plus: bool = False) -> str:
     """Return "53.3 to 71.2 %", "−6.9 to 21.3 points" or "0.150 to 0.280"."""
-    if scale == "number":
-        return _signed(f"{low:.3f} to {high:.3f}")
-    return _signed(f"{100 * low:.1f} to {100 * high:.1f} {UNITS[scale]}")
+    return f"{_figure(low, scale, plus)} to {number(high, scale, plus)}"
 
 
-UNITS = {"share": "%", "points": "points"}
+UNITS = {"share": " %", "points": " points", "number": "", "open": ""}
 
 
-def _signed(text: str) -> str:
-    return text.replace("-", "−")
+def _figure(value: float, scale: Scale, plus: bool) -> str:
+    text = f"{value:.3f}" if scale in ("number", "open") else f"{100 * value:.1f}"
+    sign = "+" if plus and value > 0 and text.strip("0.") else ""
+    return sign + text.replace("-", "−" if text.strip("-0.") else "")
 
 
 def tiles(facts: Sequence[tuple[object, object]]) -> Html:
@@ -83,6 +102,11 @@ def tiles(facts: Sequence[tuple[object, object]]) -> Html:
         f"<div><dd>{shown(figure)}</dd><dt>{shown(meaning)}</dt></div>" for meaning, figure in facts
     )
     return Html(f'<dl class="assay-tiles">{each}</dl>')
+
+
+def _head(column: object) -> str:
+    sort = f' aria-sort="{column.sort}"' if isinstance(column, Column) else ""
+    return f'<th scope="col"{sort}>{shown(column)}</th>'
 
 
 def _row(columns: Sequence[object], cells: Sequence[object]) -> str:
@@ -94,10 +118,11 @@ def _row(columns: Sequence[object], cells: Sequence[object]) -> str:
     return f"<tr>{head}{''.join(rest)}</tr>"
 
 
-def _bar(value: float, low: float, high: float) -> str:
+def _bar(value: float, low: float, high: float, band: float | None) -> str:
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (low, value, high))
+    shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
     return (
-        '<span class="assay-range" aria-hidden="true">'
+        f'<span class="assay-range" aria-hidden="true">{shade}'
         f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
         f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
     )

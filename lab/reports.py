@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from evals.report import HEADLINE
+from evals.report import HEADLINE, instrument
 from evals.schema import EvalReport
-from lab.evaluations import Outdated
+from lab.evaluations import Evaluations, Outdated
 from lab.grid import Html, shown
+from lab.measured import stages_of
 from lab.services import REPORTS, Services, chain_folder
-from lab.views import notice
-from lab.wording import lines, say
+from lab.wording import lines, page, say
 
 Choices = list[tuple[str, str]]
 
@@ -20,10 +20,10 @@ def chosen_report(reports: Sequence[EvalReport], name: str | None) -> EvalReport
     return next((report for report in reports if report.data_name == name), reports[0])
 
 
-def stages_of(report: EvalReport) -> tuple[str, ...]:
-    """Return the stages of the chain in their order, without the baselines."""
-    named = (summary.stage for summary in report.summaries if not summary.is_baseline)
-    return tuple(dict.fromkeys(named))
+def chosen_group(report: EvalReport, name: str | None) -> str:
+    """Return the group called `name`, the first one, which is the headline, if there is none."""
+    known = groups_of(report)
+    return name if name in known else known[0]
 
 
 def groups_of(report: EvalReport) -> tuple[str, ...]:
@@ -32,46 +32,55 @@ def groups_of(report: EvalReport) -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda group: group != HEADLINE))
 
 
-def data_choices(reports: Sequence[EvalReport]) -> Choices:
-    """Return label and name of every report's questions."""
-    return [(_data_label(report), report.data_name) for report in reports]
-
-
 def group_choices(report: EvalReport) -> Choices:
     """Return label and name of every group of questions, with how many it holds."""
     return [(_group_label(report, group), group) for group in groups_of(report)]
 
 
-def data_radio(reports: Sequence[EvalReport], report: EvalReport) -> gr.Radio:
+def data_radio(measured: Evaluations, report: EvalReport) -> gr.Radio:
     """Return the choice between reports; hidden where there is nothing to choose."""
-    choices = data_choices(reports)
+    choices = [
+        (_data_label(one, measured.is_outdated(one)), one.data_name) for one in measured.reports
+    ]
     return gr.Radio(choices=choices, value=report.data_name, visible=len(choices) > 1)
 
 
+def reading(name: str) -> None:
+    """Lay out the closed page that explains how the figures of a tab are read."""
+    with gr.Accordion(say(f"{name}.reading"), open=False, elem_classes="assay-reading"):
+        gr.Markdown(page(f"{name}-reading"))
+
+
 def source(report: EvalReport) -> Html:
-    """Return where the figures come from: chain, date, instrument, settings and the command."""
-    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    line = say(
-        "report.source",
-        chain=report.chain_name,
-        date=f"{report.created_at:%Y-%m-%d}",
-        versions=versions,
-        settings=settings or "–",
-        sha256=report.data_sha256[:12],
+    """Return where the figures come from: chain, date, instrument, questions, settings, command."""
+    parts = {
+        "chain": report.chain_name,
+        "date": f"{report.created_at:%Y-%m-%d}",
+        **{name: report.versions.get(name) for name in ("verifiers", "confidence", "metrics")},
+        "earlier": "; ".join(map(_listed, report.earlier_versions)),
+        "questions": say(
+            "report.source.questions.cell",
+            name=report.data_name,
+            sha256=report.data_sha256[:12],
+        ),
+        "settings": _listed(report.settings),
+        "libraries": _listed(report.libraries),
+    }
+    told = "".join(
+        f"<div><dt>{shown(say(f'report.source.{name}'))}</dt><dd>{shown(value)}</dd></div>"
+        for name, value in parts.items()
+        if value
     )
+    again = shown(say("report.source.command"))
     return Html(
-        f'<p class="assay-source">{shown(line)}<br><code>{shown(report.command)}</code></p>'
+        f'<section class="assay-source"><h3>{shown(say("report.source"))}</h3><dl>{told}'
+        f"<div><dt>{again}</dt><dd><code>{shown(report.command)}</code></dd></div></dl></section>"
     )
 
 
 def outdated_notices(outdated: Sequence[Outdated]) -> Html:
-    """Return one line per report that is not shown: its file, why, and how to measure again."""
-    told = (
-        say("report.outdated", file=one.file, reason=one.reason, command=one.command)
-        for one in outdated
-    )
-    return Html("".join(notice(line) for line in told))
+    """Return one line per report that no longer holds: its file, why, and the command that helps."""
+    return Html("".join(map(_outdated_notice, outdated)))
 
 
 def command(services: Services) -> str:
@@ -83,9 +92,25 @@ def command(services: Services) -> str:
     )
 
 
-def _data_label(report: EvalReport) -> str:
+def _outdated_notice(one: Outdated) -> str:
+    line = say("report.outdated.gone", file=one.file, reason=one.reason)
+    if one.report is not None:
+        versions = {"then": one.report.versions, "now": instrument()}
+        named = {when: ", ".join(each.values()) for when, each in versions.items()}
+        line = say("report.outdated.judged", file=one.file, **named)
+    return (
+        f'<p class="notice info" role="status">{shown(line)} <code>{shown(one.command)}</code></p>'
+    )
+
+
+def _listed(facts: dict[str, str] | dict[str, str | int | float | None]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+
+
+def _data_label(report: EvalReport, is_outdated: bool) -> str:
     name = lines().get(f"data.{report.data_name}", report.data_name)
-    return say("report.data", name=name, n=len({row.example.id for row in report.rows}))
+    key = "report.data.outdated" if is_outdated else "report.data"
+    return say(key, name=name, n=len({row.example.id for row in report.rows}))
 
 
 def _group_label(report: EvalReport, group: str) -> str:

@@ -3,26 +3,28 @@
 # Plotly loads a class when it is first named, and annotations would name them at the start.
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import gradio as gr
 import plotly.graph_objects as go
 
-from evals.calibration import Calibration
 from evals.errors import LabError
-from evals.report import HEADLINE, calibration_of
-from evals.schema import EvalReport, Metric
+from evals.schema import EvalReport
 from lab.answers import stage_name
-from lab.charts import reliability
-from lab.grid import Html, grid, measure, shown
+from lab.charts import reliability, risk_coverage
+from lab.confidences import Measured, charts_as_tables, figures, sentence
+from lab.evaluations import Evaluations
+from lab.grid import Html, shown
+from lab.measured import calibrated, counted, stages_of
 from lab.reports import (
+    chosen_group,
     chosen_report,
     command,
     data_radio,
+    group_choices,
     outdated_notices,
+    reading,
     source,
-    stages_of,
 )
 from lab.services import Services
 from lab.views import empty, lead, notice
@@ -32,80 +34,50 @@ ALL = "all stages"
 
 
 @dataclass(frozen=True)
+class Charts:
+    """The two figures of the tab."""
+
+    reliability: go.Figure
+    risk: go.Figure
+
+
+@dataclass(frozen=True)
 class Diagram:
-    """What the tab shows: the report and stage that were found, the figure, and what stands below."""
+    """What the tab shows: report, stage and group that were found, charts, what stands around them.
+
+    `charts` is None where no answer states a confidence; `words` then say so.
+    """
 
     report: EvalReport
     stage: str
-    figure: go.Figure
+    group: str
+    charts: Charts | None
+    words: str
     page: str
 
 
-def diagram(reports: Sequence[EvalReport], data: str | None, stage: str | None) -> Diagram:
-    """Return the diagram of one stage (or all) on one report; the last stage if not found.
+def diagram(
+    measured: Evaluations, data: str | None, stage: str | None, group: str | None = None
+) -> Diagram:
+    """Return the diagram of one stage (or all) on one report, over one group of questions.
 
-    Over the headline group only, where a question does not name the direction it asks about.
+    What is not found is the first report, its last stage and the headline group, where no question
+    names the direction it asks about. There must be a report.
     """
-    report = chosen_report(reports, data)
+    report = chosen_report(measured.reports, data)
+    part = chosen_group(report, group)
     stages = stages_of(report)
     found = stage if stage in (*stages, ALL) else (stages[-1] if stages else ALL)
-    measured = {name: calibration_of(report, name, HEADLINE) for name in stages}
-    drawn = {name: each.bins for name, each in measured.items() if found in (name, ALL)}
-    sentences = "".join(
-        f"<li>{shown(sentence(name, each))}</li>"
-        for name, each in measured.items()
-        if found in (name, ALL)
+    every = {name: calibrated(report, name, part) for name in stages}
+    drawn = {name: each for name, each in every.items() if found in (name, ALL)}
+    return Diagram(
+        report=report,
+        stage=found,
+        group=part,
+        charts=_charts(drawn, stages),
+        words=_words(report, part, found, drawn),
+        page=f"{charts_as_tables(drawn)}{figures(report, part, every)}{source(report)}",
     )
-    page = f'<ul class="assay-sentences">{sentences}</ul>{table(report, measured)}{source(report)}'
-    return Diagram(report, found, reliability(drawn, stages), page)
-
-
-def table(report: EvalReport, measured: dict[str, Calibration]) -> Html:
-    """Return the calibration of every stage, each figure with its interval.
-
-    ECE and Brier score are the report's own, so that they read the same as in the Leaderboard.
-    """
-    columns = ("Stage", *(say(f"calibration.column.{name}") for name in COLUMNS))
-    rows = [
-        (
-            stage_name(stage),
-            measure(_reported(report, stage, "ece"), "number"),
-            _chance(each),
-            measure(_reported(report, stage, "brier"), "number"),
-            measure(_metric(each, "base_rate_brier"), "number"),
-            say("calibration.missing.cell", missing=each.n_missing_confidence, n=each.n),
-        )
-        for stage, each in measured.items()
-    ]
-    return grid(say("calibration.caption"), columns, rows)
-
-
-COLUMNS = ("ece", "chance", "brier", "base_rate", "missing")
-
-
-def sentence(stage: str, each: Calibration) -> str:
-    """Return in plain words what the stage claims about itself and how that turned out."""
-    name = stage_name(stage)
-    if each.mean_confidence is None or each.mean_accuracy is None or each.ece is None:
-        return say("calibration.sentence.none", stage=name, n=each.n)
-    gap = each.mean_confidence - each.mean_accuracy
-    claim = say(
-        "calibration.sentence.over" if gap > 0 else "calibration.sentence.under",
-        stage=name,
-        stated=f"{100 * each.mean_confidence:.0f}",
-        right=f"{100 * each.mean_accuracy:.0f}",
-        points=f"{100 * abs(gap):.0f}",
-        n=each.n - each.n_missing_confidence,
-    )
-    if each.ece_if_calibrated is None:
-        return claim
-    is_worse = each.ece > each.ece_if_calibrated.q95
-    chance = say(
-        "calibration.sentence.worse" if is_worse else "calibration.sentence.chance",
-        ece=f"{each.ece:.3f}",
-        q95=f"{each.ece_if_calibrated.q95:.3f}",
-    )
-    return f"{claim} {chance}"
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -113,57 +85,97 @@ def build(services: Services, tab: gr.Tab) -> None:
     gr.HTML(lead("calibration"))
     with gr.Row(elem_classes="assay-choices"):
         data = gr.Radio([], label=say("report.questions"), visible=False)
+        group = gr.Dropdown([], label=say("report.group"), visible=False)
         stage = gr.Radio([], label=say("calibration.stage"), visible=False)
-    plot = gr.Plot(
-        show_label=False, visible=False, elem_id="calibration-plot", elem_classes="assay-plot"
-    )
-    figures = gr.HTML(elem_id="calibration-figures")
+    reading("calibration")
+    words = gr.HTML(elem_id="calibration-words")
+    with gr.Row(elem_classes="assay-charts", visible=False) as charts:
+        drawn = [_chart("reliability"), _chart("risk")]
+    page = gr.HTML(elem_id="calibration-figures")
 
-    def show(name: str | None, part: str | None) -> tuple[gr.Radio, gr.Radio, gr.Plot, str]:
-        hidden = gr.Radio(visible=False), gr.Radio(visible=False), gr.Plot(visible=False)
+    def show(name: str | None, part: str | None, one: str | None) -> tuple[object, ...]:
+        hidden = (
+            gr.Radio(visible=False),
+            gr.Dropdown(visible=False),
+            gr.Radio(visible=False),
+            "",
+            gr.Row(visible=False),
+            None,
+            None,
+        )
         try:
             measured = services.reports()
-            reports, outdated = measured.current, outdated_notices(measured.outdated)
-            if not reports:
+            outdated = outdated_notices(measured.outdated)
+            if not measured.reports:
                 return *hidden, outdated or empty(
                     say("calibration.none", command=command(services))
                 )
-            found = diagram(reports, name, part)
+            return _answer(measured, outdated, diagram(measured, name, one, part))
         except LabError as error:
             return *hidden, notice(str(error), "problem")
-        choices = [(stage_name(one), one) for one in stages_of(found.report)]
-        choices.append((say("calibration.all"), ALL))
-        return (
-            data_radio(reports, found.report),
-            gr.Radio(choices=choices, value=found.stage, visible=True),
-            gr.Plot(value=found.figure, visible=True),
-            outdated + found.page,
+
+    asked = [data, group, stage]
+    seen = [*asked, words, charts, *drawn, page]
+    tab.select(show, asked, seen, api_name="calibration")
+    data.input(show, asked, seen, api_name="calibration_questions")
+    group.input(show, asked, seen, api_name="calibration_group")
+    stage.input(show, asked, seen, api_name="calibration_stage")
+
+
+def _chart(name: str) -> gr.Plot:
+    """Lay out one chart under its heading and what it shows in words."""
+    with gr.Column(min_width=320):
+        title, alternative = say(f"calibration.chart.{name}"), say(f"calibration.chart.{name}.alt")
+        gr.HTML(
+            f'<h3 class="assay-chart-title">{shown(title)}</h3>'
+            f'<p class="assay-chart-alt">{shown(alternative)}</p>'
         )
-
-    seen = [data, stage, plot, figures]
-    tab.select(show, [data, stage], seen, api_name="calibration")
-    data.input(show, [data, stage], seen, api_name="calibration_questions")
-    stage.input(show, [data, stage], seen, api_name="calibration_stage")
+        return gr.Plot(show_label=False, elem_id=f"calibration-{name}", elem_classes="assay-plot")
 
 
-def _reported(report: EvalReport, stage: str, name: str) -> Metric:
-    return next(
-        summary.metrics[name]
-        for summary in report.summaries
-        if (summary.stage, summary.group) == (stage, HEADLINE)
+def _answer(measured: Evaluations, outdated: Html, found: Diagram) -> tuple[object, ...]:
+    """Return a value for each widget of the tab."""
+    choices = [(stage_name(one), one) for one in stages_of(found.report)]
+    choices.append((say("calibration.all"), ALL))
+    drawn = found.charts
+    return (
+        data_radio(measured, found.report),
+        gr.Dropdown(choices=group_choices(found.report), value=found.group, visible=True),
+        gr.Radio(choices=choices, value=found.stage, visible=True),
+        outdated + found.words,
+        gr.Row(visible=drawn is not None),
+        drawn.reliability if drawn else None,
+        drawn.risk if drawn else None,
+        found.page,
     )
 
 
-def _metric(each: Calibration, name: str) -> Metric:
-    value = getattr(each, name)
-    low, high = each.intervals.get(name, (None, None))
-    n = each.n - each.n_missing_confidence
-    return Metric(value=value, n=n, low=low, high=high, note=each.note)
+def _charts(drawn: Measured, stages: tuple[str, ...]) -> Charts | None:
+    stated = {name: each for name, each in drawn.items() if each.ece is not None}
+    if not stated:
+        return None
+    curves = {
+        name: (each.n - each.n_missing_confidence, each.risk_coverage)
+        for name, each in stated.items()
+    }
+    bins = {name: each.bins for name, each in stated.items()}
+    return Charts(reliability(bins, stages), risk_coverage(curves, stages))
 
 
-def _chance(each: Calibration) -> Html | str:
-    if each.ece_if_calibrated is None:
-        return "–"
-    mean, q95 = each.ece_if_calibrated.mean, each.ece_if_calibrated.q95
-    below = shown(say("calibration.below", q95=f"{q95:.3f}"))
-    return Html(f'<span class="assay-measure"><b>{mean:.3f}</b><small>{below}</small></span>')
+def _words(report: EvalReport, group: str, stage: str, drawn: Measured) -> str:
+    """Return what came out in sentences; where nothing is stated, why there is nothing to see."""
+    if not any(each.ece is not None for each in drawn.values()):
+        if stage == ALL:
+            return empty(say("calibration.empty.all"))
+        counts = counted(report, stage, group)
+        missing = counts.missing + counts.invalid
+        line = say(
+            "calibration.empty",
+            stage=stage_name(stage),
+            missing=missing,
+            no_claim=counts.no_claim,
+            all=counts.all,
+        )
+        return empty(line)
+    told = "".join(f"<li>{shown(sentence(name, each))}</li>" for name, each in drawn.items())
+    return f'<ul class="assay-sentences">{told}</ul>'

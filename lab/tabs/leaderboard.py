@@ -1,87 +1,100 @@
-"""Leaderboard tab: stages and trivial baselines in one table, and what changed between stages."""
+"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations
 
 import gradio as gr
 
 from evals.errors import LabError
-from evals.leaderboard import LOWER_IS_BETTER, LeaderboardRow, leaderboard
-from evals.report import HEADLINE, paired_difference
-from evals.schema import EvalReport, Metric
+from evals.leaderboard import LeaderboardRow
+from evals.measures import LOWER_IS_BETTER
+from evals.schema import EvalReport
 from lab.answers import stage_name
-from lab.grid import Html, Scale, grid, interval, measure, number, shown
+from lab.evaluations import Evaluations
+from lab.grid import Column, Html, grid, measure, shown
+from lab.measured import differences, headed, orders_of, ranked, scale_of
+from lab.paired import difference_cell, sentence
 from lab.reports import (
+    chosen_group,
     chosen_report,
     command,
     data_radio,
     group_choices,
-    groups_of,
     outdated_notices,
+    reading,
     source,
-    stages_of,
 )
 from lab.services import Services
 from lab.views import empty, lead, notice
 from lab.wording import say
 
-SHOWN: tuple[tuple[str, Scale], ...] = (
-    ("accuracy", "share"),
-    ("reward", "number"),
-    ("ece", "number"),
-    ("brier", "number"),
-)
+SHOWN = ("accuracy", "reward", "ece", "brier")
+"""The metrics that stand in the tables, besides the one that the table is ordered by."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """What the tab shows: the report and group that were found, and their tables as HTML."""
+    """What the tab shows: the report, group and metric that were found, and their tables as HTML."""
 
     report: EvalReport
     group: str
+    order: str
     page: str
 
 
-def board(reports: Sequence[EvalReport], data: str | None, group: str | None) -> Board:
-    """Return the tables of one report in one group; the first and the headline if not found."""
-    report = chosen_report(reports, data)
-    found = group if group in groups_of(report) else HEADLINE
-    parts = (ranking(report, found), progress(report, found), source(report))
-    return Board(report, found, "".join(parts))
+def board(
+    measured: Evaluations, data: str | None, group: str | None = None, order: str | None = None
+) -> Board:
+    """Return the tables of one report in one group, ordered by one metric.
+
+    What is not found is the first report, the headline group and accuracy. There must be a report.
+    """
+    report = chosen_report(measured.reports, data)
+    found = chosen_group(report, group)
+    known = orders_of(report)
+    by = order if order is not None and order in known else known[0]
+    parts = (ranking(report, found, by), progress(report, found, by), source(report))
+    return Board(report, found, by, "".join(parts))
 
 
-def ranking(report: EvalReport, group: str) -> Html:
-    """Return one row per stage and baseline, the most accurate first."""
-    rows = leaderboard([report], group, order="accuracy")
-    columns = ("Stage", *(say(f"metric.{name}") for name, _ in SHOWN))
-    cells = [
-        (_name(row), *(measure(row.metrics.get(name), scale) for name, scale in SHOWN))
-        for row in rows
-    ]
-    return grid(say("leaderboard.caption"), columns, cells)
-
-
-def progress(report: EvalReport, group: str) -> Html:
-    """Return the paired difference between every two stages, and what it means in plain words."""
-    pairs = list(combinations(stages_of(report), 2))
-    if not pairs:
-        return Html()
-    rows, sentences = [], []
-    for first, second in pairs:
-        differences = {
-            name: paired_difference(report, (first, second), name, group) for name, _ in SHOWN
-        }
-        title = f"{stage_name(first)} → {stage_name(second)}"
-        rows.append((title, *(_difference(differences[n], n, scale) for n, scale in SHOWN)))
-        sentences.append(_sentence((first, second), differences["accuracy"]))
-    columns = (say("leaderboard.step"), *(say(f"metric.{name}") for name, _ in SHOWN))
-    listed = "".join(f"<li>{shown(sentence)}</li>" for sentence in sentences)
-    table = grid(say("leaderboard.differences"), columns, rows)
-    return Html(
-        f'{table}<ul class="assay-sentences">{listed}</ul>'
-        f'<p class="assay-source">{shown(say("leaderboard.caution"))}</p>'
+def ranking(report: EvalReport, group: str, order: str) -> Html:
+    """Return one row per stage and baseline, the best first, and in words who leads, if anyone."""
+    rows = ranked(report, group, order)
+    sharing = Counter(row.rank for row in rows)
+    names = _columns(report, order)
+    sort = "ascending" if order in LOWER_IS_BETTER else "descending"
+    ordered, *others = (headed(name) for name in names)
+    columns = (
+        say("leaderboard.name"),
+        Column(ordered, sort=sort),
+        say("leaderboard.against"),
+        *others,
     )
+    cells = []
+    for row in rows:
+        first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
+        cells.append((_name(row, sharing[row.rank]), first, _against(row), *rest))
+    caption = say("leaderboard.caption", metric=say(f"metric.{order}"))
+    top = f'<p class="assay-verdict">{shown(_top(rows, order))}</p>'
+    return Html(top + grid(caption, columns, cells))
+
+
+def progress(report: EvalReport, group: str, order: str) -> Html:
+    """Return the paired difference between every two stages, and what it means in plain words."""
+    names = _columns(report, order)
+    found = differences(report, group, names)
+    if found is None:
+        return Html()
+    rows = []
+    for each in found.comparisons:
+        title = f"{stage_name(each.first.stage)} → {stage_name(each.second.stage)}"
+        rows.append((title, *map(difference_cell, each.differences)))
+    listed = "".join(
+        f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in found.comparisons
+    )
+    columns = (say("leaderboard.step"), *map(headed, names))
+    table = grid(say("leaderboard.differences"), columns, rows)
+    return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -89,73 +102,89 @@ def build(services: Services, tab: gr.Tab) -> None:
     gr.HTML(lead("leaderboard"))
     with gr.Row(elem_classes="assay-choices"):
         data = gr.Radio([], label=say("report.questions"), visible=False)
-        group = gr.Dropdown([], label=say("leaderboard.group"), visible=False)
+        group = gr.Dropdown([], label=say("report.group"), visible=False)
+        order = gr.Dropdown([], label=say("leaderboard.order"), visible=False)
+    reading("leaderboard")
     tables = gr.HTML(elem_id="leaderboard-tables")
 
-    def show(name: str | None, part: str | None) -> tuple[gr.Radio, gr.Dropdown, str]:
-        hidden = gr.Radio(visible=False), gr.Dropdown(visible=False)
+    def show(
+        name: str | None, part: str | None, by: str | None
+    ) -> tuple[gr.Radio, gr.Dropdown, gr.Dropdown, str]:
+        hidden = gr.Radio(visible=False), gr.Dropdown(visible=False), gr.Dropdown(visible=False)
         try:
             measured = services.reports()
-            reports, outdated = measured.current, outdated_notices(measured.outdated)
-            if not reports:
+            outdated = outdated_notices(measured.outdated)
+            if not measured.reports:
                 return *hidden, outdated or empty(
                     say("leaderboard.none", command=command(services))
                 )
-            found = board(reports, name, part)
+            found = board(measured, name, part, by)
         except LabError as error:
             return *hidden, notice(str(error), "problem")
         groups = gr.Dropdown(choices=group_choices(found.report), value=found.group, visible=True)
-        return data_radio(reports, found.report), groups, outdated + found.page
+        orders = [(headed(one), one) for one in orders_of(found.report)]
+        return (
+            data_radio(measured, found.report),
+            groups,
+            gr.Dropdown(choices=orders, value=found.order, visible=True),
+            outdated + found.page,
+        )
 
-    seen = [data, group, tables]
-    tab.select(show, [data, group], seen, api_name="leaderboard")
-    data.input(show, [data, group], seen, api_name="leaderboard_questions")
-    group.input(show, [data, group], seen, api_name="leaderboard_group")
+    asked = [data, group, order]
+    seen = [*asked, tables]
+    tab.select(show, asked, seen, api_name="leaderboard")
+    data.input(show, asked, seen, api_name="leaderboard_questions")
+    group.input(show, asked, seen, api_name="leaderboard_group")
+    order.input(show, asked, seen, api_name="leaderboard_order")
 
 
-def _name(row: LeaderboardRow) -> Html:
+def _columns(report: EvalReport, order: str) -> tuple[str, ...]:
+    """Return the metrics of the tables: the one that orders them, then the usual ones, four in all."""
+    known = orders_of(report)
+    return (order, *(name for name in SHOWN if name != order and name in known))[: len(SHOWN)]
+
+
+def _name(row: LeaderboardRow, sharing: int) -> Html:
+    """Return rank and name; a rank that several entries have says how many share it."""
+    if row.rank is None:
+        rank = f"<small>{shown(say('leaderboard.unranked'))}</small>"
+    else:
+        shared = say("leaderboard.shared", n=sharing) if sharing > 1 else ""
+        rank = (
+            f'<span class="assay-hidden">{shown(say("leaderboard.rank"))} </span>'
+            f"<b>{row.rank}</b><small>{shown(shared)}</small>"
+        )
     if row.is_baseline:
         tag = shown(say("leaderboard.baseline"))
-        return Html(f'{shown(row.stage)}<span class="assay-tag">{tag}</span>')
-    return Html(f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>')
-
-
-def _difference(metric: Metric, name: str, scale: Scale) -> Html:
-    """Return a difference with its interval, marked if the interval excludes zero."""
-    scale = "points" if scale == "share" else scale
-    if metric.value is None or metric.low is None or metric.high is None:
-        return measure(metric, scale)
-    better = (metric.value < 0) == (name in LOWER_IS_BETTER)
-    tone = ("good" if better else "bad") if _excludes_zero(metric) else "open"
-    sign = "+" if metric.value > 0 else ""
+        name = f'{shown(row.stage)} <span class="assay-tag">{tag}</span>'
+    else:
+        name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
     return Html(
-        f'<span class="assay-measure assay-{tone}"><b>{sign}{number(metric.value, scale)}</b>'
-        f"<small>{interval(metric.low, metric.high, scale)}</small>"
-        f"<em>{shown(say(f'leaderboard.{tone}'))}</em></span>"
+        f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>'
     )
 
 
-def _sentence(stages: tuple[str, str], accuracy: Metric) -> str:
-    first, second = (stage_name(stage) for stage in stages)
-    if accuracy.value is None:
-        return say("leaderboard.sentence.none", first=first, second=second)
-    key = "same" if not accuracy.value else "more" if accuracy.value > 0 else "less"
-    change = say(
-        f"leaderboard.sentence.{key}",
-        first=first,
-        second=second,
-        points=f"{abs(100 * accuracy.value):.1f}",
-        n=accuracy.n,
-    )
-    if accuracy.low is None or accuracy.high is None:
-        return say("leaderboard.sentence.constant", change=change)
-    clear = "clear" if _excludes_zero(accuracy) else "unclear"
-    return say(
-        f"leaderboard.sentence.{clear}",
-        change=change,
-        interval=interval(accuracy.low, accuracy.high, "points"),
-    )
+def _against(row: LeaderboardRow) -> Html:
+    if row.from_best is not None:
+        return difference_cell(row.from_best)
+    key = "leaderboard.unranked" if row.rank is None else "leaderboard.against.first"
+    return Html(f'<span class="assay-missing">{shown(say(key))}</span>')
 
 
-def _excludes_zero(metric: Metric) -> bool:
-    return metric.low is not None and metric.high is not None and not metric.low <= 0 <= metric.high
+def _top(rows: tuple[LeaderboardRow, ...], order: str) -> str:
+    """Return who is at rank 1, and that several there are no winners."""
+    first = [row for row in rows if row.rank == 1]
+    if not first:
+        return say("leaderboard.top.none", metric=say(f"metric.{order}"))
+    names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
+    is_all = len(names) == sum(row.rank is not None for row in rows)
+    key = "alone" if len(names) == 1 else "all" if is_all else "shared"
+    questions = first[0].metrics["accuracy"].n
+    named = _enumerated(names)
+    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=questions)
+
+
+def _enumerated(names: list[str]) -> str:
+    """Return "a", "a and b" or "a; b and c": names of baselines hold commas."""
+    *before, last = names
+    return f"{'; '.join(before)}{say('leaderboard.and')}{last}" if before else last

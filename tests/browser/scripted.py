@@ -9,9 +9,11 @@ from evals.model import Sampling
 from evals.schema import Message
 from lab.app import build_app, launch
 from lab.engine import Engine
+from lab.evaluations import Evaluations
 from lab.services import build_services
 from lab.settings import from_environment
-from tests.lab.chains import ScriptedChain, Word
+from tests.lab.chains import STAGES, ScriptedChain, Word
+from tests.lab.evaluations import MUTE, scripted_report
 
 ANSWERS = {
     "base": "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}",
@@ -41,10 +43,17 @@ class PatientChain(ScriptedChain):
                 stop.wait(SLOWLY)
 
 
+def measured() -> Evaluations:
+    """Return the evaluations of scripted answers; one stage of the second states no confidence."""
+    return Evaluations((scripted_report(), scripted_report("kmp-test", (MUTE, *STAGES))))
+
+
 def main() -> None:
     """Serve until stopped."""
     chain = PatientChain(ANSWERS, seconds_per_word=0.02)
-    services = replace(build_services(from_environment()), engine=Engine(lambda _: chain))
+    services = replace(
+        build_services(from_environment()), engine=Engine(lambda _: chain), reports=measured
+    )
     launch(
         build_app(services),
         services,

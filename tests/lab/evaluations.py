@@ -14,6 +14,9 @@ from tests.lab.votes import NOON
 
 STAGES = {"base": (0.35, (80, 90, 100)), "sft": (0.6, (60, 70, 80)), "grpo": (0.75, (60, 80, 90))}
 """Stage -> share of right answers, and the confidences it states."""
+MUTE = "mute"
+"""A stage that can be asked for besides: right as often as SFT, it never states a confidence."""
+BEHAVIOUR = {**STAGES, MUTE: (0.6, ())}
 
 OPPOSITE = {"up": "down", "down": "up", "upregulated": "downregulated", "higher": "lower"}
 
@@ -26,7 +29,7 @@ def scripted_report(
     examples = DATASETS[data]()
     chance = random.Random(0)
     script = {
-        (stage, example.prompt): _answer(example, *STAGES[stage], chance)
+        (stage, example.prompt): _answer(example, *BEHAVIOUR[stage], chance)
         for stage in stages
         for example in examples
     }
@@ -49,6 +52,6 @@ def _answer(
     if chance.random() > share_right:
         words = re.compile(r"\b(" + "|".join(OPPOSITE) + r")\b")
         said = words.sub(lambda found: OPPOSITE[found[0]], said)
-    if chance.random() < 0.05:
+    if not confidences or chance.random() < 0.05:
         return said
     return f"{said}\nConfidence: {chance.choice(confidences)}%"

@@ -2,27 +2,34 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
+from html import unescape
 
 import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.calibration import Settings
-from evals.report import calibration_of
+from evals.binning import NullEce
+from evals.calibration import Calibration, Settings
+from evals.report import calibration_of, rows_of
 from lab.charts import reliability
+from lab.confidences import sentence
 from lab.evaluations import Evaluations, Outdated
+from lab.grid import interval, measure
+from lab.measured import calibrated, counted, stages_of
+from lab.services import load_reports
 from lab.tabs import calibration
-from lab.tabs.calibration import ALL, diagram, sentence
-from tests.lab.evaluations import scripted_report
+from lab.tabs.calibration import ALL, diagram
+from tests.lab.evaluations import MUTE, scripted_report
 from tests.lab.votes import services_in
 
 FEW = Settings(draws=100)
 
 
 def plain(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
 def open_tab(services, *chosen):
@@ -30,7 +37,8 @@ def open_tab(services, *chosen):
     with gr.Blocks() as page, gr.Tab("Calibration") as tab:
         calibration.build(services, tab)
     client = TestClient(App.create_app(page))
-    for data in [[None, None], list(chosen)] if chosen else [[None, None]]:
+    first = [None, None, None]
+    for data in [first, list(chosen)] if chosen else [first]:
         sent = {"data": data, "session_hash": "one browser"}
         reply = client.post("/gradio_api/run/calibration", json=sent)
         assert reply.status_code == 200
@@ -46,30 +54,33 @@ def trace(figure, name, kind="scatter"):
 def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
     old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
     services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
-    *_, figures = open_tab(services)
-    assert "old.json was measured on other weights" in plain(figures)
-    assert "assay eval run --chain mine" in plain(figures)
+    *_, words, _, _, _, figures = open_tab(services)
+    shown = plain(words + figures)
+    assert "old.json was measured on other weights" in shown
+    assert "assay eval run --chain mine" in shown
     assert ("<table" in figures) is bool(current)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    data, stage, plot, figures = open_tab(services_in(tmp_path))
-    assert [part["visible"] for part in (data, stage, plot)] == [False, False, False]
+    data, group, stage, _, charts, *plots, figures = open_tab(services_in(tmp_path))
+    assert [part["visible"] for part in (data, group, stage, charts)] == [False] * 4
+    assert plots == [None, None]
     assert "assay eval run" in plain(figures)
 
 
 def test_the_diagram_reaches_the_browser_as_a_plotly_figure_of_the_last_stage(tmp_path):
-    _, stage, plot, _ = open_tab(services_in(tmp_path, (scripted_report(),)))
+    *_, stage, _, _, reliable, risk, _ = open_tab(services_in(tmp_path, (scripted_report(),)))
     assert stage["value"] == "grpo"
-    assert plot["value"]["type"] == "plotly"
-    names = {one["name"] for one in json.loads(plot["value"]["plot"])["data"]}
+    assert {reliable["type"], risk["type"]} == {"plotly"}
+    names = {one["name"] for one in json.loads(reliable["plot"])["data"]}
     assert names == {"perfectly calibrated", "GRPO"}
+    assert {one["name"] for one in json.loads(risk["plot"])["data"]} == {"GRPO"}
 
 
-def test_a_point_is_a_bin_with_its_share_correct_n_and_wilson_interval():
+def test_a_point_is_a_bin_with_its_share_correct_n_and_interval():
     report = scripted_report()
-    filled = [one for one in calibration_of(report, "sft", settings=FEW).bins if one.n]
-    points = trace(diagram((report,), None, "sft").figure, "SFT")
+    filled = [one for one in calibration_of(report, "sft").bins if one.n]
+    points = trace(diagram(Evaluations((report,)), None, "sft").charts.reliability, "SFT")
     assert list(points.x) == [one.confidence for one in filled]
     assert list(points.y) == [one.accuracy for one in filled]
     for one, (n, low, high), up, down in zip(
@@ -83,14 +94,14 @@ def test_a_point_is_a_bin_with_its_share_correct_n_and_wilson_interval():
 def test_the_bars_beneath_count_every_answer_with_a_confidence():
     report = scripted_report()
     each = calibration_of(report, "base", settings=FEW)
-    bars = trace(diagram((report,), None, "base").figure, "Base", "bar")
+    bars = trace(diagram(Evaluations((report,)), None, "base").charts.reliability, "Base", "bar")
     assert sum(bars.y) == each.n - each.n_missing_confidence
 
 
 def test_all_stages_can_be_laid_over_each_other_and_keep_their_colours():
     report = scripted_report()
-    alone = trace(diagram((report,), None, "sft").figure, "SFT")
-    together = diagram((report,), None, ALL).figure
+    alone = trace(diagram(Evaluations((report,)), None, "sft").charts.reliability, "SFT")
+    together = diagram(Evaluations((report,)), None, ALL).charts.reliability
     assert trace(together, "SFT").marker.color == alone.marker.color
     colours = [trace(together, name).marker.color for name in ("Base", "SFT", "GRPO")]
     assert len(set(colours)) == 3
@@ -101,19 +112,138 @@ def test_a_stage_without_stated_confidences_gives_an_empty_diagram():
     assert len(trace(figure, "Base").x) == 0
 
 
-def test_the_table_below_names_ece_brier_chance_and_missing_confidences():
+def row_of(page, heading):
+    """The words of one row of the table of figures."""
+    (row,) = (r for r in re.findall(r"<tr>.*?</tr>", page) if plain(r).startswith(f"{heading} "))
+    return plain(row)
+
+
+def test_the_table_holds_every_figure_of_every_stage():
     report = scripted_report()
-    each = calibration_of(report, "base")
-    shown = plain(diagram((report,), None, None).page)
-    headline = next(
-        row for row in report.summaries if (row.stage, row.group) == ("base", "unaided")
-    ).metrics["ece"]
-    assert headline.value == each.ece
-    assert f"Base {each.ece:.3f} {headline.low:.3f} to {headline.high:.3f}" in shown
-    assert f"{each.ece_if_calibrated.mean:.3f} 95 % stay below" in shown
-    assert f"{each.brier:.3f}" in shown
-    assert f"{each.base_rate_brier:.3f}" in shown
-    assert f"{each.n_missing_confidence} of {each.n}" in shown
+    page = diagram(Evaluations((report,)), None, None).page
+    for stage in ("base", "sft", "grpo"):
+        each = calibration_of(report, stage)
+        for heading, value in (
+            ("ECE ↓", each.ece),
+            ("ECE by chance alone", each.ece_if_calibrated.mean),
+            ("ECE by chance alone", each.ece_if_calibrated.q95),
+            ("Smooth ECE ↓", each.smece),
+            ("Brier score ↓", each.brier),
+            ("Brier score to beat", each.base_rate_brier),
+            ("Log loss ↓", each.log_loss),
+            ("AUROC ↑", each.auroc),
+            ("AURC ↓", each.aurc),
+        ):
+            assert f"{value:.3f}" in row_of(page, heading), (stage, heading)
+        assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "States on average")
+        assert f"{100 * each.mean_accuracy:.1f} %" in row_of(page, "Is right")
+
+
+def test_a_figure_that_the_report_holds_reads_as_in_the_leaderboard():
+    report = scripted_report()
+    (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
+    page = diagram(Evaluations((report,)), None, None).page
+    for name, heading in (("ece", "ECE ↓"), ("brier", "Brier score ↓"), ("auroc", "AUROC ↑")):
+        metric = summary.metrics[name]
+        assert plain(measure(metric, "number")) in row_of(page, heading)
+
+
+def test_a_rate_counts_only_the_answers_it_is_a_share_of():
+    report = scripted_report()
+    claims = [row for row in rows_of(report, "base") if row.verdict.verdict != "no_claim"]
+    sure = [row for row in claims if (row.verdict.confidence.value or 0) > 0.8]
+    wrong = sum(row.verdict.verdict != "correct" for row in sure)
+    told = row_of(diagram(Evaluations((report,)), None, None).page, "Sure and wrong ↓")
+    assert f"{100 * wrong / len(sure):.1f} %" in told
+    assert f"n = {len(sure)}" in told
+
+
+def test_answers_that_do_not_count_are_counted_by_reason():
+    report = scripted_report()
+    (row, *others) = (r for r in report.rows if r.stage == "grpo")
+    unread = row.verdict.confidence.model_copy(update={"value": None, "status": "invalid"})
+    verdict = row.verdict.model_copy(update={"confidence": unread, "verdict": "incorrect"})
+    odd = report.model_copy(update={"rows": (row.model_copy(update={"verdict": verdict}), *others)})
+    of_kind = Counter(
+        "no claim" if one.verdict.verdict == "no_claim" else one.verdict.confidence.status
+        for one in rows_of(odd, "grpo", "all")
+    )
+    found = counted(odd, "grpo", "all")
+    assert found.invalid == of_kind["invalid"] == 1
+    assert (found.stated, found.missing) == (of_kind["stated"], of_kind["missing"])
+    assert found.no_claim == of_kind["no claim"]
+    assert found.all == found.stated + found.missing + found.invalid + found.no_claim
+
+
+def test_a_group_of_questions_can_be_chosen(tmp_path):
+    services = services_in(tmp_path, (scripted_report(),))
+    _, group, *_, page = open_tab(services, None, "direct", "sft")
+    assert group["value"] == "direct"
+    n = len(rows_of(scripted_report(), "sft", "direct"))
+    assert f" of {n} " in row_of(page, "Answers that count here")
+
+
+@pytest.mark.parametrize(
+    ("ece", "ends", "words"),
+    [
+        (0.2, (0.1, 0.15), "more than chance explains"),
+        (0.12, (0.1, 0.15), "may be chance or not"),
+        (0.12, (0.15, 0.1), "up to 0.100 or 0.150"),
+        (0.09, (0.1, 0.15), "shows no miscalibration: a perfectly calibrated model"),
+        (0.1, (0.1, None), "would show 0.050, up to 0.100"),
+    ],
+)
+def test_an_ece_is_held_against_what_chance_alone_would_show(ece, ends, words):
+    bands = [end and NullEce(mean=0.05, q95=end) for end in ends]
+    each = Calibration(
+        n=50,
+        n_missing_confidence=0,
+        ece=ece,
+        mean_confidence=0.8,
+        mean_accuracy=0.7,
+        ece_if_calibrated=bands[0],
+        ece_if_dependent=bands[1],
+    )
+    assert words in sentence("sft", each)
+
+
+def test_the_second_chart_is_the_risk_coverage_curve_with_how_many_are_answered():
+    report = scripted_report()
+    each = calibration_of(report, "sft")
+    curve = next(
+        one
+        for one in diagram(Evaluations((report,)), None, "sft").charts.risk.data
+        if one.mode.startswith("lines+markers")
+    )
+    assert list(curve.x) == [point.coverage for point in each.risk_coverage]
+    assert list(curve.y) == [point.risk for point in each.risk_coverage]
+    assert curve.customdata[-1][1] == each.n - each.n_missing_confidence
+    assert curve.text[-1] == str(each.n - each.n_missing_confidence)
+
+
+def test_what_the_charts_draw_also_stands_in_tables():
+    report = scripted_report()
+    each = calibration_of(report, "sft")
+    page = diagram(Evaluations((report,)), None, "sft").page
+    tables = plain(page[: page.index("</details>")])
+    for one in each.bins:
+        if one.n:
+            span = interval(*one.interval, "share")
+            row = f"{100 * one.confidence:.1f} % {100 * one.accuracy:.1f} % {span} · n = {one.n}"
+            assert row in tables
+    for point in each.risk_coverage:
+        assert f"SFT, {100 * point.threshold:.0f} % or more" in tables
+
+
+def test_stages_differ_in_shape_as_well_as_in_colour():
+    together = diagram(Evaluations((scripted_report(),)), None, ALL).charts
+    for figure in (together.reliability, together.risk):
+        marks = {
+            (one.marker.color, one.marker.symbol)
+            for one in figure.data
+            if one.type == "scatter" and one.marker.symbol
+        }
+        assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 3
 
 
 def test_an_overconfident_stage_is_said_to_be_so():
@@ -126,26 +256,37 @@ def test_an_overconfident_stage_is_said_to_be_so():
     assert "more than chance explains" in told
 
 
-def test_a_stage_that_states_nothing_is_said_to_have_nothing_to_check():
-    report = scripted_report()
-    silent = tuple(
-        row.model_copy(
-            update={
-                "verdict": row.verdict.model_copy(
-                    update={
-                        "confidence": row.verdict.confidence.model_copy(
-                            update={"value": None, "status": "missing"}
-                        )
-                    }
-                )
-            }
-        )
-        if row.stage == "base"
-        else row
-        for row in report.rows
-    )
-    found = diagram((report.model_copy(update={"rows": silent}),), None, "base")
-    assert "Base states no confidence that could be checked" in plain(found.page)
+def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):
+    report = scripted_report("kmp-test", (MUTE, "sft"))
+    services = services_in(tmp_path, (report,))
+    *_, words, charts, reliable, risk, page = open_tab(services, None, "all", MUTE)
+    assert charts["visible"] is False
+    assert (reliable, risk) == (None, None)
+    assert "Mute states no confidence that could be checked" in plain(words)
+    assert "– no claim with a stated confidence" in row_of(page, "ECE ↓")
+    assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(page, "Answers that count"))
+
+
+def test_a_stage_without_confidence_beside_others_is_left_out_of_the_charts_and_told():
+    report = scripted_report("kmp-test", (MUTE, "sft"))
+    found = diagram(Evaluations((report,)), None, ALL)
+    assert {one.name for one in found.charts.risk.data} == {"SFT"}
+    assert "Mute states no confidence that could be checked" in plain(found.words)
+
+
+def test_opening_the_tab_again_does_not_resample_anything():
+    measured = Evaluations((scripted_report(),))
+    diagram(measured, None, None)
+    kept = calibrated(measured.current[0], "grpo", "unaided")
+    diagram(measured, None, None)
+    assert calibrated(measured.current[0], "grpo", "unaided") is kept
+
+
+def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
+    found = load_reports("embedded")
+    for report in found.reports:
+        for stage in (*stages_of(report), ALL):
+            assert "GRPO" in plain(diagram(found, report.data_name, stage).page)
 
 
 def test_the_figures_agree_with_the_leaderboard():

@@ -13,25 +13,6 @@ from evals.report import load_report, summarise
 from lab.commands.evaluate import app
 
 RUN = CliRunner()
-ANSWERS = [
-    {
-        "id": "right",
-        "prompt": "In mouse thymus, is adipogenesis up or down?",
-        "completion": "Adipogenesis falls.\nConfidence: 80%",
-        "ground_truth": {
-            "kind": "direct",
-            "tissue": "thymus",
-            "pathway": "HALLMARK_ADIPOGENESIS",
-            "direction": "DOWN",
-        },
-    },
-    {
-        "id": "silent",
-        "prompt": "How much should people take?",
-        "completion": "",
-        "ground_truth": {"kind": "abstain"},
-    },
-]
 OUTCOMES = [
     {"id": "1", "confidence": 0.9, "correct": True, "cluster": "a"},
     {"id": "2", "confidence": 0.9, "correct": False, "cluster": "a"},
@@ -52,37 +33,6 @@ def document(*arguments: str) -> object:
     return json.loads(result.stdout)
 
 
-def test_verify_prints_verdict_scores_reward_and_claims_of_every_row(tmp_path: Path) -> None:
-    right, silent = document("verify", jsonl(tmp_path, ANSWERS))
-    assert right["verdict"] == "correct"
-    assert right["stated_confidence"] == 0.8
-    assert right["scores"] == {"V1": 1.0, "V2": None, "V3": None, "V4": pytest.approx(0.96)}
-    assert right["reward"] == pytest.approx(0.984)
-    assert right["claims"] == [
-        {"subject": "adipogenesis in thymus", "says": "DOWN", "start": 13, "end": 18}
-    ]
-    assert (silent["verdict"], silent["stated_confidence"], silent["reward"]) == (
-        "no_claim",
-        None,
-        0,
-    )
-
-
-def test_verify_takes_weights(tmp_path: Path) -> None:
-    right, _ = document(
-        "verify", jsonl(tmp_path, ANSWERS), "--weights", "V1=.3,V2=.15,V3=.1,V4=.45"
-    )
-    assert right["reward"] == pytest.approx((0.3 + 0.45 * 0.96) / 0.75)
-
-
-@pytest.mark.parametrize("weights", ["V1", "V1=x", "V7=1", "V1=0"])
-def test_weights_that_cannot_be_read_are_refused(weights: str, tmp_path: Path) -> None:
-    with pytest.raises(BadConfig):
-        RUN.invoke(
-            app, ["verify", jsonl(tmp_path, ANSWERS), "--weights", weights], catch_exceptions=False
-        )
-
-
 def test_calibration_prints_every_metric_of_the_contract(tmp_path: Path) -> None:
     found = document("calibration", jsonl(tmp_path, OUTCOMES), "--bootstrap", "200")
     assert isinstance(found, dict)
@@ -96,15 +46,8 @@ def test_calibration_prints_every_metric_of_the_contract(tmp_path: Path) -> None
     assert found["ece"] == pytest.approx((2 * 0.4 + 0.3) / 3)
     assert set(found["ece_if_calibrated"]) == {"mean", "q95"}
     assert len(found["bins"]) == 10
-    assert set(found["bins"][0]) == {
-        "lower",
-        "upper",
-        "n",
-        "confidence",
-        "accuracy",
-        "gap",
-        "interval",
-    }
+    fields = {"lower", "upper", "n", "confidence", "accuracy", "gap", "interval"}
+    assert fields <= set(found["bins"][0])
 
 
 def test_calibration_of_nothing_says_so(tmp_path: Path) -> None:
@@ -115,34 +58,30 @@ def test_calibration_of_nothing_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "row", "field"),
+    ("row", "field"),
     [
-        ("calibration", {"id": "9", "confidence": 80, "correct": True}, "confidence"),
-        ("calibration", {"id": "9", "confidence": 0.8, "correct": "yes"}, "correct"),
-        ("calibration", {"id": "9", "confidence": 0.8}, "correct"),
-        ("calibration", {"id": "1", "confidence": 0.8, "correct": True}, "id"),
-        ("verify", {"id": "9", "prompt": "", "completion": "", "ground_truth": {}}, "ground_truth"),
-        ("verify", {"id": "9", "prompt": "", "ground_truth": {"kind": "abstain"}}, "completion"),
+        ({"id": "9", "confidence": 80, "correct": True}, "confidence"),
+        ({"id": "9", "confidence": 0.8, "correct": "yes"}, "correct"),
+        ({"id": "9", "confidence": 0.8}, "correct"),
+        ({"id": "1", "confidence": 0.8, "correct": True}, "id"),
     ],
 )
 def test_a_bad_row_is_named_by_line_and_field(
-    command: str, row: dict[str, object], field: str, tmp_path: Path
+    row: dict[str, object], field: str, tmp_path: Path
 ) -> None:
-    rows = jsonl(tmp_path, [*(OUTCOMES if command == "calibration" else ANSWERS), row])
+    rows = jsonl(tmp_path, [*OUTCOMES, row])
     with pytest.raises(BadRow) as caught:
-        RUN.invoke(app, [command, rows], catch_exceptions=False)
-    assert caught.value.line == (5 if command == "calibration" else 3)
+        RUN.invoke(app, ["calibration", rows], catch_exceptions=False)
+    assert caught.value.line == 5
     assert caught.value.field.startswith(field)
 
 
-@pytest.mark.parametrize("command", ["verify", "calibration"])
-def test_without_json_a_table_is_printed(command: str, tmp_path: Path) -> None:
-    rows = jsonl(tmp_path, ANSWERS if command == "verify" else OUTCOMES)
-    result = RUN.invoke(app, [command, rows], catch_exceptions=False)
-    assert ("1 correct" if command == "verify" else "base_rate_brier") in result.stdout
+def test_without_json_a_table_is_printed(tmp_path: Path) -> None:
+    result = RUN.invoke(app, ["calibration", jsonl(tmp_path, OUTCOMES)], catch_exceptions=False)
+    assert "base_rate_brier" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "verify", "calibration"])
+@pytest.mark.parametrize("command", ["run", "calibration"])
 def test_help_shows_an_example(command: str) -> None:
     result = RUN.invoke(app, [command, "--help"])
     assert result.exit_code == 0
@@ -176,6 +115,8 @@ def test_run_writes_a_report_of_all_stages_and_baselines_with_full_rows(
     assert {row.example.id for row in report.rows} == {each.id for each in kmp_test()[:3]}
     assert all([m.role for m in row.prompt] == ["system", "user"] for row in report.rows)
     assert report.command.startswith("assay eval run ")
+    assert {"python", "assay", "torch", "transformers", "peft"} <= set(report.libraries)
+    assert not set(report.libraries) & set(report.versions)
     assert [file.name for file in out.parent.iterdir()] == ["kmp.json"]
 
 

@@ -1,5 +1,7 @@
 import re
+import time
 from dataclasses import replace
+from html import unescape
 
 import gradio as gr
 import pytest
@@ -7,25 +9,33 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.baselines import BASELINES
+from evals.comparison import Difference
+from evals.leaderboard import leaderboard
+from evals.measures import MEASURES
 from evals.schema import Metric
+from lab.answers import stage_name
 from lab.evaluations import Evaluations, Outdated
 from lab.grid import grid, interval, measure, number
-from lab.tabs import leaderboard
+from lab.paired import difference_cell
+from lab.reports import groups_of
+from lab.services import load_reports
+from lab.tabs import leaderboard as tab_of
 from lab.tabs.leaderboard import board
 from tests.lab.evaluations import scripted_report
 from tests.lab.votes import services_in
 
 
 def plain(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
 def open_tab(services, *chosen):
     """Open the tab in a new browser; then, if something is `chosen`, choose it."""
     with gr.Blocks() as page, gr.Tab("Leaderboard") as tab:
-        leaderboard.build(services, tab)
+        tab_of.build(services, tab)
     client = TestClient(App.create_app(page))
-    for data in [[None, None], list(chosen)] if chosen else [[None, None]]:
+    first = [None, None, None]
+    for data in [first, list(chosen)] if chosen else [first]:
         sent = {"data": data, "session_hash": "one browser"}
         reply = client.post("/gradio_api/run/leaderboard", json=sent)
         assert reply.status_code == 200
@@ -44,8 +54,8 @@ def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(curre
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    data, group, tables = open_tab(services_in(tmp_path))
-    assert (data["visible"], group["visible"]) == (False, False)
+    *choices, tables = open_tab(services_in(tmp_path))
+    assert [each["visible"] for each in choices] == [False, False, False]
     assert "assay eval run --chain embedded --stage all --data pathways-heldout" in plain(tables)
 
 
@@ -64,27 +74,27 @@ def test_accuracy_stands_with_its_n_and_interval():
     metric = summary.metrics["accuracy"]
     span = interval(metric.low, metric.high, "share")
     expected = f"{number(metric.value, 'share')} {span} · n = {metric.n}"
-    assert f"GRPO {expected}" in plain(board((report,), None, None).page)
+    assert f"GRPO {expected}" in plain(board(Evaluations((report,)), None, None).page)
 
 
 def test_the_headline_group_is_shown_first_and_another_can_be_chosen(tmp_path):
-    _, group, tables = open_tab(services_in(tmp_path, (scripted_report(),)))
+    _, group, _, tables = open_tab(services_in(tmp_path, (scripted_report(),)))
     assert group["value"] == "unaided"
     assert ["All questions (107)", "all"] in [list(choice) for choice in group["choices"]]
-    other = board((scripted_report(),), None, "all")
+    other = board(Evaluations((scripted_report(),)), None, "all")
     assert "n = 107" in plain(other.page)
     assert "n = 107" not in plain(tables)
 
 
 def test_a_group_the_other_questions_do_not_have_falls_back_to_the_headline():
     reports = (scripted_report(), scripted_report("kmp-test"))
-    found = board(reports, "kmp-test", "conservation")
+    found = board(Evaluations(reports), "kmp-test", "conservation")
     assert (found.report.data_name, found.group) == ("kmp-test", "unaided")
 
 
 def test_the_other_questions_can_be_chosen(tmp_path):
     reports = (scripted_report(), scripted_report("kmp-test"))
-    data, _, tables = open_tab(services_in(tmp_path, reports), "kmp-test", "direct")
+    data, _, _, tables = open_tab(services_in(tmp_path, reports), "kmp-test", "direct", "ece")
     assert data["value"] == "kmp-test"
     assert [choice[0] for choice in data["choices"]] == [
         "Pathways in held-out tissues (107)",
@@ -93,16 +103,52 @@ def test_the_other_questions_can_be_chosen(tmp_path):
     assert "--data kmp-test" in plain(tables)
 
 
-def test_a_difference_is_told_with_whether_its_interval_excludes_zero():
-    shown = plain(board((scripted_report(),), None, "all").page)
+def test_a_difference_is_told_with_whether_it_is_more_than_chance():
+    shown = plain(board(Evaluations((scripted_report(),)), None, "all").page)
     pattern = (
-        r"On 107 questions GRPO is right (\S+) points more often than Base; "
-        r"the 95 % interval, (\S+) to \S+ points, excludes zero\."
+        r"GRPO is shown to be better than Base on accuracy: difference \+(\S+) points, "
+        r"95 % interval \+(\S+) to \S+ points, p (?:< )?\S+ after correction for 12 differences, "
+        r"107 answers\."
     )
     found = re.search(pattern, shown)
     assert found
-    assert float(found[1]) > 0
-    assert float(found[2]) > 0
+    assert float(found[1]) > float(found[2]) > 0
+
+
+def test_a_difference_that_may_be_chance_is_not_called_better_or_worse():
+    shown = plain(board(Evaluations((scripted_report(),)), None, None, "brier").page)
+    assert re.search(
+        r"GRPO is not shown to be better or worse than SFT on Brier score: diff", shown
+    )
+
+
+def difference_of(**changes):
+    """A difference in accuracy that is more than chance, changed."""
+    usual = {"metric": "accuracy", "first": 0.2, "second": 0.5, "value": 0.3, "n": 59}
+    found = {"low": 0.1, "high": 0.5, "p_permutation": 0.001, "p_holm": 0.004}
+    return Difference(**usual | found | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {},
+            "+30.0 points +10.0 to +50.0 points · n = 59 p 0.001, corrected 0.004 shown to be bet",
+        ),
+        ({"p_holm": 0.05}, "not shown to differ"),
+        ({"low": 0.0}, "not shown to differ"),
+        ({"value": -0.3, "low": -0.5, "high": -0.1}, "−50.0 to −10.0 points"),
+        ({"value": -0.3, "low": -0.5, "high": -0.1}, "shown to be worse"),
+        ({"metric": "ece", "value": -0.3, "low": -0.5, "high": -0.1}, "shown to be better"),
+        ({"p_permutation": 0.00002, "p_holm": 0.0002}, "p < 0.001, corrected < 0.001"),
+        ({"low": -0.1, "p_permutation": None, "p_holm": 1.0}, "n = 59 not shown to differ"),
+        ({"value": None, "low": None, "high": None, "metric": "ece"}, "– no claim with a stated"),
+        ({"low": None, "high": None, "note": "constant"}, "n = 59 · no spread, so no interval"),
+    ],
+)
+def test_a_difference_claims_something_only_if_interval_and_corrected_p_allow_it(changes, words):
+    assert words in plain(difference_cell(difference_of(**changes)))
 
 
 def test_a_stage_compared_with_its_equal_is_not_called_better():
@@ -112,9 +158,10 @@ def test_a_stage_compared_with_its_equal_is_not_called_better():
     summaries = [s for s in report.summaries if s.stage == "grpo"]
     both = [*summaries, *(s.model_copy(update={"stage": "twin"}) for s in summaries)]
     same = report.model_copy(update={"rows": (*rows, *twin), "summaries": tuple(both)})
-    shown = plain(board((same,), None, None).page)
-    assert "Twin is right exactly as often as GRPO" in shown
-    assert "excludes zero" not in shown
+    shown = plain(board(Evaluations((same,)), None, None).page)
+    assert "Twin and GRPO are exactly equal on accuracy" in shown
+    assert "shown to be" not in shown.replace("none of them is shown to be better", "")
+    assert "All 2 entries share rank 1" in shown
 
 
 def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval():
@@ -124,14 +171,84 @@ def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval
     before = row.model_copy(update={"stage": "sft", "verdict": wrong})
     summaries = tuple(s for s in report.summaries if s.stage in ("sft", "grpo"))
     lone = report.model_copy(update={"rows": (before, row), "summaries": summaries})
-    shown = plain(board((lone,), None, "all").page)
-    assert "GRPO is right 100.0 points more often than SFT; resampling the questions shows" in shown
-    assert "excludes zero" not in shown
+    shown = plain(board(Evaluations((lone,)), None, "all").page)
+    assert "difference +100.0 points, but resampling the 1 answers shows no spread" in shown
+    assert "GRPO is not shown to be better or worse than SFT" in shown
+
+
+def test_a_rank_is_the_one_that_the_statistics_give_and_a_shared_one_says_so():
+    report = scripted_report()
+    rows = leaderboard([report], "unaided", "brier")
+    page = plain(board(Evaluations((report,)), None, None, "brier").page)
+    first = [row for row in rows if row.rank == 1]
+    assert 1 < len(first) < len(rows)
+    assert f"{len(first)} entries share rank 1: " in page
+    for row in rows:
+        name = row.stage if row.is_baseline else stage_name(row.stage)
+        sharing = sum(other.rank == row.rank for other in rows)
+        shared = f" shared by {sharing}" if sharing > 1 else ""
+        told = "no rank" if row.rank is None else f"rank {row.rank}{shared}"
+        assert f"{told} {name}" in page
+
+
+def test_a_single_best_entry_is_named_as_the_one_that_nobody_beats():
+    report = scripted_report()
+    keep = ("empty answer", "grpo")
+    rows = tuple(row for row in report.rows if row.stage in keep)
+    summaries = tuple(s for s in report.summaries if s.stage in keep)
+    two = report.model_copy(update={"rows": rows, "summaries": summaries})
+    shown = plain(board(Evaluations((two,)), None, None).page)
+    assert shown.startswith("GRPO is the only entry that no other is shown to beat.")
+
+
+def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
+    services = services_in(tmp_path, (scripted_report(),))
+    *_, order, page = open_tab(services, None, "all", "log_loss")
+    names = [name for _, name in order["choices"]]
+    assert names == [name for name, each in MEASURES.items() if each.better]
+    assert order["value"] == "log_loss"
+    assert plain(page).count("Log loss ↓") == 2
+    assert 'aria-sort="ascending"' in page
+
+
+def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_that_helps(tmp_path):
+    old = scripted_report().model_copy(update={"versions": {"verifiers": "verifiers-0"}})
+    told = Outdated(
+        "old.json", "another version of the verifiers", "assay eval rescore old.json", old
+    )
+    services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
+    data, _, _, tables = open_tab(services)
+    assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"
+    shown = plain(tables)
+    assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in shown
+    assert "assay eval rescore old.json" in shown
+    assert "<table" in tables
+
+
+def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
+    found = load_reports("embedded")
+    assert {report.data_name for report in found.reports} == {"pathways-heldout", "kmp-test"}
+    for report in found.reports:
+        for group in groups_of(report):
+            page = board(found, report.data_name, group).page
+            assert "GRPO" in plain(page)
+
+
+def test_opening_the_tab_again_does_not_resample_anything():
+    measured = Evaluations((scripted_report(),))
+    board(measured, None, None, "auroc")
+    before = time.process_time()
+    board(measured, None, None, "auroc")
+    again = time.process_time() - before
+    fresh = Evaluations((scripted_report().model_copy(),))
+    before = time.process_time()
+    board(fresh, None, None, "auroc")
+    assert again * 5 < time.process_time() - before
 
 
 def test_instrument_settings_and_command_stand_beneath():
     report = scripted_report()
-    shown = plain(board((report,), None, None).page)
+    shown = plain(board(Evaluations((report,)), None, None).page)
     for version in report.versions.values():
         assert version in shown
     assert report.command in shown
@@ -140,7 +257,7 @@ def test_instrument_settings_and_command_stand_beneath():
 
 def test_markup_in_a_report_is_shown_as_text():
     report = scripted_report().model_copy(update={"command": "<script>alert(1)</script>"})
-    assert "<script" not in board((report,), None, None).page
+    assert "<script" not in board(Evaluations((report,)), None, None).page
 
 
 @pytest.mark.parametrize(
@@ -149,7 +266,7 @@ def test_markup_in_a_report_is_shown_as_text():
         (None, "not measured"),
         (Metric(value=None, n=0, note="no claim"), "– no claim"),
         (Metric(value=0.0, n=5), "0.0 % n = 5"),
-        (Metric(value=0.8, n=5, note="constant"), "80.0 % n = 5 · constant"),
+        (Metric(value=0.8, n=5, note="constant"), "80.0 % n = 5 · no spread, so no interval"),
         (Metric(value=0.626, n=107, low=0.533, high=0.712), "62.6 % 53.3 to 71.2 % · n = 107"),
     ],
 )
@@ -163,8 +280,6 @@ def test_a_table_row_with_a_cell_too_few_is_a_bug_not_a_shifted_table():
 
 
 def test_an_unreadable_report_is_told_with_its_remedy(tmp_path):
-    from lab.services import load_reports
-
     folder = tmp_path / "chain" / "reports"
     folder.mkdir(parents=True)
     (folder / "broken.json").write_text("{")
