@@ -9,7 +9,7 @@ from starlette.staticfiles import StaticFiles
 from lab import views
 from lab.events import AT_ONCE, QUIET
 from lab.services import Services
-from lab.tabs import ask, calibration, compare, leaderboard, preferences
+from lab.tabs import ask, calibration, compare, leaderboard, preferences, train
 from lab.theme import ASSETS, ROUTE, Theme
 from lab.visitors import door, meet
 from lab.wording import say
@@ -20,6 +20,7 @@ WITH_TAB = {
     "Preferences": preferences.build,
     "Leaderboard": leaderboard.build,
     "Calibration": calibration.build,
+    "Train": train.build,
 }
 
 

@@ -4,16 +4,22 @@ The only file that imports torch, and late: after the first paint, in the engine
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evals.model import Progress
 from lab.engine import Chain, Engine
 from lab.evaluations import Evaluations, read_evaluations
 from lab.settings import EMBEDDED, Settings
 from lab.store import Store, is_current
+
+if TYPE_CHECKING:
+    from training.completions import Sampled
+    from training.launch import Launch
+    from training.plan import Plan
 
 REPORTS = "reports"
 
@@ -75,6 +81,20 @@ def load_chain(settings: Settings, progress: Progress) -> Chain:
 def load_reports(chain: str) -> Evaluations:
     """Return the evaluations that lie beside the chain; none if it was never evaluated."""
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
+
+
+def plan_training(stage: str, words: Sequence[str], launch: "Launch", *, is_dry: bool) -> "Plan":
+    """Return what a training command would do; LabError if it cannot be run, see `training.plan`."""
+    from training.plan import plan_of
+
+    return plan_of(stage, words, launch, is_dry=is_dry)
+
+
+def read_completions(file: Path) -> "tuple[Sampled, ...] | None":
+    """Return the answers that a run sampled at one step; None while their file is not whole."""
+    from training.completions import read_completions as read
+
+    return read(file)
 
 
 def chain_folder(chain: str) -> Path:

@@ -1,14 +1,35 @@
 """What the lab is told from outside: where it keeps things and which chain it shows."""
 
+import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_cache_path, user_data_path
 
+from evals.errors import BadConfig
+
 EMBEDDED = "embedded"
+EMBEDDED_RUNS = Path(__file__).parents[1] / "training" / "embedded"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Where runs are looked for, and who may start one from the page.
+
+    New runs go below the first of `runs`. `is_allowed` None: on this machine's own page and behind a
+    password, but not on a page that anybody can reach (`is_shared`) or on a Space. `at_once` 0: one at
+    a time on a machine without a GPU, any number on one with.
+    """
+
+    runs: tuple[Path, ...] = (Path("runs"), EMBEDDED_RUNS)
+    configs: Path = field(default_factory=lambda: _data_folder() / "configs")
+    is_allowed: bool | None = None
+    is_shared: bool = False
+    is_space: bool = False
+    at_once: int = 0
 
 
 @dataclass(frozen=True)
@@ -23,19 +44,64 @@ class Settings:
     database_url: str
     chain: str = EMBEDDED
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    training: TrainingSettings = field(default_factory=TrainingSettings)
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of ASSAY_CACHE, ASSAY_DATABASE_URL and ASSAY_CHAIN, or their defaults."""
+    """Return the settings of the variables that begin with ASSAY_, or their defaults.
+
+    BadConfig for a value that makes no sense.
+    """
     named = environment.get("ASSAY_CACHE")
     cache = Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
     return Settings(
         cache=cache,
         database_url=environment.get("ASSAY_DATABASE_URL") or default_database_url(),
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
+        training=_training(environment),
     )
 
 
 def default_database_url() -> str:
     """Return the SQLite file in the user's data folder."""
-    return f"sqlite:///{user_data_path('assay', appauthor=False) / 'assay.db'}"
+    return f"sqlite:///{_data_folder() / 'assay.db'}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reached from this machine alone.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("0.0.0.0"), is_loopback("box")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _training(environment: Mapping[str, str]) -> TrainingSettings:
+    """Return ASSAY_RUNS, ASSAY_CONFIGS, ASSAY_ALLOW_TRAINING and ASSAY_TRAININGS_AT_ONCE.
+
+    Where Gradio is told to listen counts as well: app.py has no options of its own.
+    """
+    usual = TrainingSettings()
+    places = [place for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
+    configs = environment.get("ASSAY_CONFIGS")
+    allowed = environment.get("ASSAY_ALLOW_TRAINING", "")
+    at_once = environment.get("ASSAY_TRAININGS_AT_ONCE", "0")
+    if allowed not in ("", "0", "1"):
+        raise BadConfig(f"ASSAY_ALLOW_TRAINING is {allowed!r}; it takes 1 or 0.")
+    if not at_once.isdecimal():
+        raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
+    return TrainingSettings(
+        runs=tuple(Path(place).expanduser() for place in places) or usual.runs,
+        configs=Path(configs).expanduser() if configs else usual.configs,
+        is_allowed=bool(int(allowed)) if allowed else None,
+        is_shared=not is_loopback(environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"),
+        is_space="SPACE_ID" in environment,
+        at_once=int(at_once),
+    )
+
+
+def _data_folder() -> Path:
+    return user_data_path("assay", appauthor=False)

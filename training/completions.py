@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.rewards import VerifierReward, text_of
+from training.rewards import text_of, verifier_reward
 
-REWARD = VerifierReward.__name__
+REWARD = verifier_reward.__name__
 
 
 @dataclass(frozen=True)

@@ -36,17 +36,20 @@ def lab(
 
     Example: assay lab --chain runs/my-grpo --port 7861
     """
-    from lab.settings import from_environment
+    from lab.settings import from_environment, is_loopback
 
     people = read_people(auth_file) if auth_file else None
     chosen = choose_port(host, port)
     settings = from_environment()
+    is_shared = people is None and (share or not is_loopback(host))
+    training = replace(settings.training, is_shared=is_shared)
+    settings = replace(settings, training=training, chain=chain or settings.chain)
     # Read by gradio when it is imported.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from lab.app import build_app, launch
     from lab.services import build_services
 
-    services = build_services(replace(settings, chain=chain) if chain else settings)
+    services = build_services(settings)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     notes.print(f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C)")
     launch(

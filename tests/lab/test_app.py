@@ -28,12 +28,12 @@ def events(app):
     return {entry["api_name"]: entry for entry in app.get_config_file()["dependencies"]}
 
 
-def test_five_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
+def test_six_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
     parts = build_app(room).get_config_file()["components"]
     tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
     leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
 
-    assert tabs == ["Ask", "Compare", "Preferences", "Leaderboard", "Calibration"]
+    assert tabs == ["Ask", "Compare", "Preferences", "Leaderboard", "Calibration", "Train"]
     assert len(leads) == len(tabs)
 
 
@@ -197,7 +197,7 @@ def test_every_line_and_page_reads_well():
     for key, text in lines().items():
         assert text.strip() == text, key
         assert "  " not in text, key
-    for name in ("ask", "compare", "preferences", "leaderboard", "calibration"):
+    for name in ("ask", "compare", "preferences", "leaderboard", "calibration", "train"):
         assert page(name).endswith(".")
         assert len(page(name)) < 200
     with pytest.raises(KeyError):

@@ -180,7 +180,9 @@ def test_pairs_that_cannot_be_made_say_why_and_write_nothing(words, said, tmp_pa
     assert not (tmp_path / "pairs").exists()
 
 
-def test_a_chain_whose_answers_are_all_empty_of_claims_gives_no_pairs_and_says_so(tmp_path, monkeypatch):
+def test_a_chain_whose_answers_are_all_empty_of_claims_gives_no_pairs_and_says_so(
+    tmp_path, monkeypatch
+):
     chain = tiny_chain(tmp_path / "chain")
     monkeypatch.chdir(tmp_path / "chain")
     words = ["--chain", chain, "--stage", "sft", "--limit", "1", "--samples", "2"]

@@ -1,0 +1,298 @@
+"""Train tab: watch a run, wherever it was started; start one, stop it, go on with it.
+
+All that is shown comes from the run folder and the files beside it, so a page that is loaded anew, or
+a lab that was started anew, shows the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from evals.errors import LabError
+from lab.curves import CHARTS, curve
+from lab.events import QUIET
+from lab.grid import shown
+from lab.launches import LOG, beside, is_from_here
+from lab.progress import facts, label, panel
+from lab.runner import go_on, halt, refusal
+from lab.sampled import ORDERS, Order, answers_table
+from lab.services import Services, read_completions
+from lab.tabs import train_form
+from lab.trainings import Training, find, look, progress_of
+from lab.views import empty, lead, notice
+from lab.watching import Watched, follow, last_lines
+from lab.wording import say
+
+LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
+"""How often a run that is being trained is looked at, and the list of runs where none is."""
+NEWEST = 0
+"""Instead of a step: the last one that there are answers of."""
+Painted = dict[Any, Any]
+"""What changes on the page, by component."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What one page is watching: a run by its name in the list, and the list as it was shown."""
+
+    name: str
+    watched: Watched
+    listed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The components of the part that watches."""
+
+    view: gr.State
+    runs: gr.Dropdown
+    panel: gr.HTML
+    facts: gr.HTML
+    note: gr.HTML
+    stop: gr.Button
+    go_on: gr.Button
+    plots: tuple[gr.Plot, ...]
+    sampled: gr.Column
+    step: gr.Dropdown
+    order: gr.Radio
+    answers: gr.HTML
+    log_box: gr.Accordion
+    log: gr.HTML
+    timer: gr.Timer
+
+    def outputs(self) -> list[Any]:
+        """Return every component, as the outputs of an event."""
+        named = vars(self)
+        return [*(each for name, each in named.items() if name != "plots"), *self.plots]
+
+
+def build(services: Services, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    gr.HTML(lead("train"))
+    refused = gr.HTML(elem_id="train-refused")
+    form = train_form.build(services)
+    desk = _desk()
+    outputs = [*desk.outputs(), refused, form.box]
+
+    def on_open(chosen: str | None, started: str | None = None) -> Painted:
+        reason = refusal(services.settings.training)
+        page: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason)}
+        return page | _opened(services, desk, started or chosen)
+
+    def on_reopen(chosen: str | None) -> Painted:
+        return on_open(chosen)
+
+    tab.select(on_reopen, [desk.runs], outputs, api_name="train", **QUIET)
+    form.begin.then(on_open, [desk.runs, form.started], outputs, api_visibility="private", **QUIET)
+    _listen(services, desk)
+
+
+def _desk() -> Desk:
+    """Lay out the part that watches."""
+    with gr.Row(elem_classes="train-choose"):
+        runs = gr.Dropdown([], label=say("train.runs"), elem_id="train-runs")
+    page = gr.HTML(empty(say("train.empty")), elem_id="train-panel")
+    told = gr.HTML(elem_id="train-facts")
+    note = gr.HTML(elem_id="train-notice")
+    with gr.Row(elem_classes="actions train-actions"):
+        stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
+        resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
+    with gr.Row(elem_classes="train-charts"):
+        plots = tuple(
+            gr.Plot(
+                show_label=False,
+                visible=False,
+                elem_id=f"train-{chart.name}",
+                elem_classes="assay-plot",
+            )
+            for chart in CHARTS
+        )
+    with gr.Column(visible=False, elem_id="train-sampled") as sampled:
+        with gr.Row(elem_classes="assay-choices"):
+            step = gr.Dropdown(
+                [(say("train.newest"), NEWEST)], value=NEWEST, label=say("train.answers.step")
+            )
+            orders = [(say(f"train.order.{name}"), name) for name in ORDERS]
+            order = gr.Radio(orders, value=ORDERS[0], label=say("train.answers.order"))
+        answers = gr.HTML(elem_id="train-answers")
+    with gr.Accordion(say("train.log"), open=False, visible=False, elem_id="train-log") as log_box:
+        log = gr.HTML()
+    return Desk(
+        view=gr.State(None),
+        runs=runs,
+        panel=page,
+        facts=told,
+        note=note,
+        stop=stop,
+        go_on=resume,
+        plots=plots,
+        sampled=sampled,
+        step=step,
+        order=order,
+        answers=answers,
+        log_box=log_box,
+        log=log,
+        timer=gr.Timer(LOOK_SECONDS, active=False),
+    )
+
+
+def _listen(services: Services, desk: Desk) -> None:
+    """Say what happens when something of the part that watches is used."""
+    outputs = desk.outputs()
+
+    def on_choose(chosen: str | None) -> Painted:
+        return _opened(services, desk, chosen)
+
+    def on_tick(view: View | None, step: int | None, order: Order) -> Painted:
+        return _looked(services, desk, view, step, order)
+
+    def on_answers(view: View | None, step: int | None, order: Order) -> str:
+        return _answers(view.watched, step, order) if view else ""
+
+    desk.runs.input(on_choose, [desk.runs], outputs, api_name="train_run", **QUIET)
+    here = [desk.view, desk.step, desk.order]
+    desk.timer.tick(on_tick, here, outputs, api_name="train_look", **QUIET)
+    for part, name in ((desk.step, "train_step"), (desk.order, "train_order")):
+        part.input(on_answers, here, [desk.answers], api_name=name, **QUIET)
+    for button, act, name in (
+        (desk.stop, _stopped, "train_stop"),
+        (desk.go_on, _resumed, "train_resume"),
+    ):
+        handler = _acting(services, desk, act)
+        button.click(handler, [desk.view], outputs, api_name=name, **QUIET)
+
+
+def _acting(
+    services: Services, desk: Desk, act: Callable[[Services, Path], str]
+) -> Callable[[View | None], Painted]:
+    """Return the handler of a button that does something to the run that is watched."""
+
+    def on_click(view: View | None) -> Painted:
+        if view is None:
+            return {desk.note: notice(say("train.empty"), "problem")}
+        try:
+            line = notice(act(services, view.watched.run))
+        except LabError as error:
+            line = notice(str(error), "problem")
+        return _opened(services, desk, view.name) | {desk.note: line}
+
+    return on_click
+
+
+def _stopped(services: Services, run: Path) -> str:
+    halt(run, services.settings.training, services.now())
+    return say("train.stopping")
+
+
+def _resumed(services: Services, run: Path) -> str:
+    go_on(run, services.settings.training, services.now())
+    return say("train.resumed")
+
+
+# ---- what is painted -------------------------------------------------------------------------
+
+
+def _opened(services: Services, desk: Desk, chosen: str | None) -> Painted:
+    """Return the page of the run of that name or folder; of the newest if there is none."""
+    found = find(services.settings.training.runs, services.now())
+    if not found:
+        return {
+            desk.runs: gr.Dropdown(choices=[], value=None),
+            desk.timer: gr.Timer(IDLE_SECONDS, active=True),
+        }
+    called = [each for each in found if chosen in (each.name, str(each.path))]
+    training = called[0] if called else found[0]
+    seen = follow(Watched(training.path), read_completions)
+    return {
+        desk.runs: gr.Dropdown(choices=_choices(found), value=training.name),
+        desk.note: "",
+        desk.facts: facts(training.record),
+        desk.view: View(training.name, seen, tuple(map(label, found))),
+        desk.step: _steps(seen),
+        **_status(services, desk, training, seen),
+        **_figures(desk, seen),
+        desk.answers: _answers(seen, NEWEST, ORDERS[0]),
+        desk.order: ORDERS[0],
+    }
+
+
+def _looked(
+    services: Services, desk: Desk, view: View | None, step: int | None, order: Order
+) -> Painted:
+    """Return what has changed since the last look."""
+    if view is None:
+        return _opened(services, desk, None)
+    seen = view.watched
+    now = follow(seen, read_completions)
+    training = replace(look(seen.run, services.now()), name=view.name)
+    page = _status(services, desk, training, now)
+    if not training.is_live or label(training) not in view.listed:
+        page |= {desk.facts: facts(training.record)}
+        found = find(services.settings.training.runs, services.now())
+        listed = tuple(map(label, found))
+        if listed != view.listed:
+            view = replace(view, listed=listed)
+            page |= {desk.runs: gr.Dropdown(choices=_choices(found), value=view.name)}
+    page |= {desk.view: replace(view, watched=now)}
+    if now is not seen:
+        page |= _figures(desk, now)
+    if now.batches != seen.batches:
+        page |= {desk.step: _steps(now, step or NEWEST)}
+        if not step:
+            page[desk.answers] = _answers(now, NEWEST, order)
+    return page
+
+
+def _choices(found: Sequence[Training]) -> list[tuple[str, str]]:
+    return [(label(each), each.name) for each in found]
+
+
+def _status(services: Services, desk: Desk, training: Training, seen: Watched) -> Painted:
+    """Return what may change at any moment: how the run stands, its log, and what can be done."""
+    settings, now = services.settings.training, services.now()
+    may_act = not refusal(settings)
+    launched = training.launched
+    is_ours = (
+        launched and is_from_here(launched) and (training.is_live or training.state == "stalled")
+    )
+    is_asked = training.state == "stopping"
+    log = last_lines(beside(training.path) / LOG) if may_act and launched else ""
+    can_go_on = may_act and training.state in {"failed", "stopped", "stalled"}
+    return {
+        desk.panel: panel(training, seen, progress_of(training, seen, now), now),
+        desk.stop: gr.Button(
+            say("train.stop.now" if is_asked else "train.stop"), visible=may_act and bool(is_ours)
+        ),
+        desk.go_on: gr.Button(visible=can_go_on and not training.problem),
+        desk.log_box: gr.Accordion(visible=bool(log)),
+        desk.log: f'<pre class="train-log" tabindex="0">{shown(log)}</pre>',
+        desk.timer: gr.Timer(LOOK_SECONDS if training.is_live else IDLE_SECONDS, active=True),
+    }
+
+
+def _figures(desk: Desk, seen: Watched) -> Painted:
+    drawn = [curve(chart, seen) for chart in CHARTS]
+    page: Painted = {
+        plot: gr.Plot(value=figure, visible=figure is not None)
+        for plot, figure in zip(desk.plots, drawn, strict=True)
+    }
+    return page | {desk.sampled: gr.Column(visible=bool(seen.batches))}
+
+
+def _steps(seen: Watched, chosen: int = NEWEST) -> gr.Dropdown:
+    """Return the choice of a step whose answers are shown, the newest on top."""
+    steps = [batch.step for batch in reversed(seen.batches)]
+    choices = [(say("train.newest"), NEWEST), *((say("train.step", step=n), n) for n in steps)]
+    return gr.Dropdown(choices=choices, value=chosen if chosen in steps else NEWEST)
+
+
+def _answers(seen: Watched, step: int | None, order: Order) -> str:
+    """Return the answers of a step as a table; "" where the run has sampled none."""
+    if not seen.batches:
+        return ""
+    chosen = [batch for batch in seen.batches if batch.step == step]
+    answers = read_completions((chosen or seen.batches)[-1].file)
+    return answers_table(answers, order) if answers else empty(say("train.answers.gone"))

@@ -1,0 +1,183 @@
+"""A training run started, watched, stopped and gone on with from the page, by the real trainer."""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import expect
+
+from tests.browser.conftest import started
+from tests.browser.test_page import CONTRAST, open_tab
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+PATIENCE = 120_000
+LAB = [sys.executable, "-m", "tests.browser.scripted"]
+READ = (
+    ".train-panel h2",
+    ".train-state",
+    ".train-course",
+    ".train-facts summary",
+    ".train-asked",
+    ".train-said",
+)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with settings for GRPO on the tiny chain; what trains in it at the end is ended."""
+    from tests.models import tiny_chain
+    from tests.training.runs import GRPO, settings_file
+
+    chain = tiny_chain(tmp_path).parent / "sft"
+    wanted = {**GRPO, "chain": str(chain), "max_steps": 2000, "save_steps": 2000}
+    settings = yaml.safe_load(settings_file(tmp_path, wanted).read_text())
+    own = tmp_path / "configs" / "tiny.yaml"
+    own.parent.mkdir()
+    own.write_text(f"# assay train grpo --config tiny.yaml\n{yaml.safe_dump(settings)}")
+    yield tmp_path
+    for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
+        try:
+            os.killpg(yaml.safe_load(launch.read_text())["pid"], signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def lab_in(place, **settings):
+    """Start a lab that knows the runs and settings of this folder alone."""
+    return started(
+        LAB,
+        place,
+        ASSAY_RUNS=str(place / "runs"),
+        ASSAY_CONFIGS=str(place / "configs"),
+        OMP_NUM_THREADS="1",
+        **settings,
+    )
+
+
+def steps_shown(page):
+    """Return the step that the panel says the run is at."""
+    found = re.search(r"Step (\d+)", page.inner_text("#train-panel"))
+    return int(found[1]) if found else 0
+
+
+def wait_for_step(page, step):
+    page.wait_for_function(
+        "step => (document.querySelector('#train-panel').innerText.match(/Step (\\d+)/) || [0, 0])[1] >= step",
+        arg=step,
+        timeout=PATIENCE,
+    )
+
+
+def fill_in(page, place):
+    """Open the form, choose the settings of this test and give the run a folder."""
+    open_tab(page, "Train")
+    expect(page.locator("#train-panel")).to_contain_text("No run yet")
+    page.click("#train-new > button")
+    page.locator("#train-config input").click()
+    page.get_by_role("option", name="mine: tiny").click()
+    expect(page.locator("#train-field-num-generations textarea")).to_have_value("4")
+    page.fill("#train-field-output textarea", str(place / "runs" / "mine"))
+
+
+def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open_page, place):
+    run = place / "runs" / "mine"
+    with lab_in(place) as url:
+        page = open_page(url)
+        fill_in(page, place)
+        page.fill("#train-field-lora-r textarea", "0")
+        page.click("#train-check")
+        expect(page.locator("#train-told .problem")).to_contain_text("a whole number from 1 to 512")
+        page.fill("#train-field-lora-r textarea", "2")
+        page.click("#train-check")
+        line = f"accelerate launch -m training.grpo --config {run}.lab/settings.yaml"
+        expect(page.locator("#train-told .train-line")).to_have_text(line)
+        assert not run.exists()
+
+        page.click("#train-begin")
+        expect(page.locator("#train-told .good")).to_contain_text("It goes on if you close")
+        expect(page.locator("#train-panel .running")).to_be_visible(timeout=PATIENCE)
+        for chart in ("reward", "kl", "zero", "length", "rate"):
+            expect(page.locator(f"#train-{chart} .js-plotly-plot")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator("#train-answers tbody tr")).to_have_count(4)
+
+        page.reload()
+        page.wait_for_selector("#ask-button")
+        open_tab(page, "Train")
+        expect(page.locator("#train-panel .running")).to_be_visible()
+        page.goto("about:blank")
+
+    with lab_in(place) as url:
+        page = open_page(url)
+        open_tab(page, "Train")
+        expect(page.locator("#train-panel .running")).to_be_visible()
+        wait_for_step(page, steps_shown(page) + 1)
+        page.click("#train-stop")
+        expect(page.locator("#train-panel .stopped")).to_be_visible(timeout=PATIENCE)
+        (checkpoint,) = run.glob("checkpoint-*")
+        stopped_at = int(checkpoint.name.rpartition("-")[2])
+        expect(page.locator("#train-panel")).to_contain_text(f"Step {stopped_at} of 2000")
+
+        page.click("#train-resume")
+        wait_for_step(page, stopped_at + 1)
+        log = (place / "runs" / "mine.lab" / "log.txt").read_text()
+        assert f"going on from {checkpoint.name}" in log
+
+
+@pytest.fixture(scope="module")
+def watching_lab(chromium, tmp_path_factory):
+    """The URL of a lab whose visitors may only watch; its run is the embedded chain's own."""
+    folder = tmp_path_factory.mktemp("watching")
+    runs = Path(__file__).parents[2] / "training" / "embedded"
+    with started(LAB, folder, ASSAY_RUNS=str(runs), ASSAY_ALLOW_TRAINING="0") as url:
+        yield url
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_of_a_watched_run_stands_out_from_its_background(open_page, watching_lab, dark):
+    page = open_page(watching_lab, dark=dark)
+    open_tab(page, "Train")
+    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+    page.wait_for_timeout(400)
+
+    ratios = page.evaluate(CONTRAST, list(READ))
+
+    assert [(name, round(ratio, 2)) for name, ratio in ratios if ratio < 4.5] == []
+
+
+def test_on_a_phone_a_watched_run_needs_no_sideways_scrolling(open_page, watching_lab):
+    page = open_page(watching_lab, width=390, height=844)
+    open_tab(page, "Train")
+    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+    page.wait_for_timeout(500)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_answers_are_sorted_anew_when_another_order_is_chosen(open_page, watching_lab):
+    page = open_page(watching_lab)
+    open_tab(page, "Train")
+    rewards = "[...document.querySelectorAll('#train-answers tbody th b')].map((e) => parseFloat(e.innerText))"
+    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+    best = page.evaluate(rewards)
+    assert best == sorted(best, reverse=True)
+
+    page.get_by_text("Worst reward first").click()
+    page.wait_for_function(f"({rewards})[0] === {min(best)}")
+
+    worst = page.evaluate(rewards)
+    assert worst == sorted(worst)
+
+
+def test_where_training_is_off_the_tab_says_so_and_still_shows_the_run(open_page, watching_lab):
+    page = open_page(watching_lab)
+    open_tab(page, "Train")
+
+    expect(page.locator("#train-refused")).to_contain_text("switched off here")
+    expect(page.locator("#train-panel .finished")).to_be_visible()
+    expect(page.locator("#train-loss .js-plotly-plot")).to_be_visible()
+    assert page.locator("#train-new").count() == 0

@@ -1,0 +1,94 @@
+"""What the Train tab shows over HTTP, as a browser asks for it."""
+
+import json
+import sys
+from dataclasses import replace
+
+import gradio as gr
+from fastapi.testclient import TestClient
+from gradio.routes import App
+
+from lab.tabs import train
+from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
+from tests.lab.votes import services_in
+
+
+def page_of(services):
+    with gr.Blocks() as page, gr.Tab("Train") as tab:
+        train.build(services, tab)
+    return page
+
+
+def posted(page, name, *values):
+    """Run an event over HTTP and return the reply."""
+    client = TestClient(App.create_app(page))
+    sent = {"data": list(values), "session_hash": "one browser"}
+    return client.post(f"/gradio_api/run/{name}", json=sent)
+
+
+def called(page, name, *values):
+    """Run an event over HTTP and return what each named component is told."""
+    entry = next(e for e in page.get_config_file()["dependencies"] if e["api_name"] == name)
+    reply = posted(page, name, *values)
+    assert reply.status_code == 200, reply.text
+    ids = {
+        part["id"]: part["props"].get("elem_id") for part in page.get_config_file()["components"]
+    }
+    return {ids[n]: value for n, value in zip(entry["outputs"], reply.json()["data"], strict=True)}
+
+
+def services_for(tmp_path, **changes):
+    services = services_in(tmp_path)
+    settings = replace(services.settings, training=allowed_in(tmp_path, **changes))
+    return replace(services, settings=settings, now=now)
+
+
+def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
+    services = services_for(tmp_path)
+    run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
+    table(run.completions, 3, *ROWS)
+
+    shown = called(page_of(services), "train", None)
+
+    services.store.close()
+    assert "finished" in plain(shown["train-panel"])
+    assert [shown[f"train-{name}"]["visible"] for name in ("loss", "ece", "kl")] == [
+        True,
+        True,
+        False,
+    ]
+    assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
+    assert "question 1" in shown["train-answers"]
+    assert shown["train-new"]["visible"]
+
+
+def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
+    services = services_for(tmp_path, is_shared=True)
+    run_in(tmp_path / "runs" / "mine", steps=3, status="stopped")
+    shown = called(page_of(services), "train", None)
+    services.store.close()
+    assert "Anybody can reach this page" in plain(shown["train-refused"])
+    assert not shown["train-new"]["visible"]
+    assert not shown["train-resume"]["visible"]
+    assert "Step 3 of 10" in plain(shown["train-panel"])
+    assert str(tmp_path) not in json.dumps(shown)
+
+
+def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
+    services = services_for(tmp_path)
+    run_in(tmp_path / "runs" / "mine", steps=1, status="finished")
+    run_in(tmp_path / "secret", steps=1, status="stopped")
+    reply = posted(page_of(services), "train_run", str(tmp_path / "secret"))
+    services.store.close()
+    assert "loss" not in reply.text
+    assert reply.status_code == 500  # Gradio takes nothing that is not in the list
+
+
+def test_building_the_tab_reads_no_run_and_no_settings_file(tmp_path, monkeypatch):
+    services = services_for(tmp_path)
+    opened = []
+    monkeypatch.setattr(sys.modules["lab.tabs.train"], "find", lambda *_: opened.append("runs"))
+    monkeypatch.setattr("lab.tabs.train_form.recipes", lambda *_: opened.append("files"))
+    page_of(services)
+    services.store.close()
+    assert opened == []

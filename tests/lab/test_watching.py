@@ -1,0 +1,133 @@
+"""What is followed of a run while it writes, and how it is charted and shown."""
+
+import pytest
+
+from lab.curves import CHARTS, curve
+from lab.progress import panel
+from lab.sampled import answers_table, ordered
+from lab.services import read_completions
+from lab.trainings import look, progress_of
+from lab.watching import Watched, follow, last_lines
+from tests.lab.trainings import ROWS, now, plain, run_in, table
+
+
+def test_a_torn_last_line_is_left_for_the_next_look(tmp_path):
+    run = run_in(tmp_path / "mine", steps=2)
+    with run.metrics.open("a") as file:
+        file.write('{"step": 3, "lo')
+    seen = follow(Watched(run.path), read_completions)
+    assert [row["step"] for row in seen.rows] == [1, 2]
+
+    with run.metrics.open("a") as file:
+        file.write('ss": 0.25}\n')
+    again = follow(seen, read_completions)
+
+    assert again.points("loss") == [(1, 1.0), (2, 0.5), (3, 0.25)]
+
+
+def test_nothing_new_is_told_by_the_same_object(tmp_path):
+    run = run_in(tmp_path / "mine", steps=2)
+    table(run.completions, 1, *ROWS)
+    seen = follow(Watched(run.path), read_completions)
+    assert follow(seen, read_completions) is seen
+
+
+def test_only_what_was_added_is_read_again(tmp_path):
+    run = run_in(tmp_path / "mine", steps=2)
+    seen = follow(Watched(run.path), read_completions)
+    run.append_metrics({"step": 3, "loss": 0.1})
+    again = follow(seen, read_completions)
+    assert again.offset == run.metrics.stat().st_size
+    assert again.rows[:2] == seen.rows
+    assert again.rows[0] is seen.rows[0]
+
+
+def test_metrics_that_a_resumed_run_has_cut_are_read_anew(tmp_path):
+    run = run_in(tmp_path / "mine", steps=9)
+    seen = follow(Watched(run.path), read_completions)
+    run._cut_metrics(2)
+    run.append_metrics({"step": 3, "loss": 7.0})
+    assert follow(seen, read_completions).points("loss")[-1] == (3, 7.0)
+    assert len(follow(seen, read_completions).rows) == 3
+
+
+def test_a_line_that_a_fault_has_garbled_is_counted_and_the_others_are_shown(tmp_path):
+    run = run_in(tmp_path / "mine", steps=1)
+    with run.metrics.open("ab") as file:
+        file.write(b'\xff\xfe garbage\n{"step": 2, "loss": 0.5}\n[1]\n')
+    seen = follow(Watched(run.path), read_completions)
+    assert (seen.step, seen.unreadable) == (2, 2)
+    shown = panel(
+        look(run.path, now()), seen, progress_of(look(run.path, now()), seen, now()), now()
+    )
+    assert "2 lines of metrics.jsonl cannot be read" in plain(shown)
+
+
+def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path):
+    run = run_in(tmp_path / "mine", steps=1)
+    whole = table(run.completions, 1, *ROWS).read_bytes()
+    torn = run.completions / "completions_00002.parquet"
+    torn.write_bytes(whole[: len(whole) // 2])
+    seen = follow(Watched(run.path), read_completions)
+    assert [batch.step for batch in seen.batches] == [1]
+
+    table(run.completions, 2, *ROWS)
+
+    assert [batch.step for batch in follow(seen, read_completions).batches] == [1, 2]
+
+
+def test_the_ece_of_a_step_is_over_answers_that_were_scored_and_state_a_confidence(tmp_path):
+    run = run_in(tmp_path / "mine")
+    table(run.completions, 1, *ROWS)
+    table(run.completions, 2, ("well", 0.1, 0.0, "no_claim", None))
+    first, second = follow(Watched(run.path), read_completions).batches
+    # |0 - 0.9| and |1 - 0.8|, one answer in each bin
+    assert first.ece == pytest.approx((0.9 + 0.2) / 2)
+    assert second.ece is None
+
+
+def test_the_log_is_shown_as_a_terminal_would(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"loading\n 10%|#\r 50%|##\r100%|###\r\n\x1b[31mred\x1b[0m\n\n")
+    assert last_lines(log) == "loading\n100%|###\nred"
+    assert last_lines(tmp_path / "none") == ""
+
+
+def test_only_charts_that_the_run_has_figures_for_are_drawn(tmp_path):
+    run = run_in(tmp_path / "mine", steps=3)
+    run.append_metrics({"step": 4, "reward": 0.7, "verifier/V1": 0.9, "verifier/V4": None})
+    seen = follow(Watched(run.path), read_completions)
+    drawn = {chart.name: figure for chart in CHARTS if (figure := curve(chart, seen))}
+    assert set(drawn) == {"reward", "loss"}
+    assert [(trace.name, list(trace.y)) for trace in drawn["reward"].data] == [
+        ("reward", [0.5, 0.5, 0.5, 0.7]),
+        ("V1", [0.9]),
+    ]
+
+
+def test_a_long_course_is_thinned_and_keeps_its_last_point(tmp_path):
+    rows = tuple({"step": step, "loss": float(step)} for step in range(1, 5001))
+    (loss,) = [chart for chart in CHARTS if chart.name == "loss"]
+    (trace,) = curve(loss, Watched(tmp_path, rows=rows)).data
+    assert len(trace.x) <= 501
+    assert trace.x[-1] == 5000
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("reward-best", ["down", "up", "well"]),
+        ("reward-worst", ["up", "down", "well"]),
+        ("advantage-best", ["down", "well", "up"]),
+        ("advantage-worst", ["up", "well", "down"]),
+    ],
+)
+def test_answers_are_sorted_and_those_without_a_reward_stand_last(tmp_path, order, expected):
+    answers = read_completions(table(tmp_path, 1, *ROWS))
+    assert [answer.completion for answer in ordered(answers, order)] == expected
+
+
+def test_an_answer_stands_with_question_verdict_and_stated_confidence(tmp_path):
+    answers = read_completions(table(tmp_path, 7, ("<b>down</b>", 0.9, 1.0, "correct", 0.8)))
+    shown = answers_table(answers, "reward-best")
+    assert plain(shown).endswith("0.900 +1.00 Correct 80 % question 0 &lt;b&gt;down&lt;/b&gt;")
