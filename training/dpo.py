@@ -22,7 +22,7 @@ from training.data import watched_questions
 from training.lengths import length_of, within
 from training.lineage import append_stage
 from training.monitor import ForgettingMonitor, Limits, Watch
-from training.policy import TRAINED, StackedPeftModel, policy_of, write_adapter
+from training.policy import TRAINED, StackedPeftModel, policy_of
 from training.preferences import Preferences, read_preferences
 from training.request import Request
 from training.session import (
@@ -66,10 +66,7 @@ def train(request: Request) -> None:
         _watch(trainer, settings, data, start, current)
         if not current.train(trainer):
             return
-        weights = trainer.gathered_weights()
-        if trainer.is_world_process_zero():
-            policy = trainer.accelerator.unwrap_model(trainer.model)
-            write_adapter(policy, current.run.adapter, weights)
+        if trainer.write(current.run.adapter):
             say("measuring what the new stage computes")
             stage = start.stage("dpo", current.run.adapter)
             append_stage(current.run.path, stage, base, start.chain)

@@ -22,7 +22,7 @@ from training.config import GrpoSettings
 from training.data import TrainingData, grpo_data, grpo_row
 from training.lengths import length_of, within
 from training.lineage import append_stage
-from training.policy import TRAINED, StackedPeftModel, policy_of, write_adapter
+from training.policy import TRAINED, StackedPeftModel, policy_of
 from training.request import Request
 from training.rewards import VerifierReward
 from training.session import (
@@ -75,10 +75,7 @@ def train(request: Request) -> None:
         trainer.add_callback(AlertCallback(current.run, GRPO_RULES))
         if not current.train(trainer):
             return
-        weights = trainer.gathered_weights()
-        if trainer.is_world_process_zero():
-            policy = trainer.accelerator.unwrap_model(trainer.model)
-            write_adapter(policy, current.run.adapter, weights)
+        if trainer.write(current.run.adapter):
             say("measuring what the new stage computes")
             stage = start.stage("grpo", current.run.adapter)
             append_stage(current.run.path, stage, base, start.chain)

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from evals.errors import BadConfig
 from training.adapter import CONFIG_NAME, WEIGHTS_NAME, read_adapter
 from training.config import StageSettings
 from training.files import sha256_of
+from training.layers import join_adapters, output_rounded_once, round_frozen
 from training.merging import merge_into
 from training.start import Start
 
@@ -40,6 +41,8 @@ class StackedPeftModel(PeftModelForCausalLM):
     """A PeftModel whose `frozen` adapters stay active and untrained, whichever other one is chosen."""
 
     frozen: tuple[str, ...] = ()
+    is_rounded: bool = False
+    """Whether the base's linear layers are held in bfloat16, so that only autocast can compute them."""
     _unmerged: Mapping[str, torch.Tensor] = {}
 
     def set_adapter(self, adapter_name: str | Sequence[str], inference_mode: bool = False) -> None:
@@ -70,6 +73,12 @@ class StackedPeftModel(PeftModelForCausalLM):
         if set(self.frozen) <= set(self.peft_config):
             self.set_adapter(TRAINED)
         return result
+
+    def generate(self, *inputs: Any, **options: Any) -> Any:
+        """Write answers in the arithmetic that they are scored in, doing once what each token needs."""
+        rounded = torch.autocast("cpu", torch.bfloat16) if self.is_rounded else nullcontext()
+        with rounded, output_rounded_once(self):
+            return super().generate(*inputs, **options)
 
     @contextmanager
     def disable_adapter(self) -> Generator[None]:
@@ -141,8 +150,15 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
     merge_into(model, start.adapters_to_merge())
     lora = lora_of(settings, model)
     if start.continued is None:
-        return stacked_policy(model, start.frozen, lora, settings.seed)
-    return continued_policy(model, start.frozen, start.continued, lora)
+        policy = stacked_policy(model, start.frozen, lora, settings.seed)
+    else:
+        policy = continued_policy(model, start.frozen, start.continued, lora)
+    if policy.device.type == "cpu":
+        join_adapters(policy)
+        if settings.autocast == "bfloat16":
+            round_frozen(policy)
+            policy.is_rounded = True
+    return policy
 
 
 def stacked_policy(

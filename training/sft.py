@@ -21,7 +21,7 @@ from training.data import TrainingData, sft_data, sft_row
 from training.lengths import length_of, within
 from training.lineage import append_stage
 from training.packing import check_packing
-from training.policy import policy_of, write_adapter
+from training.policy import policy_of
 from training.request import Request
 from training.session import (
     common_arguments,
@@ -57,10 +57,7 @@ def train(request: Request) -> None:
         trainer = build_trainer(settings, data, start, base)
         if not current.train(trainer):
             return
-        weights = trainer.gathered_weights()
-        if trainer.is_world_process_zero():
-            policy = trainer.accelerator.unwrap_model(trainer.model)
-            write_adapter(policy, current.run.adapter, weights)
+        if trainer.write(current.run.adapter):
             say("measuring what the new stage computes")
             prompt = start.system_prompt or SYSTEM_PROMPT
             stage = start.stage("sft", current.run.adapter)

@@ -9,11 +9,13 @@ What TRL 1.16 and transformers 5.23 lose on the way through a checkpoint, and wh
 - A loss that is no number is replaced in the log by an average, and training goes on. Here it stops.
 """
 
+import gc
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from safetensors import SafetensorError
 from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -22,6 +24,8 @@ from trl.trainer.utils import RepeatSampler
 from evals.errors import TrainingStopped
 from training.callbacks import StopCallback
 from training.checkpoints import PREFIX, check_room, drop_old, seal, writing_failed
+from training.head import score_learned_tokens
+from training.policy import write_adapter
 
 BYTES_PER_TRAINED_WEIGHT = 12
 """Of a checkpoint: the weight and AdamW's two moments, in float32."""
@@ -36,6 +40,12 @@ class SafeTrainer(Trainer):
     keep_checkpoints: int = 2
     passes_done: int = 0
     """How often the data had been used up when the checkpoint was written that training goes on from."""
+
+    def __init__(self, *inputs: Any, **options: Any) -> None:
+        super().__init__(*inputs, **options)
+        policy = self.accelerator.unwrap_model(self.model)
+        model = policy.get_base_model() if isinstance(policy, PeftModel) else policy
+        score_learned_tokens(model, getattr(self, "temperature", 1.0))
 
     def _send_telemetry(self) -> None:
         """Tell nobody."""
@@ -66,6 +76,24 @@ class SafeTrainer(Trainer):
         if not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             return None
         return self.accelerator.get_state_dict(self.model_wrapped)
+
+    def write(self, folder: Path) -> bool:
+        """Write the adapter to `folder` and let go of the model; return whether this process did.
+
+        Every process has to ask. The trainer is of no use afterwards: measuring the new stage takes a
+        base of its own, and two would not fit where one just does.
+        """
+        weights = self.gathered_weights()
+        if self.is_world_process_zero():
+            write_adapter(self.accelerator.unwrap_model(self.model), folder, weights)
+        self.accelerator.free_memory()
+        self.optimizer = self.lr_scheduler = None
+        self.callback_handler.model = self.callback_handler.optimizer = None
+        self.callback_handler.lr_scheduler = self.callback_handler.train_dataloader = None
+        self.model = self.model_wrapped = None
+        del weights
+        gc.collect()
+        return self.is_world_process_zero()
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint and seal it; the ones before it go only then.

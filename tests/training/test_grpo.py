@@ -19,6 +19,7 @@ from evals.schema import Example
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
 from tests.training.runs import COMMON, GRPO, environment, one_thread, record, settings_file
 from training import grpo
+from training import trainer as trainers
 from training.base import find_base, load_base
 from training.chain import NewStage, append_stage, load_chain
 from training.config import GrpoSettings
@@ -178,7 +179,7 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(start
 
     whole = run("whole", save_steps=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grpo, "write_adapter", _stop)
+        patch.setattr(trainers, "write_adapter", _stop)
         with pytest.raises(KeyboardInterrupt):
             run("parts", save_steps=3)
     (start / "parts" / "checkpoint-4" / "trainer_state.json").unlink()

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
 from tests.training.runs import SFT, environment, one_thread, record, settings_file
-from training import sft
+from training import sft, trainer
 from training.adapter import WEIGHTS_NAME
 from training.chain import check_chain, load_chain, read_chain
 from training.config import SftSettings
@@ -98,7 +99,7 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_p
     whole = train(tmp_path / "whole", max_steps=4, save_steps=2)
     run = tmp_path / "parts" / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sft, "write_adapter", _stop)
+        patch.setattr(trainer, "write_adapter", _stop)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts", max_steps=4, save_steps=3)
     assert record(run)["status"] == "stopped"
@@ -111,6 +112,27 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_p
     assert all(torch.equal(one[name], other[name]) for name in one)
     steps = [row["step"] for row in RunFolder(run).metric_rows() if "loss" in row]
     assert steps == [1, 2, 3, 4]
+
+
+def test_the_trained_model_is_let_go_of_before_the_new_stage_is_measured(tmp_path: Path):
+    trained: list[weakref.ref[torch.nn.Module]] = []
+    left: list[bool] = []
+    build, append = sft.build_trainer, sft.append_stage
+
+    def built(*parts):
+        made = build(*parts)
+        trained.append(weakref.ref(made.model))
+        return made
+
+    def appended(*parts):
+        left.append(trained[0]() is not None)
+        return append(*parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sft, "build_trainer", built)
+        patch.setattr(sft, "append_stage", appended)
+        train(tmp_path)
+    assert left == [False]
 
 
 def _stop(*_: object) -> str:
