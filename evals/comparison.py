@@ -1,21 +1,19 @@
 """Paired comparison: two stages or models on the same rows, metric by metric.
 
-Clusters are resampled (interval, p of the bootstrap) and their labels swapped (p of the permutation)
-for both sides together. Reports are compared only if the same instrument measured the same questions.
+Reports are compared only if the same instrument measured the same questions.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
+from evals.difference import Difference, Resampled, difference, with_permutation
 from evals.errors import BadConfig, IncomparableReports
-from evals.intervals import DRAWS, Floats, is_point, percentile_interval
-from evals.measures import MEASURES, Tally, cells_of, tally
-from evals.report import CONSTANT, HEADLINE, rows_of
-from evals.schema import EvalReport, EvalRow, Metric, Record, Share
-from evals.significance import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.intervals import DRAWS
+from evals.measures import MEASURES, cells_of, tally
+from evals.report import HEADLINE, rows_of
+from evals.schema import EvalReport, EvalRow, Record
+from evals.significance import Swaps, holm, mcnemar_p
 
 COMPARED = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
 
@@ -28,29 +26,6 @@ class Pairing:
     group: str = HEADLINE
     draws: int = DRAWS
     seed: int = 0
-
-
-class Difference(Metric):
-    """metric(second) - metric(first) with its 95 % interval and its p-values.
-
-    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if
-    `is_exact`. `p_holm` is `p_permutation` corrected for every difference that was asked for at once.
-    `p_mcnemar` takes rows for independent and stands beside accuracy only. None where undefined.
-    """
-
-    metric: str
-    first: float | None
-    second: float | None
-    p_bootstrap: Share | None = None
-    p_permutation: Share | None = None
-    is_exact: bool = False
-    p_holm: Share | None = None
-    p_mcnemar: Share | None = None
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Return whether the interval lies on one side of zero."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 class Side(Record):
@@ -162,58 +137,6 @@ def check_same_rows(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> None:
             )
 
 
-class Resampled:
-    """A tally with its bootstrap draws; every metric is computed once."""
-
-    def __init__(self, table: Tally, draws: int, seed: int) -> None:
-        self.table = table
-        self._totals = table.drawn(draws, seed)
-        self._drawn: dict[str, Floats] = {}
-
-    def value(self, name: str) -> float | None:
-        """Return a metric of the rows as they are, None where it is undefined."""
-        value = float(self.table.metric(name, self.table.totals())[0])
-        return None if np.isnan(value) else value
-
-    def drawn(self, name: str) -> Floats:
-        """Return a metric of every draw, nan where it is undefined."""
-        if name not in self._drawn:
-            self._drawn[name] = self.table.metric(name, self._totals)
-        return self._drawn[name]
-
-
-def difference(name: str, first: Resampled, second: Resampled) -> Difference:
-    """Return one metric's difference between two sides that were resampled alike, with its interval."""
-    before, after = first.value(name), second.value(name)
-    n = min(first.table.n(name), second.table.n(name))
-    bare = Difference(metric=name, n=n, first=before, second=after, value=None)
-    if before is None or after is None:
-        sides = (("first", before), ("second", after))
-        which = " and ".join(f"the {order} side" for order, value in sides if value is None)
-        return bare.model_copy(update={"note": f"{which}: {MEASURES[name].undefined}"})
-    apart = second.drawn(name) - first.drawn(name)
-    span = percentile_interval(apart)
-    if span is None or is_point(span):
-        return bare.model_copy(update={"value": after - before, "note": CONSTANT})
-    found = {"value": after - before, "low": span[0], "high": span[1]}
-    return bare.model_copy(update={**found, "p_bootstrap": bootstrap_p(apart)})
-
-
-def with_permutation(found: Difference, first: Tally, second: Tally, arranged: Swaps) -> Difference:
-    """Return the difference with its p if the labels of each cluster could as well be the other way.
-
-    Both must have been tallied with the same cells. Exact for the null hypothesis that the two
-    sides' answers to a cluster are exchangeable.
-    """
-    moved = arranged.moved(second.sums - first.sums)
-    before, after = first.totals(), second.totals()
-    name = found.metric
-    observed = second.metric(name, after) - first.metric(name, before)
-    swapped = second.metric(name, after - moved) - first.metric(name, before + moved)
-    p = permutation_p(float(observed[0]), swapped, arranged.is_exact)
-    return found.model_copy(update={"p_permutation": p, "is_exact": arranged.is_exact})
-
-
 def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedComparison:
     sides = [
         (Side(chain=report.chain_name, stage=stage), rows_of(report, stage, pairing.group))
@@ -229,7 +152,7 @@ def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedCompar
     differences = []
     for name in dict.fromkeys(pairing.metrics):
         found = difference(name, before, after)
-        if found.value is not None:
+        if found.value is not None and found.is_tested:
             found = with_permutation(found, tables[0], tables[1], arranged)
         if found.value is not None and name == "accuracy":
             found = found.model_copy(update={"p_mcnemar": _mcnemar(*rows)})

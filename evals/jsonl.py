@@ -1,5 +1,7 @@
 """Rows from a JSONL file: one JSON object per line, all of them right or none taken."""
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +22,7 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
     """Return the rows of a JSONL file as records; blank lines are skipped.
 
     `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
-    its field and says which others are bad; LabError for a file that is missing, is not UTF-8 or
+    its field, a key that an object holds twice among them, and says which others are bad; LabError for a file that is missing, is not UTF-8 or
     holds no row.
     """
     rows: list[Row] = []
@@ -46,13 +48,27 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
 
 def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
     try:
-        return record.model_validate_json(line)
+        row = record.model_validate_json(line)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
         shown = repr(first["input"])
         shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
         raise BadRow(path, number, field, f"{first['msg']}, seen {shown}") from None
+    for key in _repeated(line):
+        raise BadRow(path, number, key, "the key stands more than once in one object")
+    return row
+
+
+def _repeated(line: str) -> list[str]:
+    """Return the keys that one object of a line of JSON holds more than once."""
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> None:
+        found.extend(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+
+    json.loads(line, object_pairs_hook=note)
+    return found
 
 
 def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> None:
@@ -63,7 +79,7 @@ def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> No
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise LabError(f"there is no file {path}; name a JSONL file, one object per line") from None
     except IsADirectoryError:

@@ -4,30 +4,28 @@ Only reports measured with the same instrument on the same questions stand in on
 
 Rank = 1 + the number of entries that are shown to be better. One entry is shown to be better than
 another if the 95 % interval of their paired difference excludes zero and the permutation p of that
-difference, corrected by Holm for all pairs in the table, is below 0.05. Entries that no one is shown to
-beat share rank 1. Ranks may skip numbers, and an entry may stand below another of its own rank.
+difference, corrected by Holm for all pairs in the table, is below 0.05 (`Difference.is_shown`). Entries
+that no one is shown to beat share rank 1; by ECE, which has no p, that is everybody. Ranks may skip numbers, and an entry may stand below another of its own rank.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from evals.comparison import (
-    Difference,
-    Resampled,
-    Side,
-    check_comparable,
-    check_instrument,
-    check_same_rows,
-    difference,
-    with_permutation,
-)
+import numpy as np
+
+from evals.comparison import Side, check_comparable, check_instrument, check_same_rows
+from evals.difference import Difference, Resampled, difference, with_permutation
 from evals.errors import BadConfig
 from evals.intervals import DRAWS
 from evals.measures import LOWER_IS_BETTER, MEASURES, cells_of, tally
 from evals.report import HEADLINE, grouped, is_scored
 from evals.schema import EvalReport, EvalRow, Metric, Record, StageSummary
-from evals.significance import ALPHA, Swaps, holm
+from evals.significance import Swaps, holm
+
+CLOSE = 1e-9
+"""Stored values that are closer than this to those of the rows are the same."""
 
 
 class LeaderboardRow(Record):
@@ -100,7 +98,8 @@ def leaderboard(
 
     A baseline that several reports hold appears once. Rows without a value come last, without a
     rank. IncomparableReports if the reports differ in versions or questions; BadConfig for an
-    unknown group, a metric that is unknown or has no better end, and for one name on two models.
+    unknown group, a metric that is unknown or has no better end, one name on two models, and for stored
+    figures that are not those of the rows.
     """
     check_comparable(reports)
     entries = _entries(reports, group)
@@ -139,8 +138,26 @@ def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
                     " report per chain, or give the chains different names"
                 )
             answers = grouped(stages.get(row.stage, [])).get(group, [])
+            _check_summary(report, summary, answers)
             found.setdefault(key, _Entry(row=row, answers=answers))
     return list(found.values())
+
+
+def _check_summary(report: EvalReport, summary: StageSummary, answers: Sequence[EvalRow]) -> None:
+    """Return if the stored values are those of the rows; BadConfig names one that is not."""
+    table = tally(answers)
+    totals = table.totals()
+    for name, stored in summary.metrics.items():
+        if name not in MEASURES:
+            continue
+        found, n = float(table.metric(name, totals)[0]), table.n(name)
+        value = math.nan if stored.value is None else stored.value
+        if stored.n != n or not np.isclose(found, value, rtol=0, atol=CLOSE, equal_nan=True):
+            raise BadConfig(
+                f"the report of {report.chain_name} on {report.data_name} stores {name} {stored.value}"
+                f" (n {stored.n}) for {summary.stage!r}, its rows give {found} (n {n}); make"
+                " its summaries anew with `assay eval rescore REPORT.json`"
+            )
 
 
 def _ranked(
@@ -150,7 +167,7 @@ def _ranked(
     valued = [entry for entry in entries if entry.row.metrics[order].value is not None]
     differences = _corrected(_differences(valued, order, draws, seed))
     beaten = {
-        index: sum(_is_shown(differences[other, index], order) for other in range(index))
+        index: sum(_is_beaten(differences[other, index]) for other in range(index))
         for index in range(len(valued))
     }
     rows = [
@@ -182,14 +199,16 @@ def _differences(entries: Sequence[_Entry], order: str, draws: int, seed: int) -
     found = {}
     for one, other in combinations(range(len(tables)), 2):
         apart = difference(order, drawn[one], drawn[other])
-        if apart.excludes_zero:
+        if apart.excludes_zero and apart.is_tested:
             apart = with_permutation(apart, tables[one], tables[other], arranged)
         found[one, other] = apart
     return found
 
 
 def _corrected(differences: Differences) -> Differences:
-    """Return the differences with Holm's p over all pairs; without a test, a pair's p counts as 1."""
+    """Return the differences with Holm's p over all pairs; a pair that needs no test counts as 1."""
+    if not all(d.is_tested for d in differences.values()):
+        return differences
     tests = [1.0 if d.p_permutation is None else d.p_permutation for d in differences.values()]
     return {
         pair: d.model_copy(update={"p_holm": p})
@@ -197,12 +216,9 @@ def _corrected(differences: Differences) -> Differences:
     }
 
 
-def _is_shown(apart: Difference, order: str) -> bool:
+def _is_beaten(apart: Difference) -> bool:
     """Return whether the later entry is shown to be worse than the earlier one."""
-    if apart.value is None or apart.p_holm is None or not apart.excludes_zero:
-        return False
-    is_worse = apart.value > 0 if order in LOWER_IS_BETTER else apart.value < 0
-    return is_worse and apart.p_holm < ALPHA
+    return apart.is_shown and bool(apart.value) and not apart.is_better
 
 
 def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:

@@ -69,13 +69,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric: its value from totals, the rows it is over, which end is better, whether it is a share."""
+    """A metric: its value from totals, the rows it is over, which end is better, whether it is a share.
+
+    `is_tested` is false where no p is fit to compare two stages: noise adds to the ECE the more, the
+    more their confidences are spread, so two stages without any error can differ in it.
+    """
 
     of: Callable[[Tally, Floats], Floats]
     rows: Callable[[Tally, Floats], Floats]
     better: Better | None
     is_share: bool = False
     undefined: str = "no claim with a stated confidence"
+    is_tested: bool = True
 
 
 def tally(rows: Sequence[EvalRow], cells: Iterable[Cell] | None = None) -> Tally:
@@ -176,6 +181,8 @@ def _calibration(
     metric: WeightedMetric,
     better: Better | None,
     undefined: str = Measure.undefined,
+    *,
+    is_tested: bool = True,
 ) -> Measure:
     def of(table: Tally, totals: Floats) -> Floats:
         c, y = (np.array(column, dtype=np.float64) for column in zip(*table.cells, strict=True))
@@ -184,7 +191,7 @@ def _calibration(
     def defined(table: Tally, totals: Floats) -> Floats:
         return of(table, totals) if table.cells else np.full(len(totals), np.nan)
 
-    return Measure(defined, _claims, better, undefined=undefined)
+    return Measure(defined, _claims, better, undefined=undefined, is_tested=is_tested)
 
 
 def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
@@ -196,7 +203,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "accuracy": _share("correct", "higher"),
         "reward": Measure(_mean("reward"), _rows(), "higher"),
         **{name: _verifier(name) for name in VERIFIERS},
-        "ece": _calibration(_ece, "lower"),
+        "ece": _calibration(_ece, "lower", is_tested=False),
         "brier": _calibration(scores.brier, "lower"),
         "base_rate_brier": _calibration(scores.base_rate_brier, None),
         "log_loss": _calibration(scores.log_loss, "lower"),

@@ -24,14 +24,16 @@ from evals.binning import Settings, bin_edges, null_ece
 from evals.errors import BadConfig, LabError
 from evals.intervals import (
     DRAWS,
-    Interval,
+    Floats,
     is_point,
     percentile_interval,
     wilson,
 )
 from evals.measures import MEASURES, Tally, tally
 from evals.questions import data_sha256
+from evals.questions.rows import write_whole
 from evals.schema import EvalReport, EvalRow, Example, Metric, StageSummary
+from evals.spread import interval_note
 
 HEADLINE = "unaided"
 CONSTANT = "constant"
@@ -123,6 +125,12 @@ def rows_of(report: EvalReport, stage: str, group: str = HEADLINE) -> list[EvalR
     )
 
 
+def stages_of(report: EvalReport) -> tuple[str, ...]:
+    """Return the stages of the chain in their order, without the baselines."""
+    named = (summary.stage for summary in report.summaries if not summary.is_baseline)
+    return tuple(dict.fromkeys(named))
+
+
 def is_scored(row: EvalRow) -> bool:
     """Return whether a verifier judges the content of the row, so that it counts in metrics."""
     return row.example.ground_truth.kind in verifiers.CONTENT
@@ -157,11 +165,8 @@ def instrument() -> dict[str, str]:
 
 
 def save_report(report: EvalReport, path: Path) -> None:
-    """Write a report whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(report.model_dump_json(indent=1), encoding="utf-8")
-    unfinished.replace(path)
+    """Write a report whole or not at all; LabError if it cannot be written there."""
+    write_whole(path, report.model_dump_json(indent=1))
 
 
 def load_report(path: Path) -> EvalReport:
@@ -213,19 +218,17 @@ def _metrics(table: Tally, draws: int, seed: int) -> dict[str, Metric]:
         if np.isnan(value):
             found[name] = Metric(value=None, n=table.n(name), note=MEASURES[name].undefined)
         else:
-            found[name] = _metric(
-                table, name, value, percentile_interval(table.metric(name, drawn))
-            )
+            found[name] = _metric(table, name, value, table.metric(name, drawn))
     return found
 
 
-def _metric(table: Tally, name: str, value: float, span: Interval | None) -> Metric:
-    note = None
+def _metric(table: Tally, name: str, value: float, drawn: Floats) -> Metric:
+    span, note = percentile_interval(drawn), interval_note(drawn, len(table.clusters))
     if MEASURES[name].is_share and value in (0.0, 1.0):
         n_clusters = len(table.clusters)
         span = wilson(round(value * n_clusters), n_clusters)
         note = f"the same in every row: Wilson interval over {n_clusters} clusters"
-    elif span is not None and is_point(span):
+    elif span is None or is_point(span):
         span, note = None, CONSTANT
     low, high = span if span else (None, None)
     return Metric(value=value, n=table.n(name), low=low, high=high, note=note)

@@ -33,6 +33,8 @@ UNDEFINED = {
     "underconfidence_rate": f"undefined: no confidence is below {UNDERCONFIDENT}",
 }
 NO_SPREAD = "the same in (nearly) every draw that is defined: resampling shows no spread"
+FEW = 10
+"""Clusters below which a bootstrap interval is too narrow to be taken at its word."""
 NO_BCA = "no BCa interval: draws on one side only, or undefined without some cluster"
 
 
@@ -55,15 +57,14 @@ class Spread:
         values, value = self.drawn[name], float(self.whole[name][0])
         if np.isnan(value):
             return None, UNDEFINED.get(name, "undefined for these rows")
-        lost = float(np.isnan(values).mean())
-        if lost == 1 or is_point((float(np.nanmin(values)), float(np.nanmax(values)))):
+        if np.isnan(values).all() or is_point((float(np.nanmin(values)), float(np.nanmax(values)))):
             return self._without_spread(name, value)
         span = self._span(name)
         if span is None:
             return None, NO_BCA
         if is_point(span):
             return self._without_spread(name, value)
-        return span, f"undefined in {100 * lost:.1f} % of the draws, left out" if lost else None
+        return span, interval_note(values, self.sample.units.n)
 
     def _span(self, name: str) -> Interval | None:
         if self.left_out is None:
@@ -76,6 +77,19 @@ class Spread:
             n = self.sample.units.holding(SHARES[name](self.sample.c))
             return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"
         return None, NO_SPREAD
+
+
+def interval_note(drawn: Floats, n_clusters: int) -> str | None:
+    """Return what a reader must know about a bootstrap interval: draws lost, too few clusters.
+
+    interval_note(array([0.5, nan]), 9)  ->  "undefined in 50.0 % of the draws, left out; from 9 ..."
+    """
+    lost, told = float(np.isnan(drawn).mean()), []
+    if lost:
+        told.append(f"undefined in {100 * lost:.1f} % of the draws, left out")
+    if n_clusters < FEW:
+        told.append(f"from {n_clusters} clusters: the interval is too narrow")
+    return "; ".join(told) or None
 
 
 def spread_of(sample: Sample, measure: Measure, settings: Settings) -> Spread:

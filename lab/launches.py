@@ -80,7 +80,7 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Laun
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=environment(processes),
+            env=environment(line, processes),
             start_new_session=True,
         )
     # Whoever waits for it takes it off the list of processes when it ends.

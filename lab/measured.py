@@ -12,13 +12,12 @@ from itertools import combinations
 from typing import TypeVar, TypeVarTuple
 
 from evals.calibration import Calibration
-from evals.comparison import Comparisons, Difference, Pairing, compare
+from evals.comparison import Comparisons, Pairing, compare
 from evals.leaderboard import LeaderboardRow, leaderboard
-from evals.measures import LOWER_IS_BETTER, MEASURES
-from evals.report import calibration_of, rows_of
+from evals.measures import MEASURES
+from evals.report import calibration_of, rows_of, stages_of
 from evals.schema import EvalReport
 from evals.scores import OVERCONFIDENT, UNDERCONFIDENT
-from evals.significance import ALPHA
 from lab.grid import Scale
 from lab.wording import say
 
@@ -110,12 +109,6 @@ def counted(report: EvalReport, stage: str, group: str) -> Counted:
     )
 
 
-def stages_of(report: EvalReport) -> tuple[str, ...]:
-    """Return the stages of the chain in their order, without the baselines."""
-    named = (summary.stage for summary in report.summaries if not summary.is_baseline)
-    return tuple(dict.fromkeys(named))
-
-
 def orders_of(report: EvalReport) -> tuple[str, ...]:
     """Return the metrics that every entry of the report has and that have a better end."""
     held = [summary.metrics for summary in report.summaries]
@@ -124,18 +117,6 @@ def orders_of(report: EvalReport) -> tuple[str, ...]:
         for name, each in MEASURES.items()
         if each.better and all(name in metrics for metrics in held)
     )
-
-
-def is_shown(found: Difference) -> bool:
-    """Return whether a difference is more than chance, by the rule that ranks go by."""
-    return found.excludes_zero and found.p_holm is not None and found.p_holm < ALPHA
-
-
-def is_better(found: Difference) -> bool:
-    """Return whether the second side has the better value; a difference of 0 is not better."""
-    if found.value is None:
-        return False
-    return found.value < 0 if found.metric in LOWER_IS_BETTER else found.value > 0
 
 
 def scale_of(metric: str) -> Scale:

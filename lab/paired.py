@@ -1,11 +1,11 @@
 """A paired difference in words: what is shown, what is not, and by which figures."""
 
-from evals.comparison import Difference, PairedComparison
+from evals.comparison import PairedComparison
+from evals.difference import Difference
 from evals.measures import MEASURES
-from evals.report import CONSTANT
 from lab.answers import stage_name
 from lab.grid import Html, Scale, interval, measure, number, shown
-from lab.measured import is_better, is_shown, scale_of
+from lab.measured import scale_of
 from lab.wording import say
 
 
@@ -16,7 +16,8 @@ def difference_cell(found: Difference) -> Html:
         found = found.model_copy(update={"note": MEASURES[found.metric].undefined})
     if found.value is None or found.low is None or found.high is None:
         return measure(found, scale)
-    tone = "open" if not is_shown(found) else "good" if is_better(found) else "bad"
+    tone = "open" if not found.is_shown else "good" if found.is_better else "bad"
+    verdict = tone if found.is_tested else "untested"
     span = interval(found.low, found.high, scale, plus=True)
     told = [say("leaderboard.n", interval=span, n=found.n)]
     if found.p_permutation is not None and found.p_holm is not None:
@@ -27,11 +28,13 @@ def difference_cell(found: Difference) -> Html:
                 corrected=probability(found.p_holm),
             )
         )
+    if found.note:
+        told.append(found.note)
     small = "".join(f"<small>{shown(line)}</small>" for line in told)
     return Html(
         f'<span class="assay-measure assay-{tone}">'
         f"<b>{number(found.value, scale, plus=True)}</b>{small}"
-        f"<em>{shown(say(f'leaderboard.{tone}'))}</em></span>"
+        f"<em>{shown(say(f'leaderboard.{verdict}'))}</em></span>"
     )
 
 
@@ -48,15 +51,16 @@ def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
         return say(
             "leaderboard.sentence.undefined",
             **names,
-            silent=say("leaderboard.and").join(silent),
+            silent=f" {say('leaderboard.and')} ".join(silent),
             why=MEASURES[metric].undefined,
         )
     scale = _scale(metric)
     change = number(found.value, scale, plus=True)
-    if found.low is None or found.high is None or found.note == CONSTANT:
-        key = "constant" if found.value else "same"
+    if found.low is None or found.high is None:
+        key = "same" if not found.value else "constant" if found.is_tested else "bare"
         return say(f"leaderboard.sentence.{key}", **names, difference=change, n=found.n)
-    tone = "open" if not is_shown(found) else "better" if is_better(found) else "worse"
+    tone = "open" if not found.is_shown else "better" if found.is_better else "worse"
+    tone = tone if found.is_tested else "untested"
     span = interval(found.low, found.high, scale, plus=True)
     return say(f"leaderboard.sentence.{tone}", **names, figures=_figures(found, span, tests))
 

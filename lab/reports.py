@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from evals.report import HEADLINE, instrument
+from evals.report import HEADLINE, instrument, stages_of
 from evals.schema import EvalReport
 from lab.evaluations import Evaluations, Outdated
 from lab.grid import Html, shown
-from lab.measured import stages_of
 from lab.services import REPORTS, Services, chain_folder
 from lab.wording import lines, page, say
 

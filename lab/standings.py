@@ -6,8 +6,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from evals.comparison import Comparisons, Difference
+from evals.comparison import Comparisons
+from evals.difference import Difference
 from evals.leaderboard import LeaderboardRow, Standings
+from evals.measures import MEASURES
+from evals.questions.rows import write_whole
 from evals.rescore import Rescored
 from evals.schema import Metric
 from lab.console import plain, table_of
@@ -19,6 +22,12 @@ RULE = (
     "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
     " difference excludes zero, and p, corrected by Holm for all pairs in the table, is below 0.05."
     " Entries of one rank are not told apart by these questions."
+)
+
+
+UNTESTED = (
+    "ECE orders these entries and ranks none: chance adds more to it the more confidences are spread."
+    " Order by brier or log_loss to see what is shown."
 )
 
 
@@ -35,7 +44,7 @@ def comparison_table(found: Comparisons) -> Table:
         f"{found.data_name}, {found.group}: {n.n} questions in {n.n_clusters} clusters; second minus"
         f" first, 95 % intervals; Holm over {found.n_tests} tests"
     )
-    columns = ("stages", "metric", "first", "second", "difference", "p", "p, Holm")
+    columns = ("stages", "metric", "n", "first,\nsecond", "difference", "p", "p, Holm")
     return table_of(title, columns, rows)
 
 
@@ -88,6 +97,8 @@ def standings_table(board: Standings) -> Table:
         for row in board.rows
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
+    if not MEASURES[board.order].is_tested:
+        title = f"{title}\n{UNTESTED}"
     return table_of(title, ("rank", "answers of", *shown), rows)
 
 
@@ -100,8 +111,10 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
         for row in board.rows:
             cells = (_rank(row), _name(row), *(_measured(row.metrics.get(n)) for n in columns[2:]))
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        untested = [] if MEASURES[board.order].is_tested else [UNTESTED]
         parts += [
             f"## {board.data_name}, {board.group} questions, by {board.order}",
+            *untested,
             "\n".join(lines),
             f"Measured with {_versions(board.versions)}; questions {board.data_sha256[:12]}.",
         ]
@@ -109,18 +122,17 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
 
 
 def save_standings(boards: Sequence[Standings], folder: Path) -> tuple[Path, Path]:
-    """Write leaderboard.md and leaderboard.json into a folder, whole or not at all; return both paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write leaderboard.md and leaderboard.json into a folder, each whole; return both paths.
+
+    LabError if they cannot be written there.
+    """
     document = json.dumps(plain(list(boards)), ensure_ascii=False, indent=1)
     contents = {
         folder / "leaderboard.md": standings_markdown(boards),
         folder / "leaderboard.json": document + "\n",
     }
-    unfinished = {path: path.with_name(path.name + ".new") for path in contents}
     for path, text in contents.items():
-        unfinished[path].write_text(text, encoding="utf-8")
-    for path, new in unfinished.items():
-        new.replace(path)
+        write_whole(path, text)
     markdown, rows = contents
     return markdown, rows
 
@@ -130,13 +142,18 @@ def _columns(board: Standings, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _compared(d: Difference) -> tuple[str, ...]:
-    values = tuple("–" if value is None else f"{value:.3f}" for value in (d.first, d.second))
+    values = ("–" if value is None else f"{value:.3f}" for value in (d.first, d.second))
+    figures = (d.metric, str(d.n), "\n".join(values))
     if d.value is None:
-        return d.metric, *values, f"– {d.note}", "", ""
-    span = f"[{d.low:+.3f}, {d.high:+.3f}]" if d.low is not None and d.high is not None else d.note
-    p = _p(d.p_permutation) + (" exact" if d.is_exact else "")
+        return *figures, f"– {d.note}", "", ""
+    spread = d.low is not None and d.high is not None
+    span = f"[{d.low:+.3f}, {d.high:+.3f}]" if spread else ""
+    span = " ".join(part for part in (span, d.note) if part)
+    if not d.is_tested:
+        return *figures, f"{d.value:+.3f} {span}", "not tested", ""
+    p = _p(d.p_permutation) + ("\nexact" if d.is_exact else "")
     mcnemar = "" if d.p_mcnemar is None else f"\nMcNemar {_p(d.p_mcnemar)}"
-    return d.metric, *values, f"{d.value:+.3f} {span}", p + mcnemar, _p(d.p_holm)
+    return *figures, f"{d.value:+.3f} {span}", p + mcnemar, _p(d.p_holm)
 
 
 def _p(value: float | None) -> str:

@@ -137,6 +137,13 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
         ) from error
 
 
+def chat_tokenizer(base: Base) -> PreTrainedTokenizerBase:
+    """Return the base's tokenizer; MissingModel if there is none, or none that can write a chat."""
+    tokenizer = load_tokenizer(base)
+    template_sha256(tokenizer)
+    return tokenizer
+
+
 def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
     """Return what a chain stores about the base it stands on; of a local folder no path from the root."""
     is_local = base.hub_id is None and base.source != EMBEDDED

@@ -131,7 +131,8 @@ class DpoSettings(StageSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         _need_chain(self.chain, "DPO")
-        if self.monitor_stop and "kmp-test" in self.monitor_data:
+        watched = {name.partition("[")[0].strip() for name in self.monitor_data}
+        if self.monitor_stop and "kmp-test" in watched:
             raise BadConfig(
                 "monitor_stop with kmp-test would end the run by what its test questions say, and they"
                 " could measure it no more; watch kmp-test without stopping, or stop by kmp-dev."

@@ -47,6 +47,11 @@ class TrainingData:
     counts: dict[str, int]
     left_out: dict[str, int]
 
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.examples)
+
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
         return {

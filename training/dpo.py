@@ -16,7 +16,7 @@ from trl import DPOConfig, DPOTrainer
 
 from evals.questions import SYSTEM_PROMPT
 from training.alerts import DPO_RULES, AlertCallback
-from training.base import Base, find_base, load_tokenizer
+from training.base import Base, chat_tokenizer, find_base
 from training.config import DpoSettings
 from training.data import watched_questions
 from training.lengths import length_of, within
@@ -57,7 +57,7 @@ def train(request: Request) -> None:
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
     data = read_preferences(settings.data, start.system_prompt or SYSTEM_PROMPT)
-    tokenizer = load_tokenizer(base)
+    tokenizer = chat_tokenizer(base)
     lengths = {pair.name: length_of(pair.row(), tokenizer) for pair in data.pairs}
     data = within(data, lengths, settings)
     record = record_of("dpo", request, base, {**data.record(), **start.record()})

@@ -134,12 +134,31 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
         return settings.max_steps
     if isinstance(settings, GrpoSettings):
         together = settings.batch * processes
-        sampled = settings.generation_batch or together * settings.accumulation
+        sampled = _sampled(settings, processes)
         questions = sampled // settings.num_generations
         passes = rows // questions * (sampled // together) * settings.num_iterations
     else:
         passes = math.ceil(rows / (settings.batch * processes))
-    return math.ceil(settings.epochs * max(math.ceil(passes / settings.accumulation), 1))
+    return math.ceil(settings.epochs * math.ceil(passes / settings.accumulation))
+
+
+def check_rows(settings: StageSettings, rows: int, processes: int = 1) -> None:
+    """Raise BadConfig if there are fewer questions than GRPO asks at a time: it would take no step."""
+    if not isinstance(settings, GrpoSettings):
+        return
+    sampled = _sampled(settings, processes)
+    together = sampled // settings.num_generations
+    if rows < together:
+        raise BadConfig(
+            f"GRPO asks {together} questions at a time ({sampled} answers, {settings.num_generations} to"
+            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
+            f" generation_batch of at most {rows * settings.num_generations}."
+        )
+
+
+def _sampled(settings: GrpoSettings, processes: int) -> int:
+    """Return the answers that are sampled at a time over all processes."""
+    return settings.generation_batch or settings.batch * settings.accumulation * processes
 
 
 def _base_bytes(settings: StageSettings, shape: Shape) -> int:
@@ -174,7 +193,7 @@ def _tokens(settings: StageSettings) -> int:
 
 
 def _cache_bytes(settings: GrpoSettings, shape: Shape, processes: int) -> int:
-    sampled = settings.generation_batch or settings.batch * settings.accumulation * processes
+    sampled = _sampled(settings, processes)
     tokens = settings.max_prompt_length + settings.max_completion_length
     size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
     per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size

@@ -17,9 +17,10 @@ from trl import GRPOConfig, GRPOTrainer
 
 from evals.questions import SYSTEM_PROMPT
 from training.alerts import GRPO_RULES, AlertCallback
-from training.base import Base, find_base, load_tokenizer
+from training.base import Base, chat_tokenizer, find_base
 from training.config import GrpoSettings
 from training.data import TrainingData, grpo_data, grpo_row
+from training.estimate import check_rows
 from training.lengths import length_of, within
 from training.lineage import append_stage
 from training.policy import TRAINED, StackedPeftModel, policy_of
@@ -28,6 +29,7 @@ from training.rewards import VerifierReward
 from training.session import (
     common_arguments,
     load_base_for,
+    processes,
     record_of,
     run_command,
     session,
@@ -68,7 +70,8 @@ def train(request: Request) -> None:
     data = grpo_data(settings.data, settings.seed)
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
-    data = _fitting(data, start, settings, load_tokenizer(base))
+    data = _fitting(data, start, settings, chat_tokenizer(base))
+    check_rows(settings, data.count, processes().num_processes)
     record = record_of("grpo", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)

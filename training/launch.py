@@ -4,6 +4,7 @@ A profile is a configuration file of accelerate under `training/configs/accelera
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ SHARDED = ("zero3", "fsdp2")
 """Profiles that divide the base's weights among the processes."""
 ASKED_FOR = "ASSAY_PROCESSES"
 """Variable that tells a stage how many processes were asked for: fewer would go unnoticed."""
+LAUNCHED_BY = "ASSAY_LAUNCHER"
+"""Variable that tells a stage the words it was launched by, up to its own name."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,19 @@ class Launch:
     def line(self, stage: str, words: Sequence[str]) -> tuple[str, ...]:
         """Return the command, word by word."""
         chosen = ("--config_file", _shown(profile_file(self.profile))) if self.profile else ()
+        if not chosen and not self._given("num_processes") and not self._given("config_file"):
+            chosen = ("--num_processes", "1")  # else accelerate takes every GPU it finds
         return ("accelerate", "launch", *chosen, *self.options, "-m", f"training.{stage}", *words)
 
     @property
     def processes(self) -> int:
         """How many processes are asked for, over all machines."""
-        return int(self._option("num_processes", self._profile().get("num_processes", 1)))
+        return self._count("num_processes")
 
     @property
     def machines(self) -> int:
         """How many machines are asked for."""
-        return int(self._option("num_machines", self._profile().get("num_machines", 1)))
+        return self._count("num_machines")
 
     @property
     def gpus_per_machine(self) -> int:
@@ -64,18 +69,37 @@ class Launch:
             )
 
     def _profile(self) -> dict[str, Any]:
-        if self.profile is None:
+        """Return the configuration that counts: a file named in the options goes over the profile."""
+        named = self._given("config_file")
+        if named is None and self.profile is None:
             return {}
-        return yaml.safe_load(profile_file(self.profile).read_text(encoding="utf-8"))
+        file = Path(named).expanduser() if named else profile_file(str(self.profile))
+        try:
+            document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            problem = " ".join(str(error).split())
+            raise BadConfig(f"--config_file {file} cannot be read: {problem}") from None
+        if not isinstance(document, dict):
+            raise BadConfig(f"--config_file {file} is no configuration of accelerate.")
+        return document
 
-    def _option(self, name: str, default: Any) -> Any:
-        """Return what the options say of `name`, in any of accelerate's spellings."""
-        words = [word.replace("-", "_") for word in self.options]
-        for at, word in enumerate(words):
-            key, equals, _ = word.partition("=")
-            if key == f"__{name}":
-                return self.options[at].partition("=")[2] if equals else self.options[at + 1]
-        return default
+    def _count(self, name: str) -> int:
+        """Return a number of processes or machines; BadConfig for what is none."""
+        value = self._given(name) or self._profile().get(name, 1)
+        if not str(value).isdecimal() or int(value) < 1:
+            raise BadConfig(f"--{name} is {value!r}; it takes a whole number of 1 or more.")
+        return int(value)
+
+    def _given(self, name: str) -> str | None:
+        """Return what the options say of `name`, in any of accelerate's spellings; None for nothing."""
+        found = None
+        for at, word in enumerate(self.options):
+            key, equals, value = word.partition("=")
+            if key.replace("-", "_") == f"__{name}":
+                found = value if equals else "".join(self.options[at + 1 : at + 2])
+                if not found or (not equals and found.startswith("--")):
+                    raise BadConfig(f"{word} has no value; write {word.rstrip('=')} VALUE.")
+        return found
 
 
 def profiles() -> tuple[str, ...]:
@@ -90,10 +114,11 @@ def profile_file(name: str) -> Path:
     return FOLDER / f"{name}.yaml"
 
 
-def environment(processes: int) -> dict[str, str]:
-    """Return what a stage is started with: this environment, and what training wants of it."""
+def environment(line: Sequence[str], processes: int) -> dict[str, str]:
+    """Return what the stage of a line is started with: this environment, and what training wants of it."""
     wanted = {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return {**wanted, **os.environ, ASKED_FOR: str(processes)}
+    launcher = shlex.join(line[: line.index("-m")] if "-m" in line else line)
+    return {**wanted, **os.environ, ASKED_FOR: str(processes), LAUNCHED_BY: launcher}
 
 
 def _shown(file: Path) -> str:

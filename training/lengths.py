@@ -15,6 +15,8 @@ from training.config import DpoSettings, GrpoSettings, SftSettings, StageSetting
 Row = Mapping[str, Any]
 ANSWERS = ("completion", "chosen", "rejected")
 SHOWN = 5
+TOO_LONG = "more than"
+"""How the reason starts for which rows are left out."""
 
 
 class Tokenizer(Protocol):
@@ -86,7 +88,7 @@ def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> D
     if not over:
         return data
     if settings.too_long == "drop" and len(over) < len(lengths):
-        return data.without(tuple(over), f"more than {key} {longest} tokens")
+        return data.without(tuple(over), f"{TOO_LONG} {key} {longest} tokens")
     shown = ", ".join(f"{name} ({size})" for name, size in list(over.items())[:SHOWN])
     more = f" and {len(over) - SHOWN} more" if len(over) > SHOWN else ""
     raise BadConfig(

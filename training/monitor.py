@@ -159,8 +159,8 @@ class ForgettingMonitor(TrainerCallback):
         if first - look.accuracy > limits.max_drop:
             found.append(
                 f"of {len(self._watch.questions)} watched questions {look.accuracy:.0%} are answered right,"
-                f" {first:.0%} before training: knowledge is being lost; raise beta, lower learning_rate, or"
-                " take an earlier checkpoint"
+                f" {first:.0%} before training: knowledge is being lost; raise beta or lower"
+                " learning_rate"
             )
         if look.kl > limits.max_kl:
             found.append(

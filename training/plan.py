@@ -10,7 +10,7 @@ from evals.errors import MissingModel
 from evals.questions import SYSTEM_PROMPT
 from training.config import STAGES, DpoSettings, GrpoSettings, StageSettings, as_document
 from training.data import TrainingData, grpo_data, grpo_row, sft_data, sft_row
-from training.estimate import Estimate, estimate, shape_of
+from training.estimate import Estimate, check_rows, estimate, shape_of
 from training.launch import Launch
 from training.manifest import read_chain
 from training.preferences import Preferences, read_preferences
@@ -56,6 +56,13 @@ class Plan:
         make = grpo_row if isinstance(self.settings, GrpoSettings) else sft_row
         return {each.id: make(each, self.system_prompt) for each in self.data.examples}
 
+    def built_on(self) -> dict[str, str]:
+        """Return the checksum of each stage that the new one builds on, as run.json keeps it."""
+        if not self.settings.chain.strip():
+            return {}
+        stages = read_chain(self.settings.chain).manifest.stages
+        return {f"stage {stage.name}": stage.sha256 for stage in stages}
+
     def needs(self, rows: int) -> Estimate | None:
         """Return what the run would need with so many rows; None for a base of unknown shape."""
         shape = shape_of(self.settings.base)
@@ -85,6 +92,7 @@ def plan_of(
                 raise
             problems = (str(error),)
     data = _data(settings, prompt)
+    check_rows(settings, data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
 
 

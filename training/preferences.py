@@ -90,6 +90,11 @@ class Preferences:
         """What the pairs ask."""
         return frozenset(pair.question for pair in self.pairs)
 
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return len(self.pairs)
+
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
         lines = "".join(json.dumps(pair.row(), sort_keys=True) + "\n" for pair in self.pairs)

@@ -13,6 +13,8 @@ from transformers.utils import cached_file
 
 from evals.errors import BadConfig
 from training.base import EMBEDDED, EMBEDDED_HUB_ID, HUB_ID, default_cache
+from training.estimate import check_rows
+from training.fingerprint import template_sha256
 from training.gguf import FOLDER_NAME
 from training.lengths import length_of, limit_of, sequences_of, within
 from training.plan import Plan
@@ -54,12 +56,14 @@ def preview(plan: Plan) -> Preview:
             " be shown; the first run fetches it."
         )
         return Preview(len(rows), len(rows), {}, None, (), (problem,))
+    template_sha256(tokenizer)  # a base that cannot write a chat is refused here as in training
     lengths = {name: length_of(row, tokenizer) for name, row in rows.items()}
     problems: tuple[str, ...] = ()
     kept = set(rows)
     try:
         fitting = within(plan.data, lengths, plan.settings)
         kept -= {name for name, size in lengths.items() if size > limit_of(plan.settings)[1]}
+        check_rows(plan.settings, len(kept), plan.launch.processes)
         left_out = fitting.record()
     except BadConfig as error:
         problems, left_out = (str(error),), plan.data.record()

@@ -6,6 +6,7 @@
       adapter/          only the adapter trained here
       metrics.jsonl     one line per logging step, appended while training
       completions/      parquet per logging step, where answers were sampled
+      reports/          what the stage was measured to do, where it was
       checkpoint-N/     only until the run has finished
 
 Nothing in it tells of the machine's folders, its name or its user. Knows nothing of torch.
@@ -25,17 +26,28 @@ from pydantic import ValidationError
 from evals.errors import BadConfig
 from evals.schema import RunRecord
 from training.checkpoints import checkpoints, last_whole, step_of
+from training.config import StageSettings, as_document
 from training.files import write_whole
 from training.terminal import say
 
-RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS = (
+RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS = (
     "run.json",
     "metrics.jsonl",
     "adapter",
     "chain.json",
     "completions",
+    "reports",
 )
-WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, "report.json", "README.md")
+WRITTEN_BY_A_RUN = (
+    RECORD,
+    METRICS,
+    ADAPTER,
+    CHAIN,
+    COMPLETIONS,
+    REPORTS,
+    "report.json",
+    "README.md",
+)
 MAY_CHANGE_ON_RESUME = (
     "output",
     "save_steps",
@@ -48,7 +60,13 @@ MAY_CHANGE_ON_RESUME = (
     "monitor_stop",
 )
 """Settings that leave the trained weights as they are."""
-
+PATHS = ("base", "output", "chain")
+"""Settings that may be paths of this machine."""
+LISTS_OF_PATHS = ("data", "monitor_data")
+PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
+"""Keys of a record's host and result: how many processes train together, what made a run stop itself."""
+LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
+"""Settings that decide whether a run stops itself."""
 
 MetricRow = Mapping[str, float | str | None]
 """One line of metrics.jsonl: `step`, then figures (None = not finite), or an `alert` in words."""
@@ -122,6 +140,7 @@ class RunFolder:
             self.clear()
         elif known is not None:
             self._refuse_other(known, record)
+            self._refuse_stopped(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
         self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
@@ -178,12 +197,25 @@ class RunFolder:
             )
 
     def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
-        changed = [*_changes(known.config, wanted.config), *_changes(known.data, wanted.data)]
+        changed = [*changes(known.config, wanted.config), *changes(known.data, wanted.data)]
+        if PROCESSES in known.host:
+            counts = ({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted))
+            changed += changes(*counts)
         if changed:
             raise BadConfig(
                 f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
                 " those again to go on with it, add --overwrite to start anew, or name another"
                 " --output."
+            )
+
+    def _refuse_stopped(self, known: RunRecord, wanted: RunRecord) -> None:
+        """Raise BadConfig for a run that stopped itself, unless what made it stop was changed."""
+        reason = known.result.get(STOPPED_BECAUSE)
+        is_as_before = all(known.config.get(key) == wanted.config.get(key) for key in LIMITS)
+        if reason and is_as_before:
+            raise BadConfig(
+                f"the run in {self.path} stopped itself: {reason}. To go on all the same change one of"
+                f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
             )
 
     def _cut_metrics(self, step: int) -> None:
@@ -206,7 +238,17 @@ def public_path(text: str, root: Path | None = None) -> str:
     return resolved.relative_to(start).as_posix() if inside else resolved.name
 
 
-def _changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+def public_config(settings: StageSettings) -> dict[str, Any]:
+    """Return settings as records keep them: plain values, without folders of this machine."""
+    config = as_document(settings)
+    config |= {key: public_path(str(config[key])) for key in PATHS if key in config}
+    for key in LISTS_OF_PATHS:
+        if key in config:
+            config[key] = [public_path(name) for name in config[key]]
+    return config
+
+
+def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
     """Return "key: old, now new" for every value that would train other weights."""
     keys = [key for key in {**known, **wanted} if key not in MAY_CHANGE_ON_RESUME]
     return [

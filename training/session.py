@@ -5,8 +5,9 @@ A stage file (sft.py, grpo.py) says what is trained; this one says what every tr
 
 import errno
 import os
+import shlex
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,24 +17,33 @@ from typing import Any, Literal
 import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import TrainOutput
 
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
 from training.base import Base, load_base
 from training.callbacks import MetricsCallback, StopCallback
-from training.config import StageSettings, as_document
+from training.checkpoints import step_of
+from training.config import StageSettings
 from training.equipment import check_equipment
-from training.launch import ASKED_FOR
+from training.launch import ASKED_FOR, LAUNCHED_BY
 from training.request import Request, read_request
-from training.runs import RunFolder, public_path
+from training.runs import (
+    LISTS_OF_PATHS,
+    PATHS,
+    PROCESSES,
+    STOPPED_BECAUSE,
+    RunFolder,
+    public_config,
+    public_path,
+)
 from training.surroundings import code_revision, host, versions
 from training.terminal import say
 from training.trainer import BetweenRounds, SafeTrainer, passes_of
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-PATHS = ("base", "output", "chain")
-"""Settings that may be paths of this machine."""
-LISTS_OF_PATHS = {"data", "monitor_data"}
+ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
+"""Options of the launcher that name machines."""
 
 
 @dataclass
@@ -59,9 +69,16 @@ class Session:
             done = trainer.train(
                 resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None
             )
-        self.result |= {"steps": done.global_step, "train_loss": round(done.training_loss, 6)}
+        if not done.global_step:
+            raise TrainingStopped(
+                "training ended without a single step, so nothing was learned; use more rows, or a"
+                " smaller batch (GRPO: generation_batch)."
+            )
+        done_before = step_of(self.checkpoint) if self.checkpoint else 0
+        loss = mean_loss(done, trainer.state.log_history, done_before)
+        self.result |= {"steps": done.global_step, "train_loss": round(loss, 6)}
         if self.stop.reason:
-            self.result["stopped_because"] = self.stop.reason
+            self.result[STOPPED_BECAUSE] = self.stop.reason
         return not self.stop.is_asked
 
     @property
@@ -143,20 +160,17 @@ def record_of(
 ) -> RunRecord:
     """Return the record that a run starts with; paths in it start from here or are left out."""
     settings = request.settings
-    config = as_document(settings)
-    config |= {key: public_path(str(config[key])) for key in PATHS if key in config}
-    for key in LISTS_OF_PATHS & config.keys():
-        config[key] = [public_path(name) for name in config[key]]
+    accelerator = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     return RunRecord(
         name=Path(settings.output).name,
         stage=stage,
         command=command_line(stage, request),
-        config=config,
+        config=public_config(settings),
         seed=settings.seed,
         data={**data, "base_sha256": base.weights_sha256},
         versions=versions(),
         code_revision=code_revision(),
-        host=host(torch.cuda.get_device_name(0) if torch.cuda.is_available() else None),
+        host={**host(accelerator), PROCESSES: processes().num_processes},
         started_at=datetime.now(UTC),
         substitutions=base.substitutions,
     )
@@ -164,13 +178,42 @@ def record_of(
 
 def command_line(stage: str, request: Request) -> str:
     """Return the line that runs this again, without the folders of this machine."""
-    words = ["accelerate launch -m", f"training.{stage}", "--config"]
-    words.append(public_path(str(request.config)))
+    words = [*_launcher(), "-m", f"training.{stage}", "--config", public_path(str(request.config))]
     for override in request.overrides:
         key, _, value = override.partition("=")
-        clean = public_path(value) if key.removeprefix("--") in {*PATHS, *LISTS_OF_PATHS} else value
-        words.append(f"{key} {clean}")
-    return " ".join(words)
+        name = key.removeprefix("--")
+        if name in LISTS_OF_PATHS:
+            value = ",".join(public_path(each.strip()) for each in value.split(","))
+        words += [key, public_path(value) if name in PATHS else value]
+    return shlex.join(words)
+
+
+def _launcher() -> list[str]:
+    """Return the launcher and its options as they were given, without names of machines."""
+    words: list[str] = []
+    given = shlex.split(os.environ.get(LAUNCHED_BY) or "accelerate launch")
+    while given:
+        key, equals, value = given.pop(0).partition("=")
+        if key.removeprefix("--").replace("-", "_") in ADDRESSES:
+            given = given if equals else given[1:]
+        else:
+            words.append(f"{key}={public_path(value)}" if equals else public_path(key))
+    return words
+
+
+def mean_loss(done: TrainOutput, logged: Sequence[Mapping[str, Any]], done_before: int) -> float:
+    """Return the mean loss of a run's steps, also of one that went on after `done_before` of them.
+
+    transformers divides the losses since the resume by all steps. Those before it are taken from the
+    log; steps that no line of it tells of (between the last line and the checkpoint) do not count.
+    """
+    total = done.training_loss * done.global_step
+    steps, last = done.global_step - done_before, 0
+    for row in logged:
+        if "loss" in row and row["step"] <= done_before:
+            total += row["loss"] * (row["step"] - last)
+            last = row["step"]
+    return total / (steps + last)
 
 
 def common_arguments(settings: StageSettings) -> dict[str, Any]:

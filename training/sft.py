@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from trl import SFTConfig, SFTTrainer
 
 from evals.questions import SYSTEM_PROMPT
-from training.base import Base, find_base, load_tokenizer
+from training.base import Base, chat_tokenizer, find_base
 from training.config import SftSettings
 from training.data import TrainingData, sft_data, sft_row
 from training.lengths import length_of, within
@@ -51,7 +51,7 @@ def train(request: Request) -> None:
     data = sft_data(settings.data, settings.seed)
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
-    data = _fitting(data, start, settings, load_tokenizer(base))
+    data = _fitting(data, start, settings, chat_tokenizer(base))
     record = record_of("sft", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)

@@ -5,7 +5,9 @@ training write a checkpoint and puts itself back into the queue, to go on from t
 torch. The folder of the jobs lies beside the run folder, so that nothing of it is published.
 """
 
+import math
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -27,6 +29,7 @@ from training.launch import Launch, environment
 MAX_REQUEUES = 1000
 SECONDS_TO_SAVE = 120
 MASTER_PORT = "29500"
+TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 DEFAULTS: Mapping[str, Any] = {
     "time": 24 * 60,
     "cpus_per_task": 8,
@@ -51,7 +54,7 @@ class Job:
         process = subprocess.Popen(
             self._line_here(),
             cwd=self.folder,
-            env=environment(self.processes),
+            env=environment(self.line, self.processes),
             start_new_session=True,
         )
         _RUNNING.append(process)
@@ -97,10 +100,12 @@ def stop_in_order(group: int, seconds: float = SECONDS_TO_SAVE) -> None:
 def parameters_of(launch: Launch, name: str, options: Sequence[str]) -> dict[str, Any]:
     """Return what SLURM is asked for; `options` are `key=value` in submitit's names.
 
-    BadConfig for a key that submitit does not know, or a value that is none.
+    BadConfig for a key that submitit does not know, a value that is none, or another shape of the job
+    than the launch has: every task of it would start the whole run.
     """
     wanted: dict[str, Any] = {**DEFAULTS, "job_name": name, "nodes": launch.machines}
     wanted |= {"ntasks_per_node": 1, "gpus_per_node": launch.gpus_per_machine or None}
+    shape = {key: wanted[key] for key in ("nodes", "ntasks_per_node", "gpus_per_node")}
     known = _get_default_parameters()
     for option in options:
         key, equals, value = option.partition("=")
@@ -109,8 +114,31 @@ def parameters_of(launch: Launch, name: str, options: Sequence[str]) -> dict[str
                 f"--slurm-option {option!r} is not understood; write key=value with one of"
                 f" {', '.join(sorted(known))}, such as partition=gpu or time=1440 (minutes)."
             )
+        if key in shape and value != str(shape[key] or 0):
+            raise BadConfig(
+                f"--slurm-option {option} is not what is launched ({key}={shape[key] or 0}); say it to the"
+                " launcher: --profile multi-node -- --num_machines 2, or --profile multi-gpu --"
+                " --num_processes 2."
+            )
         wanted[key] = int(value) if value.isdigit() else value
+    wanted["time"] = minutes(str(wanted["time"]))
     return {key: value for key, value in wanted.items() if value is not None}
+
+
+def minutes(text: str) -> int:
+    """Return a time limit in SLURM's forms in minutes, rounded up: 90, 90:00, 1:30:00, 1-12, 1-12:00:00."""
+    match = TIME.fullmatch(text)
+    if match is None:
+        raise BadConfig(
+            f"--slurm-option time={text} is no time limit; write minutes, such as time=1440, or a form of"
+            " SLURM's, such as time=1-00:00:00."
+        )
+    parts = [int(each) for each in match["clock"].split(":")]
+    if match["days"] is not None:
+        hours, rest, seconds = (*parts, 0, 0)[:3]
+    else:
+        hours, rest, seconds = parts if len(parts) == 3 else (0, *parts, 0)[:3]
+    return math.ceil((int(match["days"] or 0) * 24 + hours) * 60 + rest + seconds / 60)
 
 
 def has_cluster() -> bool:

@@ -19,11 +19,13 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from evals.schema import Example
+from evals.schema import Example, RunRecord
 from training.config import STAGES
 from training.data import TrainingData, sft_data
 from training.launch import Launch
+from training.lengths import TOO_LONG
 from training.plan import Plan, plan_of
+from training.runs import PROCESSES, changes, public_config
 
 KEYS = ("stage", "config", "output", "dev")
 MOST = 100
@@ -53,9 +55,10 @@ class Sweep:
     dev: tuple[Example, ...]
     trials: tuple[Trial, ...]
 
-    def plan(self, trial: Trial, launch: Launch) -> Plan:
+    def plan(self, trial: Trial, launch: Launch, *, overwrite: bool = False) -> Plan:
         """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""
-        plan = plan_of(self.stage, trial.words(self.config), launch)
+        words = (*trial.words(self.config), *(["--overwrite"] if overwrite else []))
+        plan = plan_of(self.stage, words, launch)
         if isinstance(plan.data, TrainingData):
             asked = {example.prompt for example in plan.data.examples}
             both = [example.id for example in self.dev if example.prompt in asked]
@@ -66,6 +69,26 @@ class Sweep:
                     " name other rows as dev."
                 )
         return plan
+
+    def refuse_other(self, trial: Trial, launch: Launch, known: RunRecord) -> None:
+        """Raise BadConfig if the finished run in the trial's folder is of other settings or data.
+
+        Of data from which rows were left out for their length the counts are compared, because only a
+        tokenizer can tell which rows those were.
+        """
+        plan = self.plan(trial, launch, overwrite=True)
+        data = {**plan.data.record(), **plan.built_on()}
+        if any(TOO_LONG in key for key in known.data):
+            data = {key: value for key, value in data.items() if key not in ("sha256", "rows")}
+        seen = {key: known.data.get(key) for key in data}
+        changed = [*changes(known.config, public_config(plan.settings)), *changes(seen, data)]
+        if known.host.get(PROCESSES, launch.processes) != launch.processes:
+            changed.append(f"{PROCESSES}: {known.host[PROCESSES]}, now {launch.processes}")
+        if changed:
+            raise BadConfig(
+                f"{trial.folder} holds a finished run with other settings or data ({'; '.join(changed)});"
+                " name another output in the sweep file, or move that folder away to train it anew."
+            )
 
 
 def read_sweep(file: Path) -> Sweep:

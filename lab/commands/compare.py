@@ -108,7 +108,9 @@ def rescore(
 
 def _within(report: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answers]]":
     """Return all pairs of the stages named in one report; of the chain's own if none is."""
-    chosen = named or list(_stages(report))
+    from evals.report import stages_of
+
+    chosen = named or list(stages_of(report))
     if len(chosen) < 2:
         raise BadConfig(
             f"one report needs two stages to compare, found {', '.join(chosen) or 'none'}; write"
@@ -121,22 +123,18 @@ def _between(
     first: "EvalReport", second: "EvalReport", named: list[str]
 ) -> "list[tuple[Answers, Answers]]":
     """Return the pairs of stages to compare between two reports; those in both if none is named."""
+    from evals.report import stages_of
+
     if len(named) > 2:
         raise BadConfig(
             f"between two reports name one stage, or first,second; found {', '.join(named)}"
         )
     if named:
         return [((first, named[0]), (second, named[-1]))]
-    shared = [stage for stage in _stages(first) if stage in _stages(second)]
+    shared = [stage for stage in stages_of(first) if stage in stages_of(second)]
     if not shared:
         raise BadConfig(
-            f"no stage is in both reports: {', '.join(_stages(first))} and"
-            f" {', '.join(_stages(second))}; name one of each, such as --stages sft,grpo"
+            f"no stage is in both reports: {', '.join(stages_of(first))} and"
+            f" {', '.join(stages_of(second))}; name one of each, such as --stages sft,grpo"
         )
     return [((first, stage), (second, stage)) for stage in shared]
-
-
-def _stages(report: "EvalReport") -> tuple[str, ...]:
-    """Return the stages of the chain in their order, without the baselines."""
-    named = (summary.stage for summary in report.summaries if not summary.is_baseline)
-    return tuple(dict.fromkeys(named))

@@ -31,7 +31,8 @@ def sweep(
     """Train a stage under several settings and put what each does on the dev questions in one table.
 
     Given again it goes on where it was: finished runs are kept, the others go on from their last
-    checkpoint. It chooses nothing; look at the intervals.
+    checkpoint; a finished run with other settings or data is refused. It chooses nothing; look at the
+    intervals.
     """
     from evals.questions import write_examples
     from training.launch import Launch
@@ -51,15 +52,21 @@ def sweep(
 def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> dict[str, object]:
     """Return the row of a trial in the table, trained and measured first where it was not yet."""
     record = _record(trial)
-    if record is None or record.status != "finished":
+    if record is not None and record.status == "finished":
+        wanted.refuse_other(trial, launch, record)
+    else:
         plan = wanted.plan(trial, launch)
         notes.print(f"{'would run' if dry_run else '$'} {plan.command}", soft_wrap=True)
         if not dry_run:
             _train(plan.line, launch)
             record = _record(trial)
-    if not dry_run and record is not None and record.status == "finished":
-        _measure(wanted, trial)
-    metrics = _metrics(trial) if (trial.folder / REPORT).is_file() else {}
+    report = None
+    if record is not None and record.status == "finished":
+        report = _report(wanted, trial)
+        if report is None and not dry_run:
+            _measure(wanted, trial)
+            report = _report(wanted, trial)
+    metrics = _metrics(report) if report else {}
     row: dict[str, object] = {
         "run": trial.folder.name,
         "settings": ", ".join(f"{key} {value}" for key, value in trial.changes.items()),
@@ -81,19 +88,37 @@ def _train(line: tuple[str, ...], launch: "Launch") -> None:
 
     words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
     done = subprocess.run(
-        words, env=environment(launch.processes), stdout=sys.stderr.fileno(), check=False
+        words,
+        env=environment(line, launch.processes),
+        stdout=sys.stderr.fileno(),
+        check=False,
     )
     if done.returncode:
         notes.print(f"this run ended with exit code {done.returncode}; the next one follows")
 
 
+def _report(wanted: "Sweep", trial: "Trial") -> "EvalReport | None":
+    """Return the report of a trained stage; None if there is none of these questions and weights."""
+    from evals.questions import data_sha256
+    from evals.report import load_report
+    from training.manifest import read_chain
+
+    if not (trial.folder / REPORT).is_file():
+        return None
+    report = load_report(trial.folder / REPORT)
+    stage = read_chain(trial.folder).manifest.stages[-1]
+    is_this = (
+        report.data_sha256 == data_sha256(wanted.dev)
+        and report.stage_checksums.get(stage.name) == stage.sha256
+    )
+    return report if is_this else None
+
+
 def _measure(wanted: "Sweep", trial: "Trial") -> None:
-    """Ask the trained stage the dev questions, unless its report is there."""
+    """Ask the trained stage the dev questions."""
     from training.manifest import read_chain
 
     out = trial.folder / REPORT
-    if out.is_file():
-        return
     stage = read_chain(trial.folder).manifest.stages[-1].name
     out.parent.mkdir(exist_ok=True)
     words = ["--chain", str(trial.folder), "--stage", stage, "--data", str(wanted.output / DEV)]
@@ -104,11 +129,8 @@ def _measure(wanted: "Sweep", trial: "Trial") -> None:
     )
 
 
-def _metrics(trial: "Trial") -> "dict[str, Metric]":
+def _metrics(report: "EvalReport") -> "dict[str, Metric]":
     """Return what the trained stage did on all dev questions."""
-    from evals.report import load_report
-
-    report: EvalReport = load_report(trial.folder / REPORT)
     stages = [each for each in report.summaries if not each.is_baseline and each.group == "all"]
     return stages[-1].metrics
 

@@ -130,7 +130,7 @@ def _launch(plan: "Plan") -> int:
 
     line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
     process = subprocess.Popen(
-        line, env=environment(plan.launch.processes), stdout=sys.stderr.fileno()
+        line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno()
     )
     while True:
         try:

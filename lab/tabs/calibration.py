@@ -9,13 +9,14 @@ import gradio as gr
 import plotly.graph_objects as go
 
 from evals.errors import LabError
+from evals.report import stages_of
 from evals.schema import EvalReport
 from lab.answers import stage_name
 from lab.charts import reliability, risk_coverage
 from lab.confidences import Measured, charts_as_tables, figures, sentence
 from lab.evaluations import Evaluations
 from lab.grid import Html, shown
-from lab.measured import calibrated, counted, stages_of
+from lab.measured import calibrated, counted
 from lab.reports import (
     chosen_group,
     chosen_report,

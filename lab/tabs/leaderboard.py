@@ -7,7 +7,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow
-from evals.measures import LOWER_IS_BETTER
+from evals.measures import LOWER_IS_BETTER, MEASURES
 from evals.schema import EvalReport
 from lab.answers import stage_name
 from lab.evaluations import Evaluations
@@ -176,6 +176,8 @@ def _top(rows: tuple[LeaderboardRow, ...], order: str) -> str:
     first = [row for row in rows if row.rank == 1]
     if not first:
         return say("leaderboard.top.none", metric=say(f"metric.{order}"))
+    if not MEASURES[order].is_tested:
+        return say("leaderboard.top.untested", metric=say(f"metric.{order}"), n=len(first))
     names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"
@@ -187,4 +189,4 @@ def _top(rows: tuple[LeaderboardRow, ...], order: str) -> str:
 def _enumerated(names: list[str]) -> str:
     """Return "a", "a and b" or "a; b and c": names of baselines hold commas."""
     *before, last = names
-    return f"{'; '.join(before)}{say('leaderboard.and')}{last}" if before else last
+    return f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last

@@ -1,12 +1,14 @@
 """Paired differences, held against SciPy and against every arrangement counted out."""
 
+import re
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from evals.comparison import Comparisons, Difference, Pairing, compare
+from evals.comparison import Comparisons, Pairing, compare
+from evals.difference import Difference
 from evals.errors import BadConfig, IncomparableReports
 from evals.report import CONSTANT
 from evals.schema import EvalReport, EvalRow
@@ -38,15 +40,6 @@ def many(n: int, seed: int = 3) -> EvalReport:
         )
     }
     return report_of(*(row for stage, rows in stages.items() for row in judged(stage, rows)))
-
-
-def ece(rows: list[tuple[bool, float]]) -> float:
-    """The error in ten bins of equal width, written out without our code."""
-    bins: dict[int, list[tuple[bool, float]]] = {}
-    for right, stated in rows:
-        bins.setdefault(min(int(stated * 10 + 1e-9), 9), []).append((right, stated))
-    gaps = (abs(sum(y - c for y, c in members)) for members in bins.values())
-    return sum(gaps) / len(rows)
 
 
 @pytest.mark.parametrize("name", ["accuracy", "reward", "brier", "ece"])
@@ -99,27 +92,32 @@ def test_the_permutation_p_of_the_reward_is_scipys_over_all_arrangements() -> No
     assert found.p_permutation == pytest.approx(theirs.pvalue)
 
 
+def mean_error(rows: list[tuple[bool, float]]) -> float:
+    """The Brier score, written out without our code."""
+    return sum((stated - right) ** 2 for right, stated in rows) / len(rows)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_permutation_p_of_the_ece_counts_every_swap_of_whole_clusters(seed: int) -> None:
+def test_the_permutation_p_counts_every_swap_of_whole_clusters(seed: int) -> None:
     chance = np.random.default_rng(seed)
     names = ["a", "a", "b", "c", "c", "c", "d", "e", "e", "f"]
     sides = [
         [(bool(y), float(c)) for y, c in zip(chance.random(10) < 0.6, at, strict=True)]
         for at in (chance.choice([0.15, 0.65, 0.95], 10), chance.choice([0.25, 0.65, 0.85], 10))
     ]
-    observed = ece(sides[1]) - ece(sides[0])
+    observed = mean_error(sides[1]) - mean_error(sides[0])
     far = 0
     for swap in product((0, 1), repeat=6):
         swapped = dict(zip("abcdef", swap, strict=True))
         mixed = [
             [sides[side ^ swapped[name]][i] for i, name in enumerate(names)] for side in (0, 1)
         ]
-        far += abs(ece(mixed[1]) - ece(mixed[0])) >= abs(observed) - 1e-9
+        far += abs(mean_error(mixed[1]) - mean_error(mixed[0])) >= abs(observed) - 1e-9
     rows = [
         judged(stage, [(RIGHT if y else WRONG, c) for y, c in side], names)
         for stage, side in zip(("before", "after"), sides, strict=True)
     ]
-    found = found_of(report_of(*rows[0], *rows[1]), "ece")
+    found = found_of(report_of(*rows[0], *rows[1]), "brier")
     assert found.value == pytest.approx(observed)
     assert found.is_exact
     assert found.p_permutation == pytest.approx(far / 64)
@@ -160,7 +158,40 @@ def test_a_stage_against_itself_is_no_difference() -> None:
     (pair,) = compare([((SMALL, "sft"), (SMALL, "sft"))]).comparisons
     for found in pair.differences:
         assert (found.value, found.low, found.note) == (0.0, None, CONSTANT)
-        assert (found.p_permutation, found.p_holm) == (1.0, 1.0)
+        assert (found.p_permutation, found.p_holm) == (
+            (1.0, 1.0) if found.is_tested else (None, None)
+        )
+
+
+def calibrated(n: int, seed: int) -> EvalReport:
+    """A report of two perfectly calibrated stages: one always states 50 %, one 5 to 95 %."""
+    chance = np.random.default_rng(seed)
+    sides = {"before": np.full(n, 0.5), "after": chance.choice(np.arange(0.05, 1, 0.1), n)}
+    rows = []
+    for stage, stated in sides.items():
+        right = chance.random(n) < stated
+        outcomes = [(RIGHT if y else WRONG, float(c)) for y, c in zip(right, stated, strict=True)]
+        rows += judged(stage, outcomes)
+    return report_of(*rows)
+
+
+def test_two_calibrated_stages_are_never_shown_to_differ_in_ece() -> None:
+    found = [found_of(calibrated(60, seed), "ece", draws=300) for seed in range(12)]
+    assert any(each.excludes_zero for each in found)
+    for each in found:
+        assert each.value is not None and each.low is not None
+        assert (each.p_bootstrap, each.p_permutation, each.p_holm) == (None, None, None)
+        assert not each.is_tested and not each.is_shown
+
+
+def test_lost_draws_and_few_clusters_are_told_beside_the_interval() -> None:
+    auroc = found_of(report_of(*judged("before", BEFORE), *judged("after", AFTER)), "auroc")
+    assert auroc.note is not None
+    assert re.fullmatch(
+        r"undefined in \d+\.\d % of the draws, left out; from 6 clusters: the interval is too narrow",
+        auroc.note,
+    )
+    assert found_of(many(40), "accuracy").note is None
 
 
 def test_a_difference_that_is_the_same_in_every_draw_has_no_interval() -> None:

@@ -40,6 +40,28 @@ def test_a_bad_row_is_named_by_file_line_and_field(line: str, field: str, tmp_pa
     assert "also bad: line 4" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "line", ['{"role": "user", "content": "a", "content": "b"}', '{"role": "user", "role": 1}']
+)
+def test_a_key_that_stands_twice_is_refused_by_line(line: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRow) as caught:
+        read_rows(written(tmp_path, f"{GOOD}\n{line}\n"), Message)
+    assert caught.value.line == 2
+
+
+def test_the_message_on_a_key_that_stands_twice_names_it(tmp_path: Path) -> None:
+    line = GOOD.replace("}", ', "content": "b"}')
+    with pytest.raises(BadRow, match=r"content.*more than once") as caught:
+        read_rows(written(tmp_path, line), Message)
+    assert caught.value.field == "content"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(f"\ufeff{GOOD}\n".encode())
+    assert [row.content for row in read_rows(path, Message)] == ["a"]
+
+
 def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRow, match="used in line 1"):
         read_rows(written(tmp_path, f"{GOOD}\n{GOOD}\n"), Message, key=lambda row: row.content)

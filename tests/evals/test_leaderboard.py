@@ -5,7 +5,7 @@ import pytest
 from evals.comparison import Pairing, compare
 from evals.errors import BadConfig, IncomparableReports
 from evals.leaderboard import LeaderboardRow, leaderboard, standings
-from evals.schema import EvalReport
+from evals.schema import EvalReport, StageSummary
 from evals.significance import holm
 from tests.evals.reports import judged, report_of, small_report
 
@@ -133,6 +133,13 @@ def test_lower_errors_rank_first() -> None:
         assert (first.stage, last.stage) == ("sure", "wrong")
 
 
+def test_an_ece_orders_but_ranks_nobody() -> None:
+    rows = leaderboard([made(sure=(True,) * 30, wrong=(False,) * 30)], order="ece")
+    assert [row.stage for row in rows] == ["sure", "wrong"]
+    assert {row.rank for row in rows} == {1}
+    assert rows[1].from_best is not None and rows[1].from_best.p_holm is None
+
+
 def test_the_distance_to_the_best_stands_with_its_interval() -> None:
     best, *others = leaderboard([REPORT])
     assert best.from_best is None and best.rank == 1
@@ -146,6 +153,19 @@ def test_the_distance_to_the_best_stands_with_its_interval() -> None:
 def test_an_entry_without_a_value_has_no_rank() -> None:
     by_stage = ranks(leaderboard([REPORT], order="brier"))
     assert by_stage["base"] is None and by_stage["sft"] is not None
+
+
+@pytest.mark.parametrize("changes", [{"value": 0.99}, {"value": None}, {"n": 5}])
+def test_stored_figures_that_the_rows_do_not_give_are_refused(changes: dict[str, object]) -> None:
+    def spoilt(summary: StageSummary) -> StageSummary:
+        if (summary.stage, summary.group) != ("sft", "unaided"):
+            return summary
+        accuracy = summary.metrics["accuracy"].model_copy(update=changes)
+        return summary.model_copy(update={"metrics": summary.metrics | {"accuracy": accuracy}})
+
+    report = REPORT.model_copy(update={"summaries": tuple(map(spoilt, REPORT.summaries))})
+    with pytest.raises(BadConfig, match=r"accuracy .*'sft', its rows give .*assay eval rescore"):
+        leaderboard([report])
 
 
 def test_two_reports_of_one_chain_on_one_data_set_are_refused() -> None:

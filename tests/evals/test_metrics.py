@@ -140,6 +140,22 @@ def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
             {"predictions": [1.0], "references": [0.0], "clusters": []},
             "0 clusters for 1 rows",
         ),
+        ("stated_calibration", {"predictions": [0.8], "references": [0.5]}, "found 0.5"),
+        (
+            "stated_calibration",
+            {"predictions": [0.8], "references": [1], "n_resamples": -1},
+            "n_resamples must be 0",
+        ),
+        (
+            "paired_difference",
+            {"predictions": [1.0], "references": [float("inf")]},
+            "finite number, found inf",
+        ),
+        (
+            "paired_difference",
+            {"predictions": [1.0], "references": [0.0], "n_resamples": 0},
+            "n_resamples must be 1",
+        ),
         ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
     ],
 )
@@ -148,6 +164,17 @@ def test_what_makes_no_sense_is_refused_with_the_value(
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         load(name).compute(**inputs)
+
+
+def test_a_row_without_a_cluster_is_one_of_its_own() -> None:
+    inputs = {"predictions": [0.9, 0.6, 0.8, 0.7], "references": [1, 0, 0, 1]}
+    for name in ALONE:
+        found = [
+            load(name).compute(**inputs, clusters=clusters, n_resamples=300)
+            for clusters in (["a", "a", None, None], ["a", "a", "b", "c"])
+        ]
+        assert found[0] == found[1]
+    assert found[0]["n_clusters"] == 3
 
 
 @pytest.mark.parametrize("name", NAMES)

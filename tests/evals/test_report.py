@@ -1,5 +1,6 @@
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from evals.report import (
     save_report,
     summarise,
 )
-from evals.schema import EvalReport, Metric
-from tests.evals.reports import small_report
+from evals.schema import EvalReport, Metric, StageSummary
+from tests.evals.reports import judged, small_report
 
 REPORT = small_report(24)
 SHIPPED = sorted(Path(training.__file__).parent.glob("embedded/*/reports/*.json"))
@@ -127,11 +128,33 @@ def test_a_verifier_is_averaged_over_the_questions_it_applies_to() -> None:
         assert found.value == (pytest.approx(sum(scores) / len(scores)) if scores else None)
 
 
+def test_lost_draws_and_few_clusters_are_told_beside_the_interval() -> None:
+    few = [(verdict, c) for verdict, c in (("correct", 0.9), ("incorrect", 0.6), ("correct", 0.7))]
+    by_name = {s.group: s.metrics for s in summarise(judged("sft", few), draws=200)}["all"]
+    narrow = "from 3 clusters: the interval is too narrow"
+    assert by_name["brier"].note == narrow
+    many = [(("correct", "incorrect")[i % 7 == 0], 0.5 + i / 60) for i in range(24)]
+    by_name = {s.group: s.metrics for s in summarise(judged("sft", many), draws=500)}["all"]
+    assert by_name["brier"].note is None
+    assert re.fullmatch(
+        r"undefined in \d+\.\d % of the draws, left out", by_name["auroc"].note or ""
+    )
+
+
+def figures(report_summaries: Iterable[StageSummary]) -> list[object]:
+    """Return what is measured, without the notes beside it, which an older program worded less fully."""
+    return [
+        (s.stage, s.group, name, m.value, m.n, m.low, m.high)
+        for s in report_summaries
+        for name, m in s.metrics.items()
+    ]
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_report_can_be_recomputed_from_its_rows(path: Path) -> None:
     report = load_report(path)
     if report.versions.get("metrics") == instrument()["metrics"]:
-        assert summarise(report.rows) == report.summaries
+        assert figures(summarise(report.rows)) == figures(report.summaries)
         return
     again = {(each.stage, each.group): each.metrics for each in summarise(report.rows, draws=10)}
     for summary in report.summaries:  # an older instrument had fewer metrics, and other draws
@@ -149,6 +172,16 @@ def test_a_report_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     save_report(REPORT, path)
     assert load_report(path) == REPORT
     assert [file.name for file in path.parent.iterdir()] == ["r.json"]
+
+
+def test_a_report_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "file" / "x.json"):
+        with pytest.raises(LabError, match="cannot write"):
+            save_report(REPORT, path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "[1]", b"\xff\xfe"])

@@ -13,12 +13,12 @@ from gradio.routes import App
 
 from evals.binning import NullEce
 from evals.calibration import Calibration, Settings
-from evals.report import calibration_of, rows_of
+from evals.report import calibration_of, rows_of, stages_of
 from lab.charts import reliability
 from lab.confidences import sentence
 from lab.evaluations import Evaluations, Outdated
 from lab.grid import interval, measure
-from lab.measured import calibrated, counted, stages_of
+from lab.measured import calibrated, counted
 from lab.services import load_reports
 from lab.tabs import calibration
 from lab.tabs.calibration import ALL, diagram

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.comparison import COMPARED, Comparisons
+from evals.comparison import COMPARED, Comparisons, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import Standings
 from evals.report import instrument, load_report, save_report
 from lab.cli import app
+from lab.standings import comparison_table
 from tests.evals.reports import small_report
 
 RUN = CliRunner()
@@ -179,6 +180,42 @@ def test_a_leaderboard_is_written_as_markdown_and_json(tmp_path: Path) -> None:
         )
     assert any("sft of a\\|nother" in line for line in table)
     assert any("corrected by Holm" in line for line in lines)
+
+
+def test_where_nothing_can_be_written_a_person_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    report, file = stored(tmp_path), tmp_path / "file"
+    file.write_text("kept", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    for command in (
+        ["eval", "rescore", report, "--out", str(tmp_path / "folder")],
+        ["eval", "rescore", report, "--out", str(file / "x.json")],
+        ["leaderboard", report, "--out", str(file)],
+    ):
+        with pytest.raises(LabError, match="cannot write"):
+            document(*command)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "file", "folder"]
+
+
+def test_a_leaderboard_by_ece_says_why_it_ranks_nobody(tmp_path: Path) -> None:
+    out = tmp_path / "board"
+    command = ["leaderboard", stored(tmp_path), "--order", "ece", "--out", str(out)]
+    shown = RUN.invoke(app, command, catch_exceptions=False).stdout
+    written = (out / "leaderboard.md").read_text(encoding="utf-8")
+    for page in (shown, written):
+        assert "ECE orders these entries and ranks none" in " ".join(page.split())
+        assert "brier or log_loss" in " ".join(page.split())
+
+
+def test_an_ece_is_compared_for_reading_with_its_n_and_without_p() -> None:
+    stages = ("sft", "tissue majority, 80%")
+    pairs = [((REPORT, stages[0]), (REPORT, stages[1]))]
+    found = compare(pairs, Pairing(metrics=["ece", "brier"]))
+    ece, brier = found.comparisons[0].differences
+    table = comparison_table(found)
+    cells = {str(column.header): list(column.cells) for column in table.columns}
+    assert cells["n"] == [str(ece.n), str(brier.n)]
+    assert cells["p"][0] == "not tested" and cells["p, Holm"][0] == ""
+    assert cells["p"][1] != "not tested" and found.n_tests == 1
 
 
 def test_a_leaderboard_does_not_mix_instruments(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.baselines import BASELINES
-from evals.comparison import Difference
+from evals.difference import Difference
 from evals.leaderboard import leaderboard
 from evals.measures import MEASURES
+from evals.report import summarise
 from evals.schema import Metric
 from lab.answers import stage_name
 from lab.evaluations import Evaluations, Outdated
@@ -107,7 +108,7 @@ def test_a_difference_is_told_with_whether_it_is_more_than_chance():
     shown = plain(board(Evaluations((scripted_report(),)), None, "all").page)
     pattern = (
         r"GRPO is shown to be better than Base on accuracy: difference \+(\S+) points, "
-        r"95 % interval \+(\S+) to \S+ points, p (?:< )?\S+ after correction for 12 differences, "
+        r"95 % interval \+(\S+) to \S+ points, p (?:< )?\S+ after correction for 9 differences, "
         r"107 answers\."
     )
     found = re.search(pattern, shown)
@@ -118,7 +119,7 @@ def test_a_difference_is_told_with_whether_it_is_more_than_chance():
 def test_a_difference_that_may_be_chance_is_not_called_better_or_worse():
     shown = plain(board(Evaluations((scripted_report(),)), None, None, "brier").page)
     assert re.search(
-        r"GRPO is not shown to be better or worse than SFT on Brier score: diff", shown
+        r"SFT is not shown to be better or worse than Base on Brier score: diff", shown
     )
 
 
@@ -140,7 +141,9 @@ def difference_of(**changes):
         ({"low": 0.0}, "not shown to differ"),
         ({"value": -0.3, "low": -0.5, "high": -0.1}, "−50.0 to −10.0 points"),
         ({"value": -0.3, "low": -0.5, "high": -0.1}, "shown to be worse"),
-        ({"metric": "ece", "value": -0.3, "low": -0.5, "high": -0.1}, "shown to be better"),
+        ({"metric": "brier", "value": -0.3, "low": -0.5, "high": -0.1}, "shown to be better"),
+        ({"metric": "ece", "value": -0.3, "low": -0.5, "high": -0.1}, "for reading, not tested"),
+        ({"note": "from 6 clusters: the interval is too narrow"}, "from 6 clusters"),
         ({"p_permutation": 0.00002, "p_holm": 0.0002}, "p < 0.001, corrected < 0.001"),
         ({"low": -0.1, "p_permutation": None, "p_holm": 1.0}, "n = 59 not shown to differ"),
         ({"value": None, "low": None, "high": None, "metric": "ece"}, "– no claim with a stated"),
@@ -169,8 +172,8 @@ def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval
     (row, *_) = (r for r in report.rows if r.stage == "grpo" and r.verdict.verdict == "correct")
     wrong = row.verdict.model_copy(update={"verdict": "incorrect"})
     before = row.model_copy(update={"stage": "sft", "verdict": wrong})
-    summaries = tuple(s for s in report.summaries if s.stage in ("sft", "grpo"))
-    lone = report.model_copy(update={"rows": (before, row), "summaries": summaries})
+    rows = (before, row)
+    lone = report.model_copy(update={"rows": rows, "summaries": summarise(rows, draws=10)})
     shown = plain(board(Evaluations((lone,)), None, "all").page)
     assert "difference +100.0 points, but resampling the 1 answers shows no spread" in shown
     assert "GRPO is not shown to be better or worse than SFT" in shown
@@ -199,6 +202,15 @@ def test_a_single_best_entry_is_named_as_the_one_that_nobody_beats():
     two = report.model_copy(update={"rows": rows, "summaries": summaries})
     shown = plain(board(Evaluations((two,)), None, None).page)
     assert shown.startswith("GRPO is the only entry that no other is shown to beat.")
+
+
+def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
+    shown = plain(board(Evaluations((scripted_report(),)), None, None, "ece").page)
+    assert "ECE orders them and ranks none, because chance adds more" in shown
+    assert "Order by Brier score or log loss" in shown
+    assert "SFT and GRPO on ECE: difference" in shown and "This cannot be tested" in shown
+    assert not re.search(r"shown to be (better|worse) than \w+ on ECE", shown)
+    assert " rank 2 " not in shown
 
 
 def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):

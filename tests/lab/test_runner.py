@@ -93,7 +93,9 @@ def recipe_for(folder, **fields):
 def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_path):
     told = preview(recipe_for(tmp_path), allowed_in(tmp_path))
     settings = tmp_path / "runs" / "new.lab" / "settings.yaml"
-    assert told.command == f"accelerate launch -m training.sft --config {settings}"
+    assert (
+        told.command == f"accelerate launch --num_processes 1 -m training.sft --config {settings}"
+    )
     assert not (tmp_path / "runs").exists()
 
 

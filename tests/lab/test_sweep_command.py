@@ -122,3 +122,17 @@ def test_every_run_is_trained_measured_and_shown_with_intervals_once(folder: Pat
     again, said = swept(folder, file)
     assert again == [row]
     assert "training.sft" not in said
+
+    write_examples(folder / "dev.jsonl", COUNTS[1:3])
+    (other,), said = swept(folder, file)
+    assert other["n"] == 2  # other questions: measured again, not trained again
+    assert "training.sft" not in said
+    changed = sweep_file(folder, grid={"seed": [2]})
+    result = CliRunner().invoke(app, ["train", "sweep", str(changed)])
+    assert isinstance(result.exception, BadConfig)
+    assert "seed: 1, now 2" in str(result.exception)
+    write_examples(folder / "rows.jsonl", QUESTIONS[:3])
+    result = CliRunner().invoke(
+        app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))]
+    )
+    assert "rows: 4, now 3" in str(result.exception)

@@ -49,7 +49,10 @@ def dry(*words: object):
 
 def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings: Path):
     plan = dry("sft", "--config", settings, "--epochs", "2")
-    assert plan["command"] == f"accelerate launch -m training.sft --config {settings} --epochs 2"
+    assert (
+        plan["command"]
+        == f"accelerate launch --num_processes 1 -m training.sft --config {settings} --epochs 2"
+    )
     assert plan["settings"]["epochs"] == 2
     assert plan["data"]["rows"] == 4
     assert len(plan["examples"]) == 2
@@ -62,7 +65,7 @@ def test_a_dry_run_for_people_shows_the_same(settings: Path):
     assert result.exit_code == 0
     for shown in ("learning_rate", "rows of rows.jsonl", "optimizer steps"):
         assert shown in result.stdout
-    assert "would run: accelerate launch -m training.sft" in result.stderr
+    assert "would run: accelerate launch --num_processes 1 -m training.sft" in result.stderr
 
 
 def test_words_after_two_dashes_go_to_the_launcher(settings: Path):
@@ -206,7 +209,10 @@ def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"$ accelerate launch -m training.sft --config {settings} --seed 1" in done.stderr
+    assert (
+        f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1"
+        in done.stderr
+    )
     record = json.loads(done.stdout)
     assert (record["status"], record["seed"]) == ("finished", 1)
     assert record["config"]["data"] == ["rows.jsonl"]

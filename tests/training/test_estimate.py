@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM
 from evals.errors import BadConfig
 from tests.models import tiny_base
 from training.config import DpoSettings, GrpoSettings, SftSettings
-from training.estimate import estimate, shape_of, steps_of
+from training.estimate import check_rows, estimate, shape_of, steps_of
 from training.policy import lora_of, stacked_policy
 
 MISTRAL = "mistralai/Mistral-7B-v0.3"
@@ -85,3 +85,13 @@ STEPS = [  # rows, processes, steps
 @pytest.mark.parametrize(("settings", "rows", "processes", "steps"), STEPS)
 def test_the_steps_of_a_run_follow_from_its_rows(settings, rows: int, processes: int, steps: int):
     assert steps_of(settings, rows, processes) == steps
+
+
+def test_fewer_questions_than_are_asked_at_a_time_are_refused_and_count_no_step():
+    settings = GrpoSettings(**GRPO, batch=4, generation_batch=16)
+    assert steps_of(settings, 3) == 0
+    with pytest.raises(BadConfig, match=r"asks 4 questions at a time .* there are only 3"):
+        check_rows(settings, 3)
+    check_rows(settings, 4)
+    with pytest.raises(BadConfig, match="asks 2 questions at a time"):
+        check_rows(GrpoSettings(**GRPO, batch=4), 1, processes=2)

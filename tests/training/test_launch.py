@@ -49,6 +49,7 @@ def test_a_profile_is_a_configuration_that_accelerate_reads(name: str):
 
 SHAPES = [  # launch, processes, machines, GPUs on each
     (Launch(), 1, 1, 1),
+    (Launch(None, ("--config_file", str(profile_file("multi-node")))), 8, 2, 4),
     (Launch("cpu"), 1, 1, 0),
     (Launch("single-gpu"), 1, 1, 1),
     (Launch("multi-node"), 8, 2, 4),
@@ -69,6 +70,10 @@ def test_options_of_the_launcher_go_over_the_profile(launch, processes, machines
 REFUSED = [
     (Launch("cpu", ("--num_processes", "2")), {}, "use --profile multi-cpu"),
     (Launch(None, ("--cpu", "--num_processes=2")), {}, "starts a single one"),
+    (Launch(None, ("--num_processes",)), {}, "--num_processes has no value"),
+    (Launch(None, ("--num_processes", "--cpu")), {}, "--num_processes has no value"),
+    (Launch(None, ("--num_processes=all", "--cpu")), {}, "--num_processes is 'all'"),
+    (Launch(None, ("--config_file", "nowhere.yaml", "--cpu")), {}, "nowhere.yaml cannot be read"),
     (Launch("zero3"), {"weights": "nf4"}, "4-bit weights cannot be divided"),
     (Launch("fsdp2"), {"weights": "nf4"}, "4-bit weights cannot be divided"),
     (Launch("gpu"), {}, "there is no profile 'gpu'; choose one of cpu, fsdp2"),
@@ -80,6 +85,18 @@ def test_a_launch_that_would_not_be_what_was_asked_for_is_refused(launch, values
     with pytest.raises(BadConfig, match=problem):
         launch.check(settings(**values))
         launch.line("sft", ())
+
+
+LINES = [
+    (Launch(), "--num_processes 1"),
+    (Launch(None, ("--num_processes", "2")), "--num_processes 2"),
+    (Launch(None, ("--config_file", "mine.yaml")), "--config_file mine.yaml"),
+]
+
+
+@pytest.mark.parametrize(("launch", "options"), LINES)
+def test_without_a_profile_one_process_is_started_unless_told_otherwise(launch, options: str):
+    assert " ".join(launch.line("sft", ())) == f"accelerate launch {options} -m training.sft"
 
 
 def launched(

@@ -64,9 +64,9 @@ def test_a_recipe_can_be_planned_without_its_model(
 PUBLISHED = {  # r, alpha, epochs, learning rate, batch, accumulation, then as named
     "sft": (64, 128, 10, 1e-4, 4, 4, {"max_length": 1536, "weight_decay": 0.01, "save_steps": 50}),
     "dpo": (16, 32, 3, 5e-5, 2, 4, {"max_length": 1024, "beta": 0.1, "keep_checkpoints": 2}),
-    "grpo-mve": (32, 64, 3, 1e-6, 2, 4, {"beta": 0.04, "num_generations": 4}),
-    "grpo-full-v1": (32, 64, 2, 5e-7, 1, 8, {"beta": 0.04, "num_generations": 8}),
-    "grpo-full-v2": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "num_generations": 16}),
+    "grpo-mve": (32, 64, 3, 1e-6, 2, 4, {"beta": 0.04, "num_generations": 4, "v4": "legacy"}),
+    "grpo-full-v1": (32, 64, 2, 5e-7, 1, 8, {"beta": 0.04, "num_generations": 8, "v4": "legacy"}),
+    "grpo-full-v2": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "num_generations": 16, "v4": "legacy"}),
     "grpo-phase4": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "v4": "calibration_aware"}),
     "grpo-phase4-legacy": (32, 64, 1, 5e-7, 1, 8, {"generation_batch": 16, "v4": "legacy"}),
     "grpo-phase4-match-v1": (32, 64, 1, 5e-7, 1, 8, {"num_iterations": 2, "v4": "match_v1"}),

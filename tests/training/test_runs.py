@@ -196,3 +196,30 @@ def test_metrics_are_json_lines_that_can_be_followed(run: RunFolder):
     run.append_metrics({"step": 2, "loss": 0.25})
     lines = run.metrics.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == list(run.metric_rows())
+
+
+def test_another_number_of_processes_never_goes_on_with_a_run(run: RunFolder):
+    run.begin(record(host={"processes": 2}))
+    with pytest.raises(BadConfig, match="processes: 2, now 1"):
+        run.begin(record(host={"processes": 1}))
+
+
+STOPPING = {"epochs": 2, "monitor_stop": True, "monitor_max_drop": 0.1}
+
+
+def test_a_run_that_stopped_itself_goes_on_only_with_another_limit(run: RunFolder):
+    run.begin(record(config=STOPPING))
+    last = checkpoint(run, 5)
+    run.end("stopped", {"steps": 5, "stopped_because": "knowledge is being lost"})
+    with pytest.raises(BadConfig, match="stopped itself: knowledge is being lost"):
+        run.begin(record(config=STOPPING))
+    assert run.begin(record(config={**STOPPING, "monitor_max_drop": 0.3})) == last
+
+
+def test_training_anew_leaves_no_measurement_of_the_adapter_before(run: RunFolder):
+    run.begin(record())
+    run.end("finished", {"steps": 5})
+    (run.path / "reports").mkdir()
+    (run.path / "reports" / "dev.json").write_text("{}", encoding="utf-8")
+    run.begin(record(), overwrite=True)
+    assert not (run.path / "reports").exists()

@@ -146,3 +146,37 @@ def test_several_machines_are_told_their_rank_and_the_first_ones_address(monkeyp
     assert words[-4:] == ["-m", "training.sft", "--config", "a.yaml"]
     for key, value in (("--machine_rank", "1"), ("--main_process_ip", "gpu07")):
         assert words[words.index(key) + 1] == value
+
+
+OTHER_SHAPES = ["nodes=2", "ntasks_per_node=4", "gpus_per_node=2"]
+
+
+@pytest.mark.parametrize("option", OTHER_SHAPES)
+def test_a_job_of_another_shape_than_the_launch_is_refused(option: str):
+    with pytest.raises(BadConfig, match="--profile multi-node -- --num_machines 2"):
+        parameters_of(Launch("single-gpu"), "mine", [option])
+
+
+def test_the_shape_of_the_launch_may_be_said_again():
+    assert parameters_of(Launch("multi-node"), "mine", ["nodes=2"])["nodes"] == 2
+
+
+TIMES = [
+    ("90", 90),
+    ("90:30", 91),
+    ("1:30:00", 90),
+    ("1-00:00:00", 1440),
+    ("1-12", 2160),
+    ("0-1:30", 90),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TIMES)
+def test_a_time_limit_may_be_written_as_slurm_does(text: str, expected: int):
+    assert parameters_of(Launch("cpu"), "mine", [f"time={text}"])["time"] == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1-", "1:2:3:4"])
+def test_a_time_limit_that_is_none_is_refused(text: str):
+    with pytest.raises(BadConfig, match=r"is no time limit; write minutes"):
+        parameters_of(Launch("cpu"), "mine", [f"time={text}"])

@@ -23,8 +23,9 @@ INPUTS = """
 Args:
     predictions: the score of the second system on each row (1 or 0 for correctness, a reward, a loss).
     references: the score of the first system on the same rows, in the same order.
-    clusters: what each row belongs to, drawn and swapped together (default: every row is its own).
-    n_resamples: draws of the bootstrap and of the permutation (default 10000).
+    clusters: what each row belongs to, drawn and swapped together; None is a row of its own (default:
+        all are).
+    n_resamples: draws of the bootstrap and of the permutation, 1 or more (default 10000).
     seed: the same seed gives the same figures (default 0).
 
 Returns difference (mean of predictions - mean of references), low and high (None where resampling shows
@@ -77,10 +78,14 @@ class PairedDifference(evaluate.Metric):
             raise ValueError("there is no row to compare; give each system's score on every row")
         if np.isnan(second).any() or np.isnan(first).any():
             raise ValueError("a score is missing; leave the row out of both systems, or score it")
+        infinite = [score for score in (*second, *first) if np.isinf(score)]
+        if infinite:
+            raise ValueError(f"a score is a finite number, found {infinite[0]}")
+        if n_resamples < 1:
+            raise ValueError(f"n_resamples must be 1 or more, found {n_resamples}")
         if clusters is not None and len(clusters) != len(second):
             raise ValueError(f"found {len(clusters)} clusters for {len(second)} rows")
-        labels = range(len(second)) if clusters is None else clusters
-        place = np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
+        place = places(range(len(second)) if clusters is None else clusters)
         sizes = np.bincount(place)
         sums = np.bincount(place, weights=second - first).astype(np.float64)
         found = bootstrap(sums, sizes, n_resamples, seed)
@@ -92,6 +97,14 @@ class PairedDifference(evaluate.Metric):
             "p_mcnemar": mcnemar(first, second),
             **found,
         }
+
+
+def places(clusters: Sequence[object]) -> npt.NDArray[np.intp]:
+    """Return a number for each row's cluster; a row whose cluster is None is one of its own."""
+    labels = [
+        f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)
+    ]
+    return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
 def bootstrap(

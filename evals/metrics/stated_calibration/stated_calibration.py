@@ -23,7 +23,7 @@ INPUTS = """
 Args:
     predictions: stated confidences, shares 0..1; None or nan where an answer states none.
     references: 1 where the answer is correct, 0 where it is not.
-    clusters: what each row belongs to, drawn together (default: every row is its own).
+    clusters: what each row belongs to, drawn together; None is a row of its own (default: all are).
     n_bins: bins of equal width for ece, mce and the parts of the Brier score (default 10).
     n_resamples: bootstrap draws, and draws of the error by chance (default 2000; 0: no intervals).
     seed: the same seed gives the same intervals (default 0).
@@ -49,8 +49,8 @@ CITATION = """
   journal={Journal of Applied Meteorology}, volume={12}, year={1973}}
 @inproceedings{blasiok2024, title={Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing},
   author={Blasiok, Jaroslaw and Nakkiran, Preetum}, booktitle={ICLR}, year={2024}}
-@inproceedings{geifman2017, title={Selective Classification for Deep Neural Networks},
-  author={Geifman, Yonatan and El-Yaniv, Ran}, booktitle={NeurIPS}, year={2017}}
+@inproceedings{geifman2019, title={Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers},
+  author={Geifman, Yonatan and Uziel, Guy and El-Yaniv, Ran}, booktitle={ICLR}, year={2019}}
 """
 
 
@@ -58,7 +58,10 @@ class StatedCalibration(evaluate.Metric):
     """Calibration error, proper scores and ranking quality of stated confidences."""
 
     def _info(self) -> evaluate.MetricInfo:
-        features = {"predictions": datasets.Value("float64"), "references": datasets.Value("int64")}
+        features = {
+            "predictions": datasets.Value("float64"),
+            "references": datasets.Value("float64"),  # int64 would cut 0.5 to 0 without a word
+        }
         return evaluate.MetricInfo(
             description=DESCRIPTION,
             citation=CITATION,
@@ -78,9 +81,10 @@ class StatedCalibration(evaluate.Metric):
     ) -> dict[str, object]:
         c = np.array([np.nan if p is None else p for p in predictions], dtype=np.float64)
         y = np.array(references, dtype=np.float64)
-        labels = range(len(c)) if clusters is None else clusters
-        names = np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
+        names = places(range(len(c)) if clusters is None else clusters)
         check(c, y, names, n_bins)
+        if n_resamples < 0:
+            raise ValueError(f"n_resamples must be 0 (no intervals) or more, found {n_resamples}")
         stated = ~np.isnan(c)
         c, y, names = c[stated], y[stated], names[stated]
         found: dict[str, object] = {"n": len(stated), "n_missing_confidence": int((~stated).sum())}
@@ -89,6 +93,14 @@ class StatedCalibration(evaluate.Metric):
         spans = intervals(c, y, names, n_bins, n_resamples, seed) if len(c) and n_resamples else {}
         found["smece"] = smooth_ece(c, y) if len(c) else None
         return {**found, "ece_if_calibrated": by_chance, "intervals": spans}
+
+
+def places(clusters: Sequence[object]) -> npt.NDArray[np.intp]:
+    """Return a number for each row's cluster; a row whose cluster is None is one of its own."""
+    labels = [
+        f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)
+    ]
+    return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
 def check(c: Floats, y: Floats, names: npt.NDArray[np.intp], n_bins: int) -> None:

@@ -1,0 +1,174 @@
+"""The figures in the documents, typed by a program: `python -m tests.figures` writes them anew.
+
+A document names a block, `<!-- figures: NAME -->` … `<!-- end of figures -->`; what stands between is
+replaced by what the shipped reports say. A test holds every block to them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from evals.comparison import Difference, Pairing, compare
+from evals.report import HEADLINE, load_report
+from evals.schema import EvalReport, Metric, StageSummary
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / "training/embedded/grpo/reports"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs/embedded-chain.md")
+BLOCK = re.compile(
+    r"(<!-- figures: (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL
+)
+SHARES = frozenset({"accuracy"})
+PAIRED = ("accuracy", "reward", "ece", "brier")
+KINDS = ("direct", "uncertainty", "conservation", "mechanism")
+NAMES = {"base": "base", "sft": "SFT", "grpo": "GRPO", "dpo": "DPO"}
+
+
+@cache
+def report(name: str) -> EvalReport:
+    """Return a report that ships with the embedded chain."""
+    return load_report(REPORTS / f"{name}.json")
+
+
+def summary(name: str, stage: str, group: str) -> StageSummary | None:
+    """Return what a report says of a stage in a group of questions."""
+    found = (s for s in report(name).summaries if (s.stage, s.group) == (stage, group))
+    return next(found, None)
+
+
+def stages(name: str) -> list[str]:
+    """Return the stages of a report, baselines left out, in order."""
+    return list(dict.fromkeys(s.stage for s in report(name).summaries if not s.is_baseline))
+
+
+def shown(metric: str, value: float | None) -> str:
+    """Return a value as the documents show it: accuracies in per cent, the rest with three digits."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %" if metric in SHARES else f"{value:.3f}"
+
+
+def cell(metric: str, found: Metric | None, with_n: bool = False) -> str:
+    """Return a figure with its interval (and n), or why there is none."""
+    if found is None or found.value is None:
+        return "–"
+    text = shown(metric, found.value)
+    if found.low is not None and found.high is not None:
+        digits, scale = (0, 100) if metric in SHARES else (2, 1)
+        text += f" [{scale * found.low:.{digits}f}, {scale * found.high:.{digits}f}]"
+    return f"{text}, n {found.n}" if with_n else text
+
+
+def stages_block() -> str:
+    """Return the README's table: every stage and two baselines on both sets of test questions."""
+    heads = ("on held-out questions", "accuracy, unaided", "reward", "ECE", "by chance", "Brier")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name, title, baselines in (
+        ("pathways-heldout", "pathways of eye and thymus", ("always down, 60%", "tissue majority")),
+        ("kmp-test", "KMP test", ("always abstain, 60%",)),
+    ):
+        n = len({row.example.id for row in report(name).rows})
+        lines.append(f"| **{title}, {n}** |" + " |" * (len(heads) - 1))
+        for stage in (*stages(name), *baselines):
+            lines.append("| " + " | ".join(_row(name, _known(name, stage))) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _known(name: str, stage: str) -> str:
+    """Return the stage whose name begins so."""
+    found = [s.stage for s in report(name).summaries if s.stage.startswith(stage)]
+    if not found:
+        raise KeyError(f"the report {name} has no stage {stage!r}")
+    return found[0]
+
+
+def _row(name: str, stage: str) -> list[str]:
+    whole, unaided = summary(name, stage, "all"), summary(name, stage, HEADLINE)
+    assert whole is not None
+    every = whole.metrics
+    aided = unaided.metrics if unaided else every
+    by_chance = every.get("ece_if_calibrated")
+    return [
+        NAMES.get(stage, stage),
+        cell("accuracy", aided["accuracy"], with_n=True),
+        cell("reward", every["reward"], with_n=True),
+        cell("ece", every["ece"], with_n=True),
+        shown("ece", by_chance.value if by_chance else None),
+        cell("brier", every["brier"]),
+    ]
+
+
+def kinds_block() -> str:
+    """Return accuracy by kind of question, stages and baselines side by side."""
+    name = "pathways-heldout"
+    columns = [*stages(name), _known(name, "always down"), _known(name, "tissue majority")]
+    lines = [
+        "| accuracy | " + " | ".join(NAMES.get(c, c) for c in columns) + " |",
+        "|" + "---|" * (len(columns) + 1),
+    ]
+    for kind in KINDS:
+        found = [summary(name, stage, kind) for stage in columns]
+        n = next(each.metrics["accuracy"].n for each in found if each)
+        cells = [cell("accuracy", each.metrics["accuracy"] if each else None) for each in found]
+        lines.append(f"| {kind}, n {n} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def paired_block() -> str:
+    """Return what each step of training changed, on both sets, with intervals and corrected p."""
+    heads = ("questions", "step", *PAIRED)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name, group in (
+        ("pathways-heldout", "all"),
+        ("pathways-heldout", HEADLINE),
+        ("kmp-test", "all"),
+    ):
+        order = stages(name)
+        steps = list(pairwise(order))
+        pairs = [((report(name), a), (report(name), b)) for a, b in steps]
+        for pair in compare(pairs, Pairing(metrics=PAIRED, group=group)).comparisons:
+            step = f"{NAMES[pair.first.stage]} → {NAMES[pair.second.stage]}"
+            cells = [_difference(each) for each in pair.differences]
+            lines.append(f"| {name}, {group}, n {pair.n} | {step} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _difference(found: Difference) -> str:
+    if found.value is None or found.low is None or found.high is None:
+        return "–"
+    scale, unit, digits = (100, " points", 1) if found.metric in SHARES else (1, "", 3)
+    low, high = (f"{scale * each:+.{digits}f}" for each in (found.low, found.high))
+    p = "" if found.p_holm is None else f", p {_p(found.p_holm)}"
+    return f"{scale * found.value:+.{digits}f}{unit} [{low}, {high}]{p}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "stages": stages_block,
+    "kinds": kinds_block,
+    "paired": paired_block,
+}
+
+
+def renewed(text: str) -> str:
+    """Return a document with every block written anew; KeyError for a block of unknown name."""
+
+    def block(match: re.Match[str]) -> str:
+        return match[1] + BLOCKS[match["name"]]() + match[4]
+
+    return BLOCK.sub(block, text)
+
+
+def main(documents: Sequence[Path] = DOCUMENTS) -> None:
+    """Write the blocks of all documents anew."""
+    for path in documents:
+        path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
