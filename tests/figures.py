@@ -10,7 +10,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from evals.comparison import Difference, Pairing, compare
+from evals.comparison import Pairing, compare
+from evals.difference import Difference
 from evals.report import HEADLINE, load_report
 from evals.schema import EvalReport, Metric, StageSummary
 

@@ -11,6 +11,7 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS
 from evals.schema import Example
 from evals.verifiers import verify
+from tests.coroutines import result_of
 from training.data import grpo_row, prompt_of
 from training.rewards import VerifierReward, text_of, verifier_reward
 
@@ -245,7 +246,7 @@ def test_calls_at_once_from_threads_and_coroutines_give_what_calls_in_turn_give(
     async def gathered() -> list[list[float | None]]:
         return list(await asyncio.gather(*(asyncio.to_thread(batch, n) for n in range(12))))
 
-    assert asyncio.run(gathered()) == in_turn
+    assert result_of(gathered()) == in_turn
 
 
 def test_nothing_is_kept_between_calls():
