@@ -18,17 +18,20 @@ NAMED = 5
 """Further bad lines that a message names."""
 
 
-def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None) -> list[Row]:
+def read_rows(
+    path: Path, record: type[Row], key: Callable[[Row], str] | None = None, otherwise: str = ""
+) -> list[Row]:
     """Return the rows of a JSONL file as records; blank lines are skipped.
 
     `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
-    its field, a key that an object holds twice among them, and says which others are bad; LabError for a file that is missing, is not UTF-8 or
-    holds no row.
+    its field, a key that an object holds twice among them, and says which others are bad; LabError
+    for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where there is no
+    row, how else to come by one: "write some with `assay data kmp --out DIR`".
     """
     rows: list[Row] = []
     seen: dict[str, int] = {}
     bad: list[BadRow] = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(_text(path, otherwise).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -42,7 +45,9 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
     if bad:
         raise _first_of(bad)
     if not rows:
-        raise LabError(f"{path} holds no rows; it should have one JSON object per line")
+        raise LabError(
+            _or(f"{path} holds no rows; it should have one JSON object per line", otherwise)
+        )
     return rows
 
 
@@ -77,21 +82,27 @@ def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> No
     seen[key] = number
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, otherwise: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise LabError(f"there is no file {path}; name a JSONL file, one object per line") from None
+        missing = f"there is no file {path}; name a JSONL file, one object per line"
+        raise LabError(_or(missing, otherwise)) from None
     except IsADirectoryError:
         raise LabError(f"{path} is a folder; name a JSONL file in it") from None
     except UnicodeDecodeError as error:
         raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
+def _or(problem: str, otherwise: str) -> str:
+    return f"{problem}, or {otherwise}" if otherwise else problem
+
+
 def _first_of(bad: list[BadRow]) -> BadRow:
     first, others = bad[0], bad[1:]
     if others:
         lines = ", ".join(str(error.line) for error in others[:NAMED])
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        first.args = (f"{first} (also bad: line {lines}{more})",)
+        more = f" and {len(others) - NAMED} further" if len(others) > NAMED else ""
+        noun = "row" if len(others) == 1 else "rows"
+        first.args = (f"{first} ({len(others)} more bad {noun}: line {lines}{more})",)
     return first

@@ -170,4 +170,4 @@ def _is_writable(folder: Path) -> bool:
     place = folder.resolve()
     while not place.exists():
         place = place.parent
-    return os.access(place, os.W_OK | os.X_OK)
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

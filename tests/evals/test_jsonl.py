@@ -37,7 +37,7 @@ def test_a_bad_row_is_named_by_file_line_and_field(line: str, field: str, tmp_pa
         read_rows(path, Message)
     assert (caught.value.line, caught.value.field) == (2, field)
     assert str(path) in str(caught.value)
-    assert "also bad: line 4" in str(caught.value)
+    assert "(1 more bad row: line 4)" in str(caught.value)
 
 
 @pytest.mark.parametrize(
