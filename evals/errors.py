@@ -5,6 +5,7 @@
     ├── MissingModel         a base model, encoder or adapter is not there
     ├── ChainMismatch        an adapter chain does not fit the base, tokenizer or weights it was made for
     ├── BadConfig            a setting is unknown, out of range or contradicts another one
+    ├── UnreadableArticle    a paper holds no text that can be read: scanned, locked, broken, too large
     ├── IncomparableReports  two reports were measured with different instruments
     └── TrainingStopped      a run cannot go on; its last good checkpoint is kept
 
@@ -36,6 +37,10 @@ class ChainMismatch(LabError):
 
 class BadConfig(LabError, ValueError):
     """A setting is unknown, out of range or contradicts another one."""
+
+
+class UnreadableArticle(LabError):
+    """A paper holds no text that can be read: scanned, locked, broken or too large."""
 
 
 class IncomparableReports(LabError):

@@ -5,6 +5,18 @@ What crosses a file, the Hub, HTTP or the browser is one of these frozen records
 """
 
 from evals.schema.answers import Claim, Completion, StatedConfidence, Verdict
+from evals.schema.articles import (
+    Article,
+    Conversation,
+    Figure,
+    PageStart,
+    PlantedFlaw,
+    Reference,
+    ReviewExample,
+    Section,
+    TextOrigin,
+    Turn,
+)
 from evals.schema.chains import BaseIdentity, ChainManifest, ChainStage, Probe
 from evals.schema.opinions import Answer, Comparison, StagePairCounts, VoteCounts
 from evals.schema.questions import (
@@ -29,6 +41,7 @@ from evals.schema.runs import RunRecord
 __all__ = [
     "AbstainTruth",
     "Answer",
+    "Article",
     "BaseIdentity",
     "ChainManifest",
     "ChainStage",
@@ -38,6 +51,7 @@ __all__ = [
     "ComparisonTruth",
     "Completion",
     "ConservationTruth",
+    "Conversation",
     "CountTruth",
     "DirectTruth",
     "Direction",
@@ -46,18 +60,26 @@ __all__ = [
     "EvalRow",
     "Example",
     "FactsTruth",
+    "Figure",
     "GroundTruth",
     "LabelTruth",
     "MechanismTruth",
     "Message",
     "Metric",
+    "PageStart",
+    "PlantedFlaw",
     "Probe",
     "Record",
+    "Reference",
+    "ReviewExample",
     "RunRecord",
+    "Section",
     "Share",
     "StagePairCounts",
     "StageSummary",
     "StatedConfidence",
+    "TextOrigin",
+    "Turn",
     "UncertaintyTruth",
     "Verdict",
     "VoteCounts",
