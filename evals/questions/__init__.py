@@ -2,6 +2,7 @@
 
 from evals.questions.bank import DATASETS, find, is_held_out
 from evals.questions.kmp import kmp_test, kmp_training
+from evals.questions.meanings import set_meanings
 from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
 from evals.questions.rows import data_sha256, read_examples, write_examples
 
@@ -17,6 +18,7 @@ __all__ = [
     "pathway_heldout",
     "pathway_training",
     "read_examples",
+    "set_meanings",
     "write_examples",
 ]
 

@@ -6,6 +6,7 @@ from functools import cache
 from types import MappingProxyType
 
 from evals.questions.kmp import kmp_test, kmp_training, kmp_wordings
+from evals.questions.meanings import set_meanings
 from evals.questions.pathways import pathway_heldout, pathway_training
 from evals.schema import Example
 
@@ -15,6 +16,7 @@ DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
         "kmp-test": kmp_test,
         "kmp-train": kmp_training,
         "pathways-train": pathway_training,
+        "hallmark-train": set_meanings,
     }
 )
 """Named data sets, as `assay eval run --data NAME` takes them, with the standard hold-out."""
@@ -60,5 +62,6 @@ def _by_wording() -> dict[str, Example]:
         *pathway_training(held_out=()),
         *pathway_training(),
         *pathway_heldout(),
+        *set_meanings(),
     )
     return {normalised(row.prompt): row for row in (*rows, *kmp_test())}

@@ -2,6 +2,8 @@
 
 Which wording a question gets follows from a checksum of what it asks, so the same question is the
 same text everywhere and for ever. Answers are one or two sentences and name tissue and gene set.
+About half of them also name the missions behind the statement and half do not, so that a model
+learns both: which of the two it should say depends on whether it knows the missions.
 """
 
 import hashlib
@@ -47,6 +49,9 @@ DIRECT_ANSWERS = (
     "In mouse {tissue}, the {name} gene set is {regulated} after spaceflight, {support}.",
     "The {name} gene set goes {way} in spaceflown mouse {tissue}, {support}.",
     "In mouse {tissue}, expression of the {name} gene set is {level} in flight, {support}.",
+    "In mouse {tissue}, the {name} gene set is {regulated} after spaceflight.",
+    "The {name} gene set goes {way} in spaceflown mouse {tissue}.",
+    "In mouse {tissue}, expression of the {name} gene set is {level} in flight.",
 )
 MECHANISM_PROMPTS = (
     "The {name} gene set is {acted} in mouse {tissue} after spaceflight. What does this suggest?",
@@ -59,6 +64,10 @@ MECHANISM_ANSWERS = (
     " these genes are {amount} active in flight; expression alone does not show the cause.",
     "In mouse {tissue}, the {name} gene set is {acted} in flight, {support}. This points to"
     " {amount} gene activity for {about}, but it is no proof of a mechanism.",
+    "The {name} gene set is {regulated} in mouse {tissue}. It stands for {about}, so these genes are"
+    " {amount} active in flight; expression alone does not show the cause.",
+    "In mouse {tissue}, the {name} gene set is {acted} in flight. This points to {amount} gene"
+    " activity for {about}, but it is no proof of a mechanism.",
 )
 UNCERTAINTY_PROMPTS = (
     "Do spaceflight missions agree on the direction of the {name} gene set in mouse {tissue}?",
@@ -71,6 +80,10 @@ UNCERTAINTY_ANSWERS = (
     " single direction holds for all missions.",
     "There is no single direction for the {name} gene set in mouse {tissue}, because missions"
     " disagree: it is up in {up} and down in {down}.",
+    "Missions disagree on the {name} gene set in mouse {tissue}: it goes up in some and down in"
+    " others. No single direction holds for all missions.",
+    "There is no single direction for the {name} gene set in mouse {tissue}, because missions"
+    " disagree: it is up in some and down in others.",
 )
 COMPARISON_PROMPTS = (
     "Does spaceflight change the {name} gene set in the same direction in mouse {tissues}?",

@@ -149,6 +149,7 @@ def test_the_named_data_sets_are_the_standard_ones():
         "kmp-test": 20,
         "kmp-train": 562,
         "pathways-train": 144,
+        "hallmark-train": 100,
     }
     assert DATASETS["kmp-train"]() == kmp_training()
     assert DATASETS["pathways-heldout"]() == pathway_heldout()
