@@ -9,7 +9,7 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import chain, data, evaluate, leaderboard, prefs, serve, sweep, train
+from lab.commands import chain, data, evaluate, hub, leaderboard, prefs, serve, sweep, train
 from lab.console import notes
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(prefs.app, name="prefs")
+app.add_typer(hub.app, name="hub")
 app.command("ask")(chain.ask)
 app.command("leaderboard")(leaderboard.leaderboard)
 app.command("lab")(serve.lab)

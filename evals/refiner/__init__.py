@@ -1,0 +1,1 @@
+"""The refiner: short answers whose claims cite evidence, their grammar, their checks and their reward."""

@@ -1,0 +1,168 @@
+"""From an answer and its verdicts to a reward: format, rubric, citations, and how they combine.
+
+    prepared = prepare(record, "<answer>…</answer>", config)
+    scored = settle(prepared, verdicts)          # verdicts None where nobody had to be asked
+
+q = (1 - w) r + w F1 ("convex") or r + w F1 ("additive"); reward = 10 q. The scale is applied once, here
+at the edge; everything before it is a share. A missing verdict makes the reward None.
+"""
+
+from dataclasses import dataclass
+
+from evals.errors import BadConfig
+from evals.refiner.checks import HARD, format_bonus, format_checks
+from evals.refiner.citation import NO_SCORES, CitationScores, asked_ids, citation_scores
+from evals.refiner.evidence import Evidence, evidence_of
+from evals.refiner.grammar import Reading, parse
+from evals.refiner.judging import Inquiry, Verdicts
+from evals.refiner.rubric import Item, items_of, rubric_score
+from evals.schema.refining import RefinerRecord, RewardConfig
+
+NO_CITATION = CitationScores(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An answer that was read but not yet judged.
+
+    `settled` says why its reward is 0 whatever a judge would say; None if it has to be judged.
+    """
+
+    record: RefinerRecord
+    config: RewardConfig
+    completion: str
+    reading: Reading
+    evidence: Evidence
+    items: tuple[Item, ...]
+    cited: tuple[tuple[str, ...], ...]
+    checks: dict[str, bool]
+    bonus: float
+    settled: str | None
+
+    @property
+    def is_judgeable(self) -> bool:
+        """Whether there is an answer to judge at all: the hard checks pass."""
+        return self.reading.is_wellformed
+
+    def inquiry(self) -> Inquiry:
+        """Return what is to be asked about the answer."""
+        return Inquiry(
+            record_id=self.record.id,
+            question=self.record.asked,
+            evidence=self.evidence,
+            answer=self.reading.body,
+            items=self.items,
+            claims=self.reading.claims,
+            cited=self.cited,
+            uncited=self.reading.uncited,
+            scale=self.config.score_scale,
+            asks_citations=self.config.apply_citation,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The figures of an answer; None where a verdict that they need is missing. `reason` in words."""
+
+    rubric: float | None
+    citation: CitationScores
+    quality: float | None
+    reward: float | None
+    reason: str
+
+
+def prepare(
+    record: RefinerRecord,
+    completion: str,
+    config: RewardConfig,
+    items: tuple[Item, ...] | None = None,
+) -> Prepared:
+    """Return an answer read and checked; `items` in place of all that the record is graded by.
+
+    BadConfig if there is no item to grade by.
+    """
+    graded_by = items_of(record, config) if items is None else items
+    if not graded_by:
+        raise BadConfig(
+            f"record {record.id!r} has no rubric item and static_rubrics is off, so there is nothing to"
+            " grade its answers by; add an item, or set static_rubrics to true."
+        )
+    evidence = evidence_of(record.tool_output)
+    reading = parse(completion, config.reasoning_tags)
+    checks = format_checks(reading, evidence, record.answerable)
+    bonus = format_bonus(checks)
+    return Prepared(
+        record=record,
+        config=config,
+        completion=completion,
+        reading=reading,
+        evidence=evidence,
+        items=graded_by,
+        cited=tuple(asked_ids(claim, evidence, config) for claim in reading.claims),
+        checks=checks,
+        bonus=bonus,
+        settled=_settled(reading, checks, bonus, config),
+    )
+
+
+def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
+    """Return the figures of an answer; `verdicts` None = nobody was asked.
+
+    ValueError if nobody was asked although the reward depends on it.
+    """
+    zero = 0.0 if prepared.settled is not None else None
+    if not prepared.is_judgeable:
+        return Settled(0.0, NO_CITATION, 0.0, 0.0, str(prepared.settled))
+    if verdicts is None:
+        if zero is None:
+            raise ValueError(f"the answer to {prepared.record.id!r} has to be judged first")
+        return Settled(None, NO_SCORES, zero, zero, str(prepared.settled))
+    config = prepared.config
+    rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
+    citation = _citation(prepared, verdicts)
+    if prepared.settled is not None:
+        return Settled(rubric, citation, 0.0, 0.0, prepared.settled)
+    quality = _quality(prepared, rubric, citation)
+    if quality is None:
+        return Settled(rubric, citation, None, None, "a verdict is missing, so there is no reward")
+    reason = "graded by rubric and citations" if config.apply_citation else "graded by rubric"
+    return Settled(rubric, citation, quality, config.verification_reward * quality, reason)
+
+
+def _citation(prepared: Prepared, verdicts: Verdicts) -> CitationScores:
+    record, config = prepared.record, prepared.config
+    sources = record.sources if config.citation_level == "paper" else None
+    return citation_scores(
+        prepared.reading.claims, prepared.cited, verdicts, sources, record.answerable
+    )
+
+
+def _quality(prepared: Prepared, rubric: float | None, citation: CitationScores) -> float | None:
+    """Return q, None if a part that it needs is missing."""
+    config = prepared.config
+    if rubric is None:
+        return None
+    graded = rubric * prepared.bonus if config.gate == "multiply" else rubric
+    if not config.apply_citation:
+        return graded
+    cited = getattr(citation, config.citation_metric)
+    if cited is None:
+        return None
+    weight = config.citation_weight
+    if config.combine == "additive":
+        return graded + weight * cited
+    return min(1.0, (1.0 - weight) * graded + weight * cited)
+
+
+def _settled(
+    reading: Reading, checks: dict[str, bool], bonus: float, config: RewardConfig
+) -> str | None:
+    """Return why the reward is 0 without a judge; None if it is not."""
+    failed = [name for name in HARD if not checks[name]]
+    if failed:
+        return f"not well formed: {', '.join(failed)}"
+    if reading.is_empty and config.zero_if_empty:
+        return "the answer is empty"
+    if config.gate == "require" and bonus < 1.0:
+        return f"format checks failed: {', '.join(n for n, passed in checks.items() if not passed)}"
+    return None

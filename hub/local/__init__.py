@@ -1,0 +1,13 @@
+"""A Hub on this machine: enough of the Hub's protocol for the real clients, for rehearsals and tests.
+
+    with LocalHub(folder) as hub: print(hub.url)
+
+It keeps repositories in a folder and is safe to restart. It is no proof that huggingface.co takes what
+it takes: it checks how the protocol is used and what cards say, and nothing else.
+"""
+
+from hub.local.faults import Fault
+from hub.local.hub import Hub, Options
+from hub.local.server import LocalHub, serve
+
+__all__ = ["Fault", "Hub", "LocalHub", "Options", "serve"]
