@@ -17,9 +17,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from evals.errors import LabError
 from evals.exports import ExportFormat, ExportStatistics, Reason
 from hub.cards import dataset_card
+from lab.outcomes import JudgedPair, Outcome, count_pairs, outcome_of
 from lab.rows import LEFT_OUT, ROW_TYPES, reason_left_out, rows_of
-from lab.store import JudgedPair
-from lab.tally import Outcome, count_pairs, outcome_of
 
 ROWS = "train.jsonl"
 STATISTICS = "statistics.json"

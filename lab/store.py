@@ -7,7 +7,6 @@ salted hash: the salt stays in the database, so an exported hash cannot be trace
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import select
@@ -17,19 +16,11 @@ from sqlalchemy.orm import Session, aliased
 from evals.errors import LabError
 from evals.schema import Answer, Comparison, VoteCounts
 from lab.database import open_engine, reading, revision, writing
+from lab.outcomes import JudgedPair
 from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
 from lab.tally import tally
 
 STANDS = ComparisonRow.voided_at.is_(None)
-
-
-@dataclass(frozen=True)
-class JudgedPair:
-    """One standing vote with the two answers it was cast on."""
-
-    vote: Comparison
-    left: Answer
-    right: Answer
 
 
 def is_current(url: str) -> bool:
