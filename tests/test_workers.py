@@ -1,6 +1,6 @@
 import pytest
 
-from tests.workers import MEMORY, cores, processes, threads
+from tests.workers import MEMORY, cores, processes
 
 PLENTY = 2 * cores() * MEMORY
 
@@ -18,7 +18,3 @@ def test_folders_get_a_process_for_each_core_that_memory_allows(names):
     assert processes(names, PLENTY) == (cores() if cores() > 1 else 0)
     assert processes(names, 2 * MEMORY) in (2, 0)
     assert processes(names, MEMORY) == 0
-
-
-def test_all_processes_together_use_the_cores_and_no_more():
-    assert [threads(n) for n in (0, 1, cores(), 2 * cores())] == [cores(), cores(), 1, 1]

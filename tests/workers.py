@@ -1,4 +1,4 @@
-"""How many processes run the tests, and how much of the machine each of them may take."""
+"""How many processes run the tests."""
 
 import os
 from collections.abc import Iterable
@@ -29,8 +29,3 @@ def processes(names: Iterable[str], available: int | None = None) -> int:
     memory = psutil.virtual_memory().available if available is None else available
     workers = min(cores(), memory // MEMORY)
     return workers if workers > 1 else 0
-
-
-def threads(workers: int) -> int:
-    """Return how many threads the mathematics of each of so many processes may use."""
-    return max(1, cores() // max(1, workers))
