@@ -9,7 +9,19 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import chain, data, evaluate, hub, leaderboard, prefs, review, serve, sweep, train
+from lab.commands import (
+    chain,
+    data,
+    evaluate,
+    hub,
+    leaderboard,
+    prefs,
+    publish,
+    review,
+    serve,
+    sweep,
+    train,
+)
 from lab.console import notes
 
 app = typer.Typer(
@@ -26,6 +38,7 @@ app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
 app.add_typer(prefs.app, name="prefs")
+app.add_typer(publish.app, name="publish")
 app.add_typer(hub.app, name="hub")
 app.command("ask")(chain.ask)
 app.command("leaderboard")(leaderboard.leaderboard)
