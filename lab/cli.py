@@ -17,6 +17,7 @@ from lab.commands import (
     leaderboard,
     prefs,
     publish,
+    refiner,
     review,
     serve,
     sweep,
@@ -37,6 +38,7 @@ app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
+app.add_typer(refiner.app, name="refiner")
 app.add_typer(prefs.app, name="prefs")
 app.add_typer(publish.app, name="publish")
 app.add_typer(hub.app, name="hub")
