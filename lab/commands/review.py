@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig
+from lab.commands import review_score
 from lab.console import counted, emit, notes, plain, table_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Peer review: read, clean, score, merge and compare concerns."
 )
+
+app.command("score")(review_score.score)
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]

@@ -85,3 +85,92 @@ def test_the_file_that_is_read_is_never_written_over(tmp_path: Path) -> None:
     path = lines(tmp_path / "in.jsonl", [{"article_id": "a", "concerns": []}])
     with pytest.raises(LabError, match="name another file"):
         RUN.invoke(app, ["clean", path, "--out", path], catch_exceptions=False)
+
+
+def scored(tmp_path: Path, *options: str) -> dict:
+    humans = [
+        {"text": "No control arm here.", "category": "design_flaw", "severity": "major"},
+        {"concern_text": "The n is small.", "category": "other", "severity": "minor"},
+    ]
+    reference = [
+        {"article_id": "elife:1", "source": "elife", "concerns": humans},
+        {"article_id": "elife:2", "source": "elife", "concerns": humans[1:]},
+        {
+            "id": "plos:3",
+            "concerns": [{"text": "Wrong test used.", "category": "x", "severity": "y"}],
+        },
+    ]
+    predictions = [
+        {"article_id": "elife:1", "concerns": ["No control arm.", "Typos."]},
+        {
+            "article_id": "elife:2",
+            "concerns": [{"text": "The n is so small.", "severity": "minor"}],
+        },
+    ]
+    matrices = [
+        {"article_id": "elife:1", "matrix": [[0.9, 0.1], [0.2, 0.1]]},
+        {"article_id": "elife:2", "matrix": [[0.7]]},
+    ]
+    files = ["--reference", lines(tmp_path / "r.jsonl", reference)]
+    files += ["--predictions", lines(tmp_path / "p.jsonl", predictions)]
+    if "--encoder" not in options:
+        files += ["--similarities", lines(tmp_path / "s.jsonl", matrices)]
+    return document("score", *files, "--draws", "50", *options)
+
+
+CONTRACT = {
+    *("micro", "macro", "soft", "per_source", "per_category", "per_severity", "intervals"),
+    *("controls", "matcher", "coverage"),
+}
+
+
+def test_score_gives_every_field_of_the_contract(tmp_path: Path) -> None:
+    found = scored(tmp_path)
+    assert set(found) >= CONTRACT
+    assert found["micro"] | {"n_articles": 3} == {
+        **{"precision": 2 / 3, "recall": 0.5, "f1": 4 / 7, "recall_major": 1.0},
+        **{"n_human": 4, "n_predicted": 3.0, "n_matched": 2.0, "n_articles": 3},
+    }
+    assert set(found["controls"]) >= {"permuted", "count_bound", "bm25"}
+    assert found["controls"]["count_bound"]["n_matched"] == 3
+    assert found["controls"]["permuted"] is None
+    assert (found["matcher"]["threshold"], found["matcher"]["assignment"]) == (0.65, "optimal")
+    assert (found["coverage"]["n_answered"], found["coverage"]["missing"]) == (2, ["plos:3"])
+    assert "articles" not in found
+
+
+def test_score_lists_articles_and_pairs_when_asked(tmp_path: Path) -> None:
+    found = scored(tmp_path, "--per-article", "--no-controls", "--threshold", "0.8")
+    assert found["controls"] is None
+    assert [each["n_matched"] for each in found["articles"]] == [1, 0, 0]
+    assert found["articles"][0]["pairs"] == [{"predicted": 0, "human": 0, "similarity": 0.9}]
+
+
+def test_words_are_matched_only_when_asked_for_and_permuted_control_stands_beside(
+    tmp_path: Path,
+) -> None:
+    found = scored(tmp_path, "--encoder", "lexical")
+    assert found["matcher"]["encoder"] == "lexical"
+    assert found["headline"]["f1_permuted"] == found["controls"]["permuted"]["f1"]
+    assert found["headline"]["f1_above_permuted"] == pytest.approx(
+        found["micro"]["f1"] - found["controls"]["permuted"]["f1"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--threshold", "auto"), "needs an encoder"),
+        (("--threshold", "high"), "is no similarity"),
+        (("--encoder", "specter3"), "no encoder 'specter3'"),
+        (("--encoder", "lexical", "--papers", "r.jsonl"), "there is no file"),
+    ],
+)
+def test_what_cannot_be_scored_says_what_to_do(options, message: str, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=message):
+        scored(tmp_path, *options)
+
+
+def test_a_missing_encoder_stops_with_the_way_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="hf download allenai/specter2"):
+        scored(tmp_path, "--encoder", "specter2")
