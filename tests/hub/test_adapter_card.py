@@ -14,7 +14,7 @@ from hub.lint import lint_card
 from hub.runs import base_of
 from tests.hub.runs import BASE, REVISION, change_manifest, change_record, write_run
 
-SNAPSHOT = Path(__file__).parent / "snapshots" / "adapter.md"
+SNAPSHOT = Path(__file__).parent / "snapshots" / "adapter-card.txt"
 EMBEDDED = Path(__file__).parents[2] / "training/embedded/grpo"
 PIN = "12" * 20
 
