@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.commands import review_data
+from lab.commands import refiner_data, review_data
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ app = typer.Typer(
     help="Write training and test questions, preference pairs and reviewed papers as JSONL files.",
 )
 
+app.command("refiner", epilog="Example: assay data refiner --out data/refiner")(
+    refiner_data.refiner
+)
 app.command("review", epilog="Example: assay data review --corpus a --out data/review")(
     review_data.review
 )
