@@ -43,19 +43,19 @@ class ReadyVectors:
 
     def __init__(self, name: str, vectors: Mapping[str, Sequence[float]]) -> None:
         self.name = name
-        self._row = {text: row for row, text in enumerate(vectors)}
+        self._row = {text.strip(): row for row, text in enumerate(vectors)}
         self._vectors = normalised(np.array(list(vectors.values()), dtype=np.float32))
         self.revision = hashlib.sha256(self._vectors.tobytes()).hexdigest()[:12]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts; LabError names the first that has none."""
-        missing = [text for text in texts if text not in self._row]
+        missing = [text for text in texts if text.strip() not in self._row]
         if missing:
             raise LabError(
                 f"{len(missing)} texts have no vector in {self.name}, such as {missing[0][:60]!r};"
                 " write one for every concern, or name an encoder"
             )
-        return self._vectors[[self._row[text] for text in texts]]
+        return self._vectors[[self._row[text.strip()] for text in texts]]
 
 
 class CachedEncoder:

@@ -20,7 +20,7 @@ from evals.concerns.similarity import (
     Similarity,
     vector_similarity,
 )
-from evals.concerns.threshold import FALSE_MATCH_RATE, Threshold, calibrated
+from evals.concerns.threshold import FALSE_MATCH_RATE, Threshold, calibrated, number_of
 from evals.concerns.uncertainty import DRAWS
 from evals.errors import BadConfig
 from evals.jsonl import read_rows
@@ -145,17 +145,7 @@ def _threshold(panel: Panel, encoder: Encoder | None, wanted: Wanted) -> Thresho
                 " papers; give a number"
             )
         return calibrated(panel, encoder, wanted.false_match_rate, wanted.seed)
-    return Threshold(_number(given), "given")
-
-
-def _number(written: str) -> float:
-    try:
-        value = float(written)
-    except ValueError:
-        value = float("nan")
-    if not -1 <= value <= 1:
-        raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
-    return value
+    return Threshold(number_of(given), "given")
 
 
 def _instrument(

@@ -16,7 +16,7 @@ from evals.concerns.encoder import Encoder
 from evals.concerns.panel import Panel
 from evals.concerns.shuffle import partners
 from evals.concerns.similarity import LexicalSimilarity, Similarity, VectorSimilarity
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 
 FALSE_MATCH_RATE = 0.05
 ROUNDS = 5
@@ -68,6 +68,17 @@ def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) ->
     origin = f"calibrated: {100 * rate:g} % of human concerns match on another paper by chance"
     found = Threshold(value, origin, rate, len(values))
     return replace(found, within=_within(panel, similarity, value))
+
+
+def number_of(written: str) -> float:
+    """Return a threshold as a user wrote it; BadConfig if it is no similarity."""
+    try:
+        value = float(written)
+    except ValueError:
+        value = float("nan")
+    if not -1 <= value <= 1:
+        raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
+    return value
 
 
 def _human_similarity(panel: Panel, encoder: Encoder | None) -> Similarity:

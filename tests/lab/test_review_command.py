@@ -174,3 +174,40 @@ def test_what_cannot_be_scored_says_what_to_do(options, message: str, tmp_path: 
 def test_a_missing_encoder_stops_with_the_way_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="hf download allenai/specter2"):
         scored(tmp_path, "--encoder", "specter2")
+
+
+def merged(tmp_path: Path, *options: str) -> tuple[dict, list[dict]]:
+    one = [
+        {"article_id": "1", "concerns": ["No control.", {"text": "Small n.", "severity": "major"}]}
+    ]
+    two = [
+        {"article_id": "1", "concerns": ["No control arm."]},
+        {"article_id": "2", "concerns": []},
+    ]
+    table = [
+        {"text": "No control.", "vector": [1.0, 0.0]},
+        {"text": "No control arm.", "vector": [2.0, 0.2]},
+        {"text": "Small n.", "vector": [0.0, 1.0]},
+    ]
+    files = [lines(tmp_path / "one.jsonl", one), lines(tmp_path / "two.jsonl", two)]
+    files += ["--vectors", lines(tmp_path / "v.jsonl", table), "--out", str(tmp_path / "out.jsonl")]
+    found = document("ensemble", *files, "--threshold", "0.9", *options)
+    return found, read(tmp_path / "out.jsonl")
+
+
+def test_ensemble_writes_prediction_rows_with_the_sources_of_each_concern(tmp_path: Path) -> None:
+    found, rows = merged(tmp_path)
+    assert [row["article_id"] for row in rows] == ["1", "2"]
+    assert [(each["text"], each["sources"]) for each in rows[0]["concerns"]] == [
+        ("No control.", ["one", "two"]),
+        ("Small n.", ["one"]),
+    ]
+    assert (found["n_fused"], found["n_kept"], found["n_empty"]) == (1, 2, 1)
+    document("clean", str(tmp_path / "out.jsonl"), "--out", str(tmp_path / "clean.jsonl"))
+
+
+@pytest.mark.parametrize("strategy", ["vote", "intersection"])
+def test_ensemble_keeps_what_tools_agree_on(strategy: str, tmp_path: Path) -> None:
+    found, rows = merged(tmp_path, "--strategy", strategy)
+    assert [each["text"] for each in rows[0]["concerns"]] == ["No control."]
+    assert found["n_outvoted"] == 1
