@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evals.errors import LabError
 from lab.console import counted, emit, notes, table_of
 
 app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
@@ -52,6 +53,41 @@ def count(as_json: Json = False) -> None:
         f"{counts.usable} make a preference pair, {counts.withdrawn} withdrawn"
     )
     emit(counts, as_json=as_json, table=table_of(title, columns, rows))
+
+
+@app.command()
+def forget(
+    rater: Annotated[
+        str, typer.Argument(help="The rater: the identifier, or the hash that exports show.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete every vote of one rater, on their request. It cannot be undone.
+
+    Data sets that were exported before still hold them: export again, and publish the new version.
+    Earlier versions on the Hub stay readable there until you delete them.
+
+    Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516
+    """
+    from lab.services import open_store
+    from lab.settings import from_environment
+
+    if not yes:
+        typer.confirm(f"Delete every vote of {rater}?", abort=True, err=True)
+    store = open_store(from_environment().database_url)
+    count = store.forget_rater(rater)
+    store.close()
+    if not count:
+        raise LabError(
+            f"there are no votes of a rater {rater!r}. Exports show each rater as 32 hexadecimal digits in"
+            " the column rater; give that, or the identifier the votes were cast with."
+        )
+    document = {"rater": rater, "deleted": count}
+    emit(
+        document, as_json=as_json, table=table_of("Forgotten", ("rater", "votes"), [(rater, count)])
+    )
+    notes.print("Exports made before still hold these votes: export and publish again.")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from lab.commands.prefs import app
-from tests.lab.votes import cast, new_store, url_in
+from tests.lab.votes import answer, cast, new_store, url_in, vote
 
 
 @pytest.fixture
@@ -68,3 +68,23 @@ def test_an_unknown_format_is_wrong_usage_and_names_the_known_ones(assay, tmp_pa
     result = assay("export", "--format", "csv", "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "arena" in result.stderr
+
+
+@pytest.mark.parametrize("how", ["identifier", "hash"])
+def test_a_rater_who_asks_for_it_is_forgotten_and_nobody_else(assay, tmp_path, how):
+    store = new_store(tmp_path)
+    for number, rater in enumerate(("ann", "bob")):
+        sides = [answer(f"{side}{number}", side) for side in ("base", "sft")]
+        store.add_answers(sides)
+        store.add_comparison(vote(*sides, "right", rater=rater))
+    name = "ann" if how == "identifier" else store.hash_rater("ann")
+    store.close()
+    assert json.loads(assay("forget", name, "--yes", "--json").stdout)["deleted"] == 1
+    assert json.loads(assay("count", "--json").stdout)["votes"] == 1
+
+
+@pytest.mark.usefixtures("votes")
+def test_forgetting_asks_first_and_says_so_when_there_is_nobody(assay):
+    assert assay("forget", "nobody").exit_code == 1, "nobody confirmed"
+    assert "there are no votes of a rater" in str(assay("forget", "nobody", "--yes").exception)
+    assert json.loads(assay("count", "--json").stdout)["votes"] == 2
