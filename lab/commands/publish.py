@@ -85,6 +85,46 @@ def adapter(
 
 
 @app.command()
+def dataset(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of rows with a card, as exports write it.")
+    ],
+    repo: Repo,
+    dry_run: DryRun = False,
+    public: Public = False,
+    create_pr: CreatePr = False,
+    tag: Tag = "v1.0",
+    licence: Licence = None,
+    max_file_gb: MaxFile = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
+
+    E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
+
+    Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
+    """
+    from hub.checks import GIGABYTE, Limits
+    from hub.client import connect
+    from hub.datasets import pack_dataset
+    from hub.plan import Target
+    from hub.publish import Steps, plan, publish
+    from hub.receipts import write_receipt
+
+    limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
+    parcel = pack_dataset(folder, repo, licence, limits)
+    target = Target(repo, tag, public, create_pr)
+    planned = plan(connect(), parcel, target, limits)
+    if dry_run:
+        _show_plans([planned], as_json=as_json)
+        return
+    _warn(planned.warnings)
+    receipt = publish(connect(), parcel, target, limits, Steps(_say))
+    write_receipt(receipt, folder)
+    _show_receipts([receipt], as_json=as_json)
+
+
+@app.command()
 def card(
     run: Annotated[
         Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")
