@@ -19,6 +19,7 @@ from evals.concerns.counts import (
 )
 from evals.concerns.curves import curves_of
 from evals.concerns.encoder import Encoder
+from evals.concerns.groups import group_intervals_of
 from evals.concerns.match import Matching, match
 from evals.concerns.panel import Panel
 from evals.concerns.retrieval import Index, Paper
@@ -103,6 +104,7 @@ def score(system: str, panel: Panel, measuring: Measuring) -> ReviewScore:
         per_category=categories,
         per_severity=per_severity(panel, found),
         intervals=spans,
+        group_intervals=group_intervals_of(panel, found, measuring.draws, measuring.seed),
         labels=label_accuracy(panel, found),
         controls=_controls(panel, counts, by_chance, measuring),
         curves=_curves(panel, found, measuring),
@@ -113,7 +115,7 @@ def score(system: str, panel: Panel, measuring: Measuring) -> ReviewScore:
         reference_sha256=panel.reference_sha256,
         seed=measuring.seed,
         draws=measuring.draws,
-        articles=articles_of(panel, found, counts) if measuring.has_articles else None,
+        articles=articles_of(panel, found, counts, by_chance) if measuring.has_articles else None,
     )
 
 
@@ -123,7 +125,9 @@ def passing_share(found: Matching, threshold: float) -> float | None:
     return float((best >= np.float32(threshold)).mean()) if len(best) else None
 
 
-def articles_of(panel: Panel, found: Matching, counts: Counts) -> tuple[ArticleScore, ...]:
+def articles_of(
+    panel: Panel, found: Matching, counts: Counts, by_chance: Permuted | None = None
+) -> tuple[ArticleScore, ...]:
     """Return the counts and matches of each article, places as in the files."""
     pairs: list[list[MatchedPair]] = [[] for _ in panel.article_ids]
     article = panel.predicted.article
@@ -153,6 +157,7 @@ def articles_of(panel: Panel, found: Matching, counts: Counts) -> tuple[ArticleS
                 f1=rates.f1,
                 is_answered=bool(panel.is_answered[index]),
                 pairs=tuple(pairs[index]),
+                n_matched_permuted=None if by_chance is None else float(by_chance.matched[index]),
             )
         )
     return tuple(scored)

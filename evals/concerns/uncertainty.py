@@ -71,13 +71,16 @@ class PairedTest(Record):
 
 @dataclass(frozen=True)
 class Paired:
-    """Counts (articles, 6) of two systems on the same articles in the same order."""
+    """Counts of two systems on the same articles in the same order, shape (articles, 6).
+
+    A seventh column, matches on permuted papers, allows "f1_above_permuted" too.
+    """
 
     first: Floats
     second: Floats
 
     def test(self, metric: str, draws: int = DRAWS, seed: int = 0) -> PairedTest:
-        """Return the difference of "precision", "recall", "f1" or "recall_major"."""
+        """Return the difference of one of "precision", "recall", "f1", "recall_major", or above permuted."""
         informative = np.flatnonzero((self.first != self.second).any(axis=1))
         before, after = (
             float(_rate(metric, side.sum(axis=0)[None])[0]) for side in (self.first, self.second)
@@ -124,12 +127,14 @@ class Paired:
 
 
 def _rate(metric: str, sums: Floats) -> Floats:
-    """Return one rate of pooled counts, shape (draws, 6) -> (draws,)."""
-    matched, human, predicted, _, major_matched, major = sums.T
+    """Return one rate of pooled counts, shape (draws, 6 or 7) -> (draws,)."""
+    matched, human, predicted = sums[:, 0], sums[:, 1], sums[:, 2]
     if metric == "f1":
         return f1_of(matched, human, predicted)
+    if metric == "f1_above_permuted":
+        return f1_of(matched, human, predicted) - f1_of(sums[:, 6], human, predicted)
     if metric == "recall_major":
-        return ratio(major_matched, major)
+        return ratio(sums[:, 4], sums[:, 5])
     return ratio(matched, human if metric == "recall" else predicted)
 
 

@@ -181,6 +181,16 @@ class ArticleScore(Record):
     f1: float
     is_answered: bool
     pairs: tuple[MatchedPair, ...]
+    n_matched_permuted: float | None = None
+    """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
+
+
+class GroupSpans(Record):
+    """95 % intervals of a group's rates over draws of articles, None where draws show no spread."""
+
+    recall: tuple[float, float] | None
+    precision: tuple[float, float] | None
+    f1: tuple[float, float] | None
 
 
 class ReviewScore(Record):
@@ -195,6 +205,8 @@ class ReviewScore(Record):
     per_category: dict[str, Rates]
     per_severity: dict[str, Rates]
     intervals: dict[str, tuple[float, float] | None]
+    group_intervals: dict[str, dict[str, GroupSpans]] = Field(default_factory=dict)
+    """By "source", "category" and "severity", then by group."""
     labels: Labels
     controls: Controls | None
     curves: Curves | None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig
-from lab.commands import review_ensemble, review_score
+from lab.commands import review_ensemble, review_report, review_score
 from lab.console import counted, emit, notes, plain, table_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ app = typer.Typer(
 
 app.command("score")(review_score.score)
 app.command("ensemble")(review_ensemble.ensemble)
+app.command("report")(review_report.report)
+app.command("leaderboard")(review_report.leaderboard)
+app.command("import")(review_report.import_results)
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
