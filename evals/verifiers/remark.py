@@ -9,6 +9,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from evals.verifiers.cues import PLACES
 from evals.verifiers.enrichment import LINKS, NAMES, Event, Remark, events
 from evals.verifiers.names import same_tissue
 from evals.verifiers.reading import Mark, Reading, Sentence
@@ -33,7 +34,7 @@ def _remarks(reading: Reading, pathway: str, tissue: str) -> list[Remark]:
             scope = Scope(reading, sentence, [event.mark for event in stated])
             if not scope.is_hedged_away():
                 found += _of_sentence(scope, stated, topic, pathway, tissue)
-        if sentence.n_telling:
+        if sentence.cues & PLACES:
             named = [mark.value for mark in sentence.marks if mark.kind == "pathway"]
             topic = named[-1] if named else topic
     return found
