@@ -1,10 +1,15 @@
 """Votes without the database: one with its two answers, and how many fell which way."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evals.agreement import Rating
 from evals.schema import Answer, Choice, Comparison, StagePairCounts
+
+CHOICES = ("first", "second", "tie", "both_bad")
+"""What a rater may choose between two answers, whichever side they stood on."""
 
 
 @dataclass(frozen=True)
@@ -52,3 +57,19 @@ def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
         )
         for (first, second), seen in sorted(pairs.items())
     )
+
+
+def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
+    """Yield each vote as a rating of a unit: two texts as answers to a question, in a fixed order.
+
+    Raters who were given the same texts rated the same unit, whenever and in whichever order they saw
+    them. Two equal texts hold no choice and are left out.
+    """
+    for pair in pairs:
+        if pair.left.text == pair.right.text:
+            continue
+        texts = sorted((pair.left.text, pair.right.text))
+        unit = json.dumps([pair.vote.question, *texts], ensure_ascii=False)
+        chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
+        choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
+        yield Rating(unit, pair.vote.rater, choice)
