@@ -33,7 +33,7 @@ class HeuristicJudge:
 def compare_words(inquiry: Inquiry) -> Verdicts:
     """Return verdicts by word overlap."""
     support = tuple(
-        _support(claim.text, [inquiry.evidence[name] for name in ids])
+        support_by_words(claim.text, [inquiry.evidence[name] for name in ids])
         for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
     )
     needs = tuple(_need(each.text, inquiry) for each in inquiry.uncited)
@@ -57,7 +57,7 @@ def compare_words(inquiry: Inquiry) -> Verdicts:
     )
 
 
-def _support(claim: str, cited: Sequence[str]) -> float:
+def support_by_words(claim: str, cited: Sequence[str]) -> float:
     """Return 1, 0.5 or 0: how far the words of a claim, and all its numbers, stand in the cited texts."""
     if not cited:
         return 0.0

@@ -78,16 +78,22 @@ def within_budget(
 
 
 def _spare(record: RefinerRecord) -> list[Block]:
-    """Return the passages that can go, in order: nothing that is graded rests on them."""
+    """Return the passages that can go, in order: nothing that is graded rests on them.
+
+    Needed are those that the reference or an item names, and those with a phrase that a wanted behaviour
+    is told by, where no passage that is needed already has it.
+    """
     found = list(blocks(record.tool_output))
     items = (*record.positive_rubrics, *record.negative_rubrics)
     told = " ".join((record.reference or "", *(item.description for item in items)))
     named = set(re.findall(r"[A-Za-z0-9_.:-]+", told))
+    kept = " ".join(block.text for block in found if block.id in named).casefold()
     phrases = {
         way.casefold()
         for item in record.positive_rubrics
         for each in QUOTED.findall(item.description)
         for way in each.split("|")
+        if way.casefold() not in kept
     }
     spare = [
         block
