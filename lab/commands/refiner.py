@@ -1,4 +1,4 @@
-"""`assay refiner`: score answers whose claims cite evidence, by rubric and citations."""
+"""`assay refiner`: score answers whose claims cite evidence, run a chain on records, compare stages."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.commands import refiner_report
 from lab.console import counted, emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -16,13 +17,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Score short answers whose claims cite evidence: grammar, rubric, citations, reward.",
+    help="Short answers whose claims cite evidence: score them, run a chain on records, compare stages.",
 )
-
-
-@app.callback()
-def group() -> None:
-    """Keep `score` a word of its own, though it is the only one yet."""
+app.command("run", epilog=refiner_report.EXAMPLE_RUN)(refiner_report.run)
+app.command("compare", epilog=refiner_report.EXAMPLE_COMPARE)(refiner_report.compare)
 
 
 Judge = Annotated[

@@ -6,7 +6,7 @@ None of them enters the reward. A figure that does not apply to an answer is Non
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, pstdev
 
-from evals.refiner.evidence import Evidence
+from evals.refiner.copying import copied
 from evals.refiner.grammar import WORD
 from evals.refiner.heuristic import support_by_words
 from evals.refiner.judging import Verdicts
@@ -14,8 +14,6 @@ from evals.refiner.rubric import share, value
 from evals.refiner.score import Prepared, Settled
 
 Figures = Mapping[str, float | None]
-COPIED_RUN = 12
-"""Words in a row that stand so in a passage: fewer are a name or a turn of speech."""
 
 
 def figures_of(prepared: Prepared, verdicts: Verdicts | None, settled: Settled) -> Figures:
@@ -51,24 +49,6 @@ def means(rows: Iterable[Figures]) -> dict[str, float]:
     return {name: fmean(column) for name, column in columns.items()}
 
 
-def copied(texts: Sequence[str], evidence: Evidence) -> float | None:
-    """Return the share of an answer's words in runs of twelve or more that stand so in one passage."""
-    runs = {
-        run
-        for text in evidence.values()
-        for run in _runs(_words(text))
-    }  # fmt: skip
-    total = taken = 0
-    for text in texts:
-        words = _words(text)
-        marked = [False] * len(words)
-        for at, run in enumerate(_runs(words)):
-            if run in runs:
-                marked[at : at + COPIED_RUN] = [True] * COPIED_RUN
-        total, taken = total + len(words), taken + sum(marked)
-    return taken / total if total else None
-
-
 def from_negatives(prepared: Prepared, verdicts: Verdicts | None) -> float | None:
     """Return the share of the rubric score that is earned by what an answer does not do."""
     if verdicts is None or any(raw is None for raw in verdicts.raws):
@@ -101,11 +81,3 @@ def group_spread(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> float | N
         pstdev(scores) for items in rows.values() for scores in items.values() if len(scores) > 1
     ]
     return fmean(spreads) if spreads else None
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in WORD.findall(text)]
-
-
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words[at : at + COPIED_RUN]) for at in range(max(0, len(words) - COPIED_RUN + 1))]
