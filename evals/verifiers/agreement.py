@@ -81,6 +81,8 @@ def agreements(reading: Reading) -> list[Agreement]:
 
 def _agreements(reading: Reading) -> list[Agreement]:
     found: list[Agreement] = []
+    if not reading.cues & AGREES:
+        return found
     tissues: tuple[str, ...] = ()
     for sentence in reading.sentences:
         if not sentence.cues & (AGREES | PLACES):
