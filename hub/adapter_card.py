@@ -21,6 +21,8 @@ METHODS = {
     "sft": "supervised fine-tuning (SFT)",
     "dpo": "direct preference optimisation (DPO)",
     "grpo": "group relative policy optimisation (GRPO)",
+    "review": "supervised fine-tuning on peer reviews (SFT)",
+    "refiner": "group relative policy optimisation on judged answers with citations (GRPO)",
 }
 MODES = {
     "stack": "a new adapter on top of all earlier ones, which stay active",

@@ -26,7 +26,7 @@ GRPO = """@article{shao2024deepseekmath,
   journal = {arXiv:2402.03300},
   year = {2024}
 }"""
-METHODS = {"sft": (), "dpo": (DPO,), "grpo": (GRPO,)}
+METHODS = {"sft": (), "dpo": (DPO,), "grpo": (GRPO,), "review": (), "refiner": (GRPO,)}
 """Papers of a stage's own method."""
 
 

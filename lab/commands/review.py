@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig
-from lab.commands import review_ensemble, review_report, review_score
+from lab.commands import review_ensemble, review_infer, review_report, review_score
 from lab.console import counted, emit, notes, plain, table_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ app = typer.Typer(
 
 app.command("score")(review_score.score)
 app.command("ensemble")(review_ensemble.ensemble)
+app.command("infer")(review_infer.infer)
 app.command("report")(review_report.report)
 app.command("leaderboard")(review_report.leaderboard)
 app.command("import")(review_report.import_results)
