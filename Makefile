@@ -11,12 +11,15 @@ BIN := $(VENV)/bin
 PORT ?=
 HOST ?=
 ARGS ?=
+WORKERS ?= auto
 TORCH_INDEX ?=
 PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
 # The first that runs and is new enough, looked for once and only when it is needed.
 PYTHON ?= $(eval PYTHON := $(shell for name in $(PYTHONS); do \
 	  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; \
 	done))$(PYTHON)
+# A file's tests stay in one process, so what they share is built once. auto: tests/workers.py says.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 SETUP = $(if $(PYTHON),$(PYTHON),python3) install.py --venv $(VENV) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \
@@ -34,14 +37,14 @@ lab: setup
 	@$(BIN)/assay lab $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
 
 test: setup
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ty check
 	$(BIN)/python -m pytest tests/test_architecture.py
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 fix: setup
 	$(BIN)/ruff format .

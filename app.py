@@ -2,17 +2,15 @@
 
 import os
 
-from lab.app import build_app, launch
-from lab.services import build_services
+from lab.commands.serve import open_lab
 from lab.settings import from_environment
 from lab.space import bring_embedded_model
 
 
 def main() -> None:
-    """Build the services and the page, and serve it until it is stopped."""
+    """Bring what a Space lacks, and serve the lab until it is stopped."""
     bring_embedded_model(os.environ)
-    services = build_services(from_environment())
-    launch(build_app(services), services)
+    open_lab(from_environment())
 
 
 if __name__ == "__main__":

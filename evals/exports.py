@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evals.schema import Choice, Message, Record, StagePairCounts
+from evals.schema import Choice, Message, Metric, Record, StagePairCounts
 
 ExportFormat = Literal["dpo", "kto", "sft", "arena"]
 Reason = Literal["held_out", "tie", "both_bad", "identical_texts"]
@@ -93,7 +93,7 @@ ExportRow = DpoRow | KtoRow | SftRow | ArenaRow
 class ExportStatistics(Record):
     """statistics.json: what is in an export and what was left out of it.
 
-    `votes` = votes that gave rows + all of `left_out`. `rows_sha256` is over the row file.
+    `votes` = votes that gave rows + all of `left_out`. `agreement` is over all of them. `rows_sha256` is over the row file.
     """
 
     schema_version: Literal[1] = 1
@@ -111,3 +111,4 @@ class ExportStatistics(Record):
     by_stages: tuple[StagePairCounts, ...]
     chains: tuple[str, ...]
     licence: str | None
+    agreement: dict[str, Metric] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ from pathlib import Path
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from evals import pairs
+from evals.agreement import NAMES
 from evals.exports import AnswerOrigin, ExportFormat, ExportRow, ExportStatistics, Reason
 
 PREFERENCES = Path(__file__).parent / "templates" / "preferences.md"
@@ -76,6 +77,7 @@ def dataset_card(
         columns=[(name, field.description) for name, field in row_type.model_fields.items()],
         origin_fields=[f"`{name}`" for name in AnswerOrigin.model_fields],
         guidelines=guidelines,
+        agreement_names=NAMES,
         cell=_cell,
     )
     return DatasetCard(card.content)

@@ -1,13 +1,17 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from lab import views
 from lab.events import AT_ONCE, QUIET
+from lab.frontpage import KeptFrontPage
 from lab.services import Services
 from lab.tabs import ask, calibration, compare, leaderboard, preferences, train
 from lab.theme import ASSETS, ROUTE, Theme
@@ -42,18 +46,23 @@ def build_app(services: Services) -> gr.Blocks:
     return app
 
 
-def launch(app: gr.Blocks, services: Services, **options: Any) -> None:
-    """Put the page on the air, then load the model; return when the page is closed."""
+def run(app: gr.Blocks, services: Services, ready: Callable[[], None]) -> None:
+    """Open the store, say that all is ready, and load the model behind a page that is on the air.
+
+    Return when the page is closed. Raises LabError if the store cannot be opened.
+    """
     try:
-        put_on_air(app, **options)
-        services.engine.start()
-        app.block_thread()
+        with closing(services.store):
+            ready()
+            services.engine.start()
+            app.block_thread()
     finally:
-        services.store.close()
+        app.close(verbose=False)
 
 
 def put_on_air(app: gr.Blocks, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
+    is_for_all = not (options.get("auth") or options.get("share"))
     app.launch(
         theme=Theme(),
         head=(ASSETS / "head.html").read_text(encoding="utf-8"),
@@ -62,7 +71,10 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
         ssr_mode=False,
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
-        app_kwargs={"routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))]},
+        app_kwargs={
+            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
+            "middleware": [Middleware(KeptFrontPage)] if is_for_all else [],
+        },
         **options,
     )
 

@@ -9,7 +9,20 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import chain, data, evaluate, hub, leaderboard, prefs, serve, sweep, train
+from lab.commands import (
+    chain,
+    data,
+    evaluate,
+    hub,
+    leaderboard,
+    prefs,
+    publish,
+    refiner,
+    review,
+    serve,
+    sweep,
+    train,
+)
 from lab.console import notes
 
 app = typer.Typer(
@@ -24,7 +37,10 @@ train.app.command("sweep")(sweep.sweep)
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
+app.add_typer(review.app, name="review")
+app.add_typer(refiner.app, name="refiner")
 app.add_typer(prefs.app, name="prefs")
+app.add_typer(publish.app, name="publish")
 app.add_typer(hub.app, name="hub")
 app.command("ask")(chain.ask)
 app.command("leaderboard")(leaderboard.leaderboard)

@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from evals.agreement import agreement
 from evals.errors import LabError
 from evals.exports import ExportFormat, ExportStatistics, Reason
 from hub.cards import dataset_card
+from lab.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, ratings_of
 from lab.rows import LEFT_OUT, ROW_TYPES, reason_left_out, rows_of
-from lab.store import JudgedPair
-from lab.tally import Outcome, count_pairs, outcome_of
 
 ROWS = "train.jsonl"
 STATISTICS = "statistics.json"
@@ -72,6 +72,7 @@ def build_export(
         by_stages=count_pairs(_outcome(pair) for pair in pairs),
         chains=tuple(sorted({answer.chain for pair in used for answer in (pair.left, pair.right)})),
         licence=licence,
+        agreement=agreement(ratings_of(pairs), CHOICES),
     )
     return Export(lines, statistics)
 

@@ -16,7 +16,7 @@ from evals.exports import (
 )
 from evals.questions import is_held_out
 from evals.schema import Answer, Choice, Message
-from lab.store import JudgedPair
+from lab.outcomes import JudgedPair
 
 LEFT_OUT: dict[ExportFormat, tuple[Reason, ...]] = {
     "dpo": ("held_out", "tie", "both_bad", "identical_texts"),

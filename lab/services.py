@@ -1,50 +1,55 @@
 """Everything the tabs need from outside, in one typed bundle that tests can fill themselves.
 
-The only file that imports torch, and late: after the first paint, in the engine's thread.
+What the first paint can do without is imported here, and late: the database when it is first asked,
+torch in the engine's thread.
 """
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from evals.model import Progress
 from lab.engine import Chain, Engine
 from lab.evaluations import Evaluations, read_evaluations
 from lab.settings import EMBEDDED, Settings
-from lab.store import Store, is_current
 
 if TYPE_CHECKING:
+    from lab.store import Store
     from training.completions import Sampled
     from training.launch import Launch
     from training.plan import Plan
 
 REPORTS = "reports"
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class Services:
     """Collaborators of the user interface.
 
-    `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws
-    stages, sides and questions.
+    `opened` gives the store, the same each time; `reports` reads the evaluations of the chain, those
+    that no longer hold apart; `random` draws stages, sides and questions.
     """
 
     settings: Settings
     engine: Engine
-    store: Store
+    opened: "Callable[[], Store]"
     reports: Callable[[], Evaluations]
     now: Callable[[], datetime]
     random: random.Random
 
+    @property
+    def store(self) -> "Store":
+        """Every answer and vote; opened by whoever asks first. Raises LabError if it cannot be."""
+        return self.opened()
+
 
 def build_services(settings: Settings) -> Services:
-    """Return the real collaborators. The model is not loaded yet: `services.engine.start()` does.
-
-    Raises LabError if the database cannot be opened.
-    """
+    """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
 
     def load(progress: Progress) -> Chain:
         return load_chain(settings, progress)
@@ -52,15 +57,36 @@ def build_services(settings: Settings) -> Services:
     return Services(
         settings=settings,
         engine=Engine(load),
-        store=open_store(settings.database_url),
+        opened=once(lambda: open_store(settings.database_url)),
         reports=lambda: load_reports(settings.chain),
         now=lambda: datetime.now(UTC),
         random=random.SystemRandom(),
     )
 
 
-def open_store(url: str) -> Store:
-    """Return the store at `url`, its tables created or brought up to date first."""
+def once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Return a function that gives what `make` made at the first call; threads wait for that one.
+
+    A call that raises has made nothing: the next one tries again.
+    """
+    lock, made = threading.Lock(), list[Made]()
+
+    def given() -> Made:
+        with lock:
+            if not made:
+                made.append(make())
+        return made[0]
+
+    return given
+
+
+def open_store(url: str) -> "Store":
+    """Return the store at `url`, its tables created or brought up to date first.
+
+    Raises LabError if the database cannot be opened.
+    """
+    from lab.store import Store, is_current
+
     if not is_current(url):
         from lab.migrate import upgrade
 

@@ -1,35 +1,27 @@
 """The store: every answer the lab gave, and every vote between two of them.
 
-Rows are never deleted or overwritten; a vote taken back is marked. Raters are kept only as a
+Rows are never overwritten; a vote taken back is marked. Only a rater's own wish to be forgotten
+deletes votes. Raters are kept only as a
 salted hash: the salt stays in the database, so an exported hash cannot be traced to a name.
 """
 
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
 from evals.schema import Answer, Comparison, VoteCounts
 from lab.database import open_engine, reading, revision, writing
+from lab.outcomes import JudgedPair
 from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
 from lab.tally import tally
 
 STANDS = ComparisonRow.voided_at.is_(None)
-
-
-@dataclass(frozen=True)
-class JudgedPair:
-    """One standing vote with the two answers it was cast on."""
-
-    vote: Comparison
-    left: Answer
-    right: Answer
 
 
 def is_current(url: str) -> bool:
@@ -139,6 +131,18 @@ class Store:
             return tally(session)
 
     # ---- raters ----------------------------------------------------------------------------
+
+    def forget_rater(self, rater: str) -> int:
+        """Delete every vote of a rater, withdrawn ones too, and return how many there were.
+
+        `rater` is the identifier that votes were cast with, or the hash that exports show.
+        """
+        names = (rater, self.hash_rater(rater))
+        theirs = ComparisonRow.rater.in_(names)
+        with writing(self._engine) as session:
+            count = len(session.scalars(select(ComparisonRow.id).where(theirs)).all())
+            session.execute(delete(ComparisonRow).where(theirs))
+            return count
 
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""

@@ -1,24 +1,13 @@
 """Counting votes in the database, without loading a single answer."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, aliased
 
-from evals.schema import Choice, StagePairCounts, VoteCounts
+from evals.schema import Choice, VoteCounts
+from lab.outcomes import Outcome, count_pairs, outcome_of
 from lab.tables import AnswerRow, ComparisonRow
-
-
-class Outcome(NamedTuple):
-    """So many votes that fell the same way. `winner` is None for a tie and for both bad."""
-
-    first: str
-    second: str
-    choice: Choice
-    winner: str | None
-    same_text: bool
-    votes: int
 
 
 def tally(session: Session) -> VoteCounts:
@@ -36,33 +25,6 @@ def tally(session: Session) -> VoteCounts:
         usable=sum(one.votes for one in outcomes if one.winner and not one.same_text),
         by_choice=by_choice,
         by_stages=count_pairs(outcomes),
-    )
-
-
-def outcome_of(
-    stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1
-) -> Outcome:
-    """Return how votes fell between the stages shown left and right."""
-    first, second = sorted(stages)
-    winner = {"left": stages[0], "right": stages[1]}.get(choice)
-    return Outcome(first, second, choice, winner, same_text, votes)
-
-
-def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
-    """Return one count per pair of stages, pairs in alphabetical order."""
-    pairs: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        pairs.setdefault((outcome.first, outcome.second), []).append(outcome)
-    return tuple(
-        StagePairCounts(
-            first=first,
-            second=second,
-            first_chosen=sum(one.votes for one in seen if one.winner == first),
-            second_chosen=sum(one.votes for one in seen if one.winner == second != first),
-            ties=sum(one.votes for one in seen if one.choice == "tie"),
-            both_bad=sum(one.votes for one in seen if one.choice == "both_bad"),
-        )
-        for (first, second), seen in sorted(pairs.items())
     )
 
 

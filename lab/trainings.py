@@ -113,7 +113,10 @@ def _folders(root: Path, depth: int = 0) -> Iterator[Path]:
         return
     for folder in sorted(root.iterdir()):
         if folder.name.endswith(SUFFIX) and (folder / LAUNCH).is_file():
-            yield folder.with_name(folder.name.removesuffix(SUFFIX))
+            run = folder.with_name(folder.name.removesuffix(SUFFIX))
+            # One that is open already is found under its own name.
+            if not (run / RECORD).is_file():
+                yield run
         elif folder.is_dir():
             yield from _folders(folder, depth + 1)
 

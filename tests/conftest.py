@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.network import NetworkGuard
+from tests.workers import processes
 
 GUARD = pytest.StashKey[NetworkGuard]()
 HOME = pytest.StashKey[Path]()
@@ -31,8 +32,20 @@ PRIVATE = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "SYSTEM", "SPACE
 """A developer's own settings; a test that wants one sets it itself."""
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Say how many processes `-n auto` means."""
+    return processes(config.args)
+
+
+def hands_out_tests(config: pytest.Config) -> bool:
+    """Whether this process runs no test itself, but hands them to workers, which come here too."""
+    return config.getoption("dist") != "no" and bool(config.getoption("tx"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the surroundings before any test module is imported."""
+    """Set the surroundings before any test module is imported, in every process that runs tests."""
+    if hands_out_tests(config):
+        return
     home = Path(tempfile.mkdtemp(prefix="assay-tests-"))
     for name in PRIVATE:
         os.environ.pop(name, None)
@@ -40,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HOME"] = str(home / "huggingface")
     os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
     os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # in tiny models threads wait for each other
     os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
     guard = NetworkGuard()
     guard.install()
@@ -51,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what the run left behind."""
+    if hands_out_tests(config):
+        return
     config.stash[GUARD].remove()
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
 

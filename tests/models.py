@@ -54,7 +54,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def tiny_base(folder: Path, seed: int = 0, layers: int = 2) -> Path:
+def tiny_base(folder: Path, seed: int = 0, layers: int = 2, context: int = CONTEXT) -> Path:
     """Write a random Llama (64 wide, 2 layers) and its tokenizer to `folder` and return it."""
     tokenizer = tiny_tokenizer()
     config = LlamaConfig(
@@ -64,7 +64,7 @@ def tiny_base(folder: Path, seed: int = 0, layers: int = 2) -> Path:
         num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=context,
         tie_word_embeddings=True,
         initializer_range=0.1,
         bos_token_id=tokenizer.bos_token_id,

@@ -147,7 +147,7 @@ print(*sorted(name for name in {banned!r} if name in sys.modules))
     [
         (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"]),
         (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"]),
-        (["lab/app.py"], [*MODELS]),
+        (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy"]),
         (["hub"], [*MODELS, "gradio"]),
     ],
     ids=["evals", "the command", "the page", "hub"],

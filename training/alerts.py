@@ -45,7 +45,7 @@ class Rule:
         return self.text.format(now=now, before=before)
 
 
-GRPO_RULES = (
+SAMPLING_RULES = (
     Rule(
         "frac_reward_zero_std",
         "{now:.0%} of groups had equal rewards, so nothing was learned from them: raise num_generations"
@@ -78,6 +78,10 @@ GRPO_RULES = (
         " raise temperature or beta, or stop here",
         below=0.05,
     ),
+)
+"""For every kind of GRPO, whatever the reward."""
+GRPO_RULES = (
+    *SAMPLING_RULES,
     Rule(
         "confidence/stated",
         "only {now:.0%} of answers state a confidence, and the others earn nothing for theirs: ask for it"

@@ -8,7 +8,7 @@ template, a changed or missing adapter, or other numbers than the stored probe.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -35,7 +35,8 @@ from training.findings import (
     probe_finding,
     refuse,
 )
-from training.generation import Writer
+from training.form import Form
+from training.generation import Manner, Writer
 from training.lineage import NewStage, append_stage
 from training.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
 from training.probe import TOLERANCE, distance, fault_of, measure, probe_of, probe_prompt
@@ -75,6 +76,11 @@ class LoadedChain:
         self._writer = writer
 
     @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """What divides texts into the tokens that the chain reads."""
+        return self._writer.tokenizer
+
+    @property
     def context(self) -> int:
         """How many tokens question and answer may have together."""
         return self._writer.context
@@ -88,13 +94,15 @@ class LoadedChain:
         prompts: Sequence[Sequence[Message]],
         stages: Sequence[str],
         sampling: Sampling,
+        form: Form | None = None,
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
-        A prompt without a system message is given the chain's own. Raises LabError for an empty
-        or too long prompt, BadConfig for an unknown stage or setting.
+        A prompt without a system message is given the chain's own. A `form` holds what is written.
+        Raises LabError for an empty or too long prompt, BadConfig for an unknown stage or setting.
         """
-        return self._writer.write([self._prompt(prompt) for prompt in prompts], stages, sampling)
+        whole = [self._prompt(prompt) for prompt in prompts]
+        return self._writer.write(whole, stages, sampling, form)
 
     def stream(
         self,
@@ -102,14 +110,21 @@ class LoadedChain:
         stages: Sequence[str],
         sampling: Sampling,
         stop: threading.Event,
+        form: Form | None = None,
     ) -> Iterator[Piece]:
         """Yield the stages' answers as they are written, a last piece with a reason for each.
 
         Bad input is raised here, before anything is written. Setting `stop` ends the answers
         within a token; so does closing the iterator.
         """
-        rows = self._writer.rows(self._prompt(prompt), stages, sampling)
-        return self._writer.stream(rows, sampling, stop)
+        rows = self._writer.rows(self._prompt(prompt), stages, sampling, thinks=form is None)
+        return self._writer.stream(rows, Manner(sampling, form), stop)
+
+    def form(
+        self, schema: Mapping[str, object] | None = None, repetition_penalty: float = 1.0
+    ) -> Form:
+        """Return a form that this chain's answers can be held to, made for its tokenizer."""
+        return Form(self.tokenizer, self._writer.ends, schema, repetition_penalty)
 
     def _prompt(self, prompt: Sequence[Message]) -> tuple[Message, ...]:
         if prompt and prompt[0].role == "system":

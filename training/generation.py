@@ -8,7 +8,7 @@ float32 where a text must come out the same again.
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from transformers import (
@@ -23,6 +23,7 @@ from transformers import (
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.schema import Completion, Message
+from training.form import Form
 from training.sampling import SeededRows, check_sampling, row_seed
 from training.stack import Stack
 from training.streaming import Piece, RowStreamer
@@ -40,6 +41,22 @@ class Row:
     stage: str
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How answers are written: drawn from what the model would say, and held to a form if there is one."""
+
+    sampling: Sampling
+    form: Form | None = None
+
+    def processors(self, rows: Sequence[Row]) -> LogitsProcessorList:
+        """Return what is done to a batch's logits: the form first, so that draws keep to it."""
+        found = LogitsProcessorList(self.form.processors(len(rows)) if self.form else [])
+        if self.sampling.temperature > 0:
+            seeds = [row_seed(self.sampling.seed, row.stage, row.prompt) for row in rows]
+            found.append(SeededRows(seeds, self.sampling.temperature, self.sampling.top_p))
+        return found
+
+
 class Writer:
     """Writes answers with one stacked model. One batch runs at a time; others wait their turn."""
 
@@ -52,16 +69,16 @@ class Writer:
     ) -> None:
         self._model = model
         self._generate = cast(Callable[..., torch.Tensor], model.generate)
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._stack = stack
         self._adapters_of_stage = dict(adapters_of_stage)
         self._lock = threading.Lock()
-        self._ends = end_tokens(model, tokenizer)
-        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self._ends[0]
+        self.ends = end_tokens(model, tokenizer)
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0]
         self.context = int(getattr(model.config, "max_position_embeddings", 2048))
         # A model's own sampling settings (a repetition penalty, say) must not leak into answers.
         model.generation_config = GenerationConfig(
-            eos_token_id=list(self._ends),
+            eos_token_id=list(self.ends),
             pad_token_id=self._pad,
             bos_token_id=tokenizer.bos_token_id,
         )
@@ -71,19 +88,24 @@ class Writer:
         prompts: Sequence[Sequence[Message]],
         stages: Sequence[str],
         sampling: Sampling,
+        form: Form | None = None,
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
-        Raises LabError for an empty prompt or one too long for the model, BadConfig for an
-        unknown stage or setting; nothing is written then.
+        Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty
+        prompt or one too long for the model, BadConfig for an unknown stage or setting; nothing is
+        written then.
         """
-        rows = [row for prompt in prompts for row in self.rows(prompt, stages, sampling)]
+        thinks = form is None
+        rows = [
+            row for prompt in prompts for row in self.rows(prompt, stages, sampling, thinks=thinks)
+        ]
         order = sorted(range(len(rows)), key=lambda place: (len(rows[place].prompt), place))
         answers: dict[int, Completion] = {}
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
             with self._lock:
-                texts = self._run([rows[place] for place in places], sampling)
+                texts = self._run([rows[place] for place in places], Manner(sampling, form))
             for place, tokens in zip(places, texts, strict=True):
                 answers[place] = self._completion(rows[place].stage, tokens)
         width = len(stages)
@@ -92,25 +114,31 @@ class Writer:
             for first in range(0, len(rows), width)
         ]
 
-    def stream(
-        self, rows: Sequence[Row], sampling: Sampling, stop: threading.Event
-    ) -> Iterator[Piece]:
+    def stream(self, rows: Sequence[Row], manner: Manner, stop: threading.Event) -> Iterator[Piece]:
         """Yield pieces of all rows as they are written, a last one with a reason for each row.
 
         Setting `stop` ends every open row as "cancelled" within a token. Closing the iterator
         stops the writing too. What goes wrong while writing is raised here.
         """
-        streamer = RowStreamer(self._tokenizer, [row.stage for row in rows], self._ends)
+        streamer = RowStreamer(self.tokenizer, [row.stage for row in rows], self.ends)
         halt = _Halt(stop)
         thread = threading.Thread(
-            target=self._feed, args=(rows, sampling, streamer, halt), name="answers", daemon=True
+            target=self._feed, args=(rows, manner, streamer, halt), name="answers", daemon=True
         )
         return _pieces(thread, streamer, halt)
 
     def rows(
-        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        *,
+        thinks: bool = True,
     ) -> list[Row]:
-        """Return the rows of one prompt, checked: known stages, a question, room for an answer."""
+        """Return the rows of one prompt, checked: known stages, a question, room for an answer.
+
+        Not `thinks`: a template that knows reasoning is told to leave it out.
+        """
         check_sampling(sampling)
         known = tuple(self._adapters_of_stage)
         for stage in stages:
@@ -118,7 +146,7 @@ class Writer:
                 raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(known)}.")
         if not stages:
             raise BadConfig(f"no stage was named; choose from {', '.join(known)}.")
-        tokens = self._encode(prompt)
+        tokens = self._encode(prompt, {} if thinks else {"enable_thinking": False})
         room = self.context - sampling.max_new_tokens
         if len(tokens) > room:
             raise LabError(
@@ -128,11 +156,11 @@ class Writer:
             )
         return [Row(tokens, stage) for stage in stages]
 
-    def _encode(self, prompt: Sequence[Message]) -> tuple[int, ...]:
+    def _encode(self, prompt: Sequence[Message], options: Mapping[str, Any]) -> tuple[int, ...]:
         if not prompt or not prompt[-1].content.strip():
             raise LabError("the question is empty; type one and ask again.")
         marks = [
-            str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special
+            str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special
         ]
         for message in prompt:
             for mark in marks:
@@ -142,17 +170,17 @@ class Writer:
                         " question early; take it out and ask again."
                     )
         messages = [message.model_dump() for message in prompt]
-        text = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, **options
         )
         return tuple(
-            int(token) for token in self._tokenizer.encode(str(text), add_special_tokens=False)
+            int(token) for token in self.tokenizer.encode(str(text), add_special_tokens=False)
         )
 
     def _run(
         self,
         rows: Sequence[Row],
-        sampling: Sampling,
+        manner: Manner,
         streamer: RowStreamer | None = None,
         halt: "_Halt | None" = None,
     ) -> list[list[int]]:
@@ -163,27 +191,23 @@ class Writer:
         for place, row in enumerate(rows):
             ids[place, width - len(row.prompt) :] = torch.tensor(row.prompt)
             attention[place, width - len(row.prompt) :] = 1
-        processors = LogitsProcessorList()
-        if sampling.temperature > 0:
-            seeds = [row_seed(sampling.seed, row.stage, row.prompt) for row in rows]
-            processors.append(SeededRows(seeds, sampling.temperature, sampling.top_p))
         device = self._model.device
         adapters = [self._adapters_of_stage[row.stage] for row in rows]
         with torch.inference_mode(), self._stack.rows(adapters):
             written = self._generate(
                 input_ids=ids.to(device),
                 attention_mask=attention.to(device),
-                max_new_tokens=sampling.max_new_tokens,
+                max_new_tokens=manner.sampling.max_new_tokens,
                 do_sample=False,
-                logits_processor=processors,
+                logits_processor=manner.processors(rows),
                 stopping_criteria=StoppingCriteriaList([halt] if halt else []),
                 streamer=streamer,
             )
         return [row[width:] for row in written.tolist()]
 
     def _completion(self, stage: str, tokens: Sequence[int]) -> Completion:
-        end = next((place for place, token in enumerate(tokens) if token in self._ends), None)
-        text = self._tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
+        end = next((place for place, token in enumerate(tokens) if token in self.ends), None)
+        text = self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
         return Completion(
             stage=stage,
             text=str(text),
@@ -192,7 +216,7 @@ class Writer:
         )
 
     def _feed(
-        self, rows: Sequence[Row], sampling: Sampling, streamer: RowStreamer, halt: "_Halt"
+        self, rows: Sequence[Row], manner: Manner, streamer: RowStreamer, halt: "_Halt"
     ) -> None:
         """Write into the streamer, in a thread of its own; every end reaches the reader."""
         try:
@@ -201,7 +225,7 @@ class Writer:
                 has_turn = self._lock.acquire(timeout=WAIT_SECONDS)
             if has_turn:
                 try:
-                    self._run(rows, sampling, streamer, halt)
+                    self._run(rows, manner, streamer, halt)
                 finally:
                     self._lock.release()
             streamer.close("cancelled" if halt.is_set() else "length")

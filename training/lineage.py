@@ -15,7 +15,7 @@ from training.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters
 from training.probe import measure, probe_of, probe_prompt
 from training.stack import Stack
 
-Kind = Literal["sft", "dpo", "grpo"]
+Kind = Literal["sft", "dpo", "grpo", "review", "refiner"]
 Mode = Literal["stack", "continue", "merge_then_new"]
 
 

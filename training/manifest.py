@@ -15,6 +15,9 @@ from evals.schema import ChainManifest, ChainStage
 
 FILE_NAME = "chain.json"
 EMBEDDED = "embedded"
+REVIEWER = "reviewer"
+OURS = {EMBEDDED: "grpo", REVIEWER: "review"}
+"""Chains that come with Assay by name, and the folder of their last stage."""
 BARE = "base:"
 """Prefix of a chain without adapters: base:embedded, base:org/name, base:folder."""
 BASE_STAGE = "base"
@@ -33,9 +36,9 @@ class Chain:
 
 
 def chain_file(name: str | Path) -> Path:
-    """Return the chain.json that a name stands for: "embedded", a run folder, or the file itself."""
-    if name == EMBEDDED:
-        return Path(__file__).parent / "embedded" / "grpo" / FILE_NAME
+    """Return the chain.json that a name stands for: one of ours, a run folder, or the file itself."""
+    if str(name) in OURS:
+        return Path(__file__).parent / EMBEDDED / OURS[str(name)] / FILE_NAME
     path = Path(name).expanduser()
     return path if path.suffix == ".json" else path / FILE_NAME
 
@@ -99,9 +102,14 @@ def _no_chain(name: str | Path, file: Path) -> str:
             "the embedded chain has not been trained in this copy; train it with `assay train sft` and"
             f" `assay train grpo`, or use the bare base model meanwhile: {BARE}{EMBEDDED}."
         )
+    if name == REVIEWER:
+        return (
+            "the embedded reviewer has not been trained in this copy; train it with `assay train review"
+            " --config training/configs/embedded/review.yaml`, or name another chain."
+        )
     return (
         f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
-        f" itself, {EMBEDDED!r}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
+        f" itself, {EMBEDDED!r}, {REVIEWER!r}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
         " what is here."
     )
 

@@ -14,6 +14,8 @@ from evals.refiner.rubric import Item
 from evals.refiner.words import content, holds, is_opposed, numbers, tokens
 
 QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
+DENIALS = frozenset(["not", "no", "none", "nothing", "neither", "cannot"])
+GIVEN = frozenset(["passage", "evidence", "snippet", "source", "table", "output"])
 SUPPORTED, HALF_SUPPORTED, RELEVANT = 0.6, 0.35, 0.3
 """Shares of a claim's words that the cited texts must hold."""
 
@@ -31,7 +33,7 @@ class HeuristicJudge:
 def compare_words(inquiry: Inquiry) -> Verdicts:
     """Return verdicts by word overlap."""
     support = tuple(
-        _support(claim.text, [inquiry.evidence[name] for name in ids])
+        support_by_words(claim.text, [inquiry.evidence[name] for name in ids])
         for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
     )
     needs = tuple(_need(each.text, inquiry) for each in inquiry.uncited)
@@ -55,7 +57,7 @@ def compare_words(inquiry: Inquiry) -> Verdicts:
     )
 
 
-def _support(claim: str, cited: Sequence[str]) -> float:
+def support_by_words(claim: str, cited: Sequence[str]) -> float:
     """Return 1, 0.5 or 0: how far the words of a claim, and all its numbers, stand in the cited texts."""
     if not cited:
         return 0.0
@@ -70,6 +72,8 @@ def _support(claim: str, cited: Sequence[str]) -> float:
 def _need(passage: str, inquiry: Inquiry) -> float:
     """Return 1 for a sentence that states a number or talks about what the evidence talks about."""
     said = content(passage)
+    if _is_abstention(passage):
+        return 0.0
     if numbers(said):
         return 1.0
     known = frozenset().union(*(content(text) for text in inquiry.evidence.values()))
@@ -105,12 +109,12 @@ def _static(
     """Return how far a behaviour of the static set is present, by the nearest thing words can show."""
     if title == "Citation Discipline":
         stated = len(support) + sum(needs)
-        return sum(support) / stated if stated else 0.0
+        return sum(support) / stated if stated else float(any(map(_is_abstention, spoken)))
     if not spoken:
         return 0.0
     if title == "Off-Query Padding":
         asked = content(inquiry.question)
-        aside = sum(not content(text) & asked for text in spoken)
+        aside = sum(not (content(text) & asked or _is_abstention(text)) for text in spoken)
         repeated = len(spoken) - len({tokens(text) for text in spoken})
         return min(1.0, (aside + repeated) / len(spoken))
     strangers = [
@@ -119,6 +123,12 @@ def _static(
         for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
     ]
     return sum(map(bool, strangers)) / len(strangers) if strangers else 0.0
+
+
+def _is_abstention(passage: str) -> bool:
+    """Return whether a sentence says that something is not in what was given."""
+    words = set(tokens(passage))
+    return bool(words & DENIALS and words & GIVEN)
 
 
 def _quote(item: Item, spoken: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from evals.schema.articles import (
     Reference,
     ReviewExample,
     Section,
+    Split,
     TextOrigin,
     Turn,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "RunRecord",
     "Section",
     "Share",
+    "Split",
     "StagePairCounts",
     "StageSummary",
     "StatedConfidence",

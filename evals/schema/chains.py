@@ -41,7 +41,7 @@ class ChainStage(Record):
     """
 
     name: str
-    kind: Literal["sft", "dpo", "grpo"]
+    kind: Literal["sft", "dpo", "grpo", "review", "refiner"]
     mode: Literal["stack", "continue", "merge_then_new"]
     path: str
     sha256: str

@@ -27,6 +27,8 @@ Unknown = Literal["unknown"]
 Stance = Literal["conceded", "rebutted", "partial", "unclear", "no_response"]
 Removal = Literal["blank", "duplicate", "cap"]
 ParseStatus = Literal["ok", "empty", "partial", "failed"]
+Linkage = Literal["complete", "single"]
+Strategy = Literal["union", "vote", "intersection"]
 
 UNKNOWN: Unknown = "unknown"
 CATEGORIES: tuple[Category, ...] = get_args(Category)

@@ -13,7 +13,7 @@ class RunRecord(Record):
 
     schema_version: Literal[1] = 1
     name: str
-    stage: Literal["sft", "dpo", "grpo"]
+    stage: Literal["sft", "dpo", "grpo", "review", "refiner"]
     command: str
     config: dict[str, object]
     seed: int

@@ -18,14 +18,13 @@ from evals.verifiers.assertion import (
     takes_stand,
     takes_up,
 )
+from evals.verifiers.cues import KNOWS, WITHHOLDING, WITHHOLDS
 from evals.verifiers.finding import Finding
 from evals.verifiers.grammar import be_words, neutral_words, preposition_words
 from evals.verifiers.lexicon import phrases
 from evals.verifiers.openness import (
     ABSTENTIONS,
-    NEEDED,
     OPEN,
-    TRIGGERS,
     Found,
     found_in,
     may_be_open,
@@ -93,11 +92,11 @@ def open_questions(reading: Reading, question: str, may_conclude: bool) -> tuple
     A sentence about a tissue or gene set that was not asked about does not count; with
     `may_conclude`, nor does one about a direction or one that tells of a disagreement.
     """
-    if not reading.once(may_be_open):
+    if not may_be_open(reading):
         return ()
     found: list[Claim] = []
     for sentence in reading.sentences:
-        if NEEDED.isdisjoint(reading.words[sentence.first : sentence.last + 1]):
+        if not (sentence.cues & KNOWS and sentence.cues & WITHHOLDS):
             continue
         for match in found_in(OPEN, reading, sentence):
             if not _is_elsewhere(sentence, question) and not (
@@ -130,7 +129,7 @@ def _is_on_question(reading: Reading, sentence: Sentence, match: Found, question
     tokens = range(sentence.first, sentence.last + 1)
     outside = [t for t in tokens if not match.first <= t <= match.last]
     words = [reading.words[token] for token in outside]
-    told = [w for w in words if w not in _small() and w not in LIMITS and w not in TRIGGERS]
+    told = [w for w in words if w not in _small() and w not in LIMITS and w not in WITHHOLDING]
     stems = asked_stems(question)
     is_known = not sentence.kinds.isdisjoint(KNOWN)
     return not told or is_known or any(w in DOMAIN or w[:STEM] in stems for w in told)

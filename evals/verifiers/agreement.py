@@ -9,6 +9,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from evals.verifiers.cues import AGREES, PLACES
 from evals.verifiers.grammar import neutral_words
 from evals.verifiers.names import same_pathway, same_tissue
 from evals.verifiers.reading import Mark, Reading, Sentence
@@ -80,9 +81,11 @@ def agreements(reading: Reading) -> list[Agreement]:
 
 def _agreements(reading: Reading) -> list[Agreement]:
     found: list[Agreement] = []
+    if not reading.cues & AGREES:
+        return found
     tissues: tuple[str, ...] = ()
     for sentence in reading.sentences:
-        if not sentence.n_telling:
+        if not sentence.cues & (AGREES | PLACES):
             continue
         kinds = sentence.kinds
         if "tissue" in kinds:

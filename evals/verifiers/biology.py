@@ -141,8 +141,8 @@ def told_of(pathway: str, said: set[str]) -> set[str]:
     """Return those of the words that tell biology of a gene set; none if none is of the set itself."""
     own = _stems(pathway)
     telling = {word for word in said if _tells(word) or (_is_word(word) and word[:STEM] in own)}
-    foreign = {word for word in said if word[:STEM] in _rare() - own and word not in CAUTIONS}
-    telling -= foreign
+    rare = _rare_elsewhere(pathway)
+    telling = {word for word in telling if word[:STEM] not in rare or word in CAUTIONS}
     own_told = {word[:STEM] for word in telling - CELLS if word[:STEM] in own}
     stems = {word[:STEM] for word in said if _is_word(word)}
     others = {word[:STEM] for word in telling - CELLS - CAUTIONS} - own
@@ -179,6 +179,12 @@ def _stems(pathway: str) -> frozenset[str]:
     return frozenset((*(word[:STEM] for word in named | about), *kin))
 
 
+@lru_cache(maxsize=256)
+def _rare_elsewhere(pathway: str) -> frozenset[str]:
+    """Return the beginnings of words that describe one other set only."""
+    return _rare() - _stems(pathway)
+
+
 @lru_cache(maxsize=1)
 def _described() -> tuple[frozenset[str], ...]:
     """Return, for each gene set, the beginnings of the words that describe it."""
@@ -195,6 +201,7 @@ def _rare() -> frozenset[str]:
     return frozenset(stem for stem, count in counts.items() if count == 1)
 
 
+@lru_cache(maxsize=65536)
 def _is_word(word: str) -> bool:
     return word in CELLS or (
         word not in IDLE and word not in neutral_words() and not word.endswith("ology")

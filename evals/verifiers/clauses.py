@@ -67,6 +67,8 @@ class Clauses:
         one before if it goes on with a list (", and eye") or if none follows.
         """
         starts, events = self.starts, self.events
+        if len(events) == 1:
+            return [self._only(Group([events[0]], self.sentence.marks))]
         groups: dict[int, Group] = {}
         for event in events:
             clause = bisect_right(starts, event.first) - 1
@@ -90,6 +92,14 @@ class Clauses:
             group.pathways = pathways = self.named(group, "pathway") or pathways
             tissues = tissues if relative else group.tissues
         return [groups[home] for home in homes]
+
+    def _only(self, group: Group) -> Group:
+        """Return the one group of a sentence, with what it names."""
+        home = bisect_right(self.starts, group.events[0].first) - 1
+        relative = self._relative_tissue(home)
+        group.tissues = relative or self._before_parenthesis(home) or self.named(group, "tissue")
+        group.pathways = self.named(group, "pathway")
+        return group
 
     def named(self, group: Group, kind: str) -> tuple[str, ...]:
         """Return the tissues (missions, …) of a group, without those it sets itself apart from."""

@@ -24,8 +24,9 @@ from evals.schema import (
 from evals.verifiers.agreement import Agreement, agreements
 from evals.verifiers.asked import asks_back, quoted_figure
 from evals.verifiers.count import counts_of
+from evals.verifiers.cues import AGREES, MOVES, SCORES
 from evals.verifiers.direction import Statement, statements
-from evals.verifiers.enrichment import TRIGGERS, Remark
+from evals.verifiers.enrichment import Remark
 from evals.verifiers.names import readable
 from evals.verifiers.number import Number, agrees
 from evals.verifiers.reading import Mark, Reading
@@ -43,7 +44,7 @@ WHOLE = frozenset(("all", "both", "every", "each", "throughout", "across"))
 
 def self_contradictions(reading: Reading, truth: GroundTruth, question: str) -> tuple[str, ...]:
     """Return in plain words every place where an answer contradicts itself; () where there is none."""
-    kinds = {kind for one in reading.sentences if one.n_telling for kind in one.kinds}
+    kinds = {kind for one in reading.sentences if one.cues & (MOVES | AGREES) for kind in one.kinds}
     found: list[str] = []
     if isinstance(truth, SPACEFLIGHT):
         stated = statements(reading) if "direction" in kinds else []
@@ -223,7 +224,7 @@ def _votes(reading: Reading, truth: GroundTruth) -> Iterator[str]:
     """Yield counts of missions that cannot be: "3 of 3 (1 against)"."""
     if not isinstance(truth, DirectTruth | MechanismTruth | UncertaintyTruth):
         return
-    if TRIGGERS.isdisjoint(reading.words):
+    if not reading.cues & SCORES:
         return
     tallies: dict[str, set[int]] = {}
     scores: dict[str, Number] = {}

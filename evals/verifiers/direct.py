@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from evals.schema import DirectTruth, MechanismTruth
 from evals.verifiers.agreement import agreements, is_on
 from evals.verifiers.biology import told_of
+from evals.verifiers.cues import PLACES
 from evals.verifiers.direction import Statement, statements
 from evals.verifiers.finding import Finding, direction_claims
 from evals.verifiers.names import readable, same_pathway, same_tissue, words
@@ -84,7 +85,9 @@ def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
 
 
 def _goes_on(sentence: Sentence, reading: Reading, truth: MechanismTruth) -> bool:
-    return reading.words[sentence.first] in GOES_ON or any(
+    if reading.words[sentence.first] in GOES_ON:
+        return True
+    return bool(sentence.cues & PLACES) and any(
         (mark.kind == "pathway" and same_pathway(mark.value, truth.pathway))
         or (mark.kind == "tissue" and same_tissue(mark.value, truth.tissue))
         for mark in sentence.marks

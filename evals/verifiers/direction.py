@@ -12,6 +12,7 @@ nothing about any gene set.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from evals.verifiers.cues import CHANGES, MOVES, NEGATES, PLACES
 from evals.verifiers.events import OPPOSITE, direction_events
 from evals.verifiers.reading import Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
@@ -52,20 +53,30 @@ def statements(reading: Reading) -> list[Statement]:
 def _statements(reading: Reading) -> list[Statement]:
     found: list[Statement] = []
     topic = Topic()
-    n_events = 0
+    held: list[tuple[Sentence, list[Mark]]] = []
     for sentence in reading.sentences:
-        if not (sentence.n_telling or topic.heading) or not sentence.marks:
+        told = sentence.cues
+        may_tell = told & (MOVES | PLACES) or (told & NEGATES and told & CHANGES)
+        if not (may_tell or topic.heading) or not sentence.marks:
             continue
         events = direction_events(reading, sentence)
         if events:
-            n_events += n_loose(sentence, events)
+            held.append((sentence, events))
             scope = Scope(reading, sentence, events)
             if not scope.is_hedged_away():
                 found += _of_sentence(scope, topic)
         topic.remember(sentence)
         if "tissue" in sentence.kinds or topic.heading:
             _head(reading, sentence, topic)
-    return [] if is_heap(n_events, sum(map(len, reading.sentences))) else found
+    return [] if found and _is_heap(reading, held) else found
+
+
+def _is_heap(reading: Reading, held: list[tuple[Sentence, list[Mark]]]) -> bool:
+    """Say whether the events of all sentences are a heap of keywords; the cheap test comes first."""
+    n_words = sum(map(len, reading.sentences))
+    if not is_heap(sum(len(events) for _, events in held), n_words):
+        return False
+    return is_heap(sum(n_loose(sentence, events) for sentence, events in held), n_words)
 
 
 def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:

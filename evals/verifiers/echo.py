@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evals.plain import plain
-from evals.verifiers.tokens import is_end, tokens, word_set
+from evals.verifiers.tokens import is_end, split, word_set
 
 ECHO_WORDS = 4
 """A copied sentence is an echo from this many words on; shorter ones occur by chance."""
@@ -50,8 +50,7 @@ class Asked(NamedTuple):
 @lru_cache(maxsize=256)
 def asked_sentences(question: str) -> Asked:
     """Return the sentences of a question, to recognise them."""
-    parts = tokens(plain(question).text)
-    words, gaps = parts[1::2], parts[::2]
+    words, gaps = split(plain(question).text)
     found: list[str] = []
     first = 0
     for index in range(1, len(words) + 1):

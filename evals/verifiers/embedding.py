@@ -66,7 +66,7 @@ def is_framed(clauses: Clauses, event: Mark, turns: Sequence[int]) -> bool:
     words, first = clauses.reading.words, clauses.sentence.first
     if event.first == first:
         return False
-    turned = max((turn for turn in turns if turn < event.first), default=first)
+    turned = max([turn for turn in turns if turn < event.first], default=first) if turns else first
     lead = words[turned : event.first]
     if turned == first and _opens_unreal(clauses, event, lead):
         return True

@@ -9,24 +9,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evals.verifiers.cues import ADJUSTED, FLIGHTS, SIGNIFICANCE
 from evals.verifiers.lexicon import phrases
 from evals.verifiers.number import Number, numbers
 from evals.verifiers.numeral import SMALL
 from evals.verifiers.reading import Mark, Reading, Sentence
 
-SIGNIFICANCE = {
-    "significant": "yes",
-    "significantly": "yes",
-    "significance": "yes",
-    "insignificant": "no",
-    "insignificantly": "no",
-    "nonsignificant": "no",
-    "ns": "no",
-}
-ADJUSTED = frozenset(("padj", "fdr", "q", "qvalue", "qval"))
-FLIGHTS = frozenset(("missions", "mission", "flights", "studies", "datasets", "experiments"))
-TRIGGERS = frozenset((*SIGNIFICANCE, *ADJUSTED, "nes", "p", "enrichment", *FLIGHTS))
-"""An answer without any of these holds no remark but the directions of single missions."""
 LINKS = frozenset(
     word
     for (word,) in phrases(

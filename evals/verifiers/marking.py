@@ -1,10 +1,8 @@
 """Find the known phrases of a sentence: one look at each word, more only where a phrase may begin."""
 
-from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-from evals.verifiers.grammar import neutral_words, preposition_words
 from evals.verifiers.lexicon import Tag, entries
 from evals.verifiers.names import pathway_phrases
 
@@ -12,11 +10,6 @@ JOINERS = frozenset(("", "\n", " ", "-", " -", "- ", "/", " / ", " ("))
 """What may stand between the words of one phrase."""
 LATE = frozenset(("commas", "kinds", "marks", "starts"))
 """What a sentence finds out when it is first asked."""
-TELLING = frozenset(
-    ("agreement", "direction", "level", "not", "pathway", "score", "tissue", "unchanged")
-)
-"""Kinds of marks without which a sentence tells of no direction and no agreement."""
-
 Tree = dict[str, "Node"]
 Node = tuple[Tag | None, "Tree"]
 """Where a phrase may go on: its tag if it may end here, and the words that may follow."""
@@ -51,6 +44,7 @@ class Sentence:
     __slots__ = (
         "_source",
         "commas",
+        "cues",
         "cuts",
         "first",
         "kinds",
@@ -70,7 +64,7 @@ class Sentence:
         self.first = first
         self.last = last
         self.cuts = starts
-        self.n_telling = 0
+        self.n_telling = self.cues = 0
 
     def __getattr__(self, name: str) -> object:
         """Find the marks; Python asks here only for a slot that is still empty."""
@@ -136,26 +130,6 @@ def mark_phrases(source: Source, sentence: Sentence) -> None:
         elif kind == "pathway" and last > index and gaps[last + 1][:1] == ")":
             sentence.join(index, last, gaps)
     sentence.break_at(breaks)
-
-
-@cache
-def telling_words() -> frozenset[str]:
-    """Return words of which every phrase of a TELLING kind holds one.
-
-    Of each phrase a word that stands alone elsewhere, else the one that is least of a small word
-    and, of several, in most other phrases: the fewer words, the fewer sentences hold one.
-    """
-    listed = [phrase for phrase, tag in entries() if tag.kind in TELLING]
-    listed += [phrase for phrase, _ in pathway_phrases()]
-    alone = {phrase[0] for phrase in listed if len(phrase) == 1}
-    small, smallest = neutral_words(), preposition_words() | {"a", "the", "of", "is"}
-    counts = Counter(word for phrase in listed for word in phrase)
-
-    def price(word: str) -> tuple[bool, bool, int]:
-        return word in smallest, word in small, -counts[word]
-
-    rest = [phrase for phrase in listed if alone.isdisjoint(phrase)]
-    return frozenset((*alone, *(min(phrase, key=price) for phrase in rest)))
 
 
 @cache

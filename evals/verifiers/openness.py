@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from evals.verifiers.cues import KNOWS, WITHHOLDS
 from evals.verifiers.lexicon import phrases
 from evals.verifiers.reading import Reading, Sentence
-from evals.verifiers.tokens import word_set
 
 NOUNS = r"(?:data|dataset|data set|study|studies|figures?|results?|experiments?|tables?|evidence|information|measurements?|design|counts?)"
 KNOW = (
@@ -56,23 +56,6 @@ OPEN = re.compile(
 )
 """What says that the question itself has no answer. Narrower than ABSTENTIONS: "the cause is unknown" is none."""
 
-NEEDED = word_set(
-    "answer determine know tell say conclude infer establish judge decide settle resolve derive measure test cover report"
-    " contain include record give address hold show knows answered determined known told said concluded inferred"
-    " established judged decided settled resolved derived given unknown unanswerable undetermined indeterminate"
-    " unresolved inconclusive unclear answerable available data table tables study beyond outside enough insufficient"
-)
-"""What OPEN finds holds one of these, beside one of TRIGGERS: a look at words spares most searches."""
-TRIGGERS = frozenset(
-    word
-    for (word,) in phrases(
-        "can; cannot; can't; could; couldn't; unable; impossible; possible; no; not; without; lack; lacks;"
-        " lacking; insufficient; too; don't; doesn't; didn't; never; nothing; isn't; aren't; wasn't;"
-        " weren't; hasn't; haven't; unknown; unanswerable; undetermined; undeterminable; indeterminate; inconclusive;"
-        " unclear; unresolved; beyond; outside; nobody; knows; know; open"
-    )
-)
-"""A sentence without any of these says nothing of the kind."""
 UNDOING = frozenset(
     word
     for (word,) in phrases(
@@ -111,11 +94,9 @@ class Found(NamedTuple):
 
 def found_in(pattern: re.Pattern[str], reading: Reading, sentence: Sentence) -> Iterator[Found]:
     """Yield each place of a sentence that a pattern finds, up to one that something takes back."""
-    if not reading.once(_has_trigger):
+    if not sentence.cues & WITHHOLDS:
         return
     words = reading.words[sentence.first : sentence.last + 1]
-    if TRIGGERS.isdisjoint(words):
-        return
     begin, end = reading.place(sentence.first, sentence.last)
     text = reading.page.text[begin:end]
     starts: list[int] = []
@@ -133,12 +114,7 @@ def found_in(pattern: re.Pattern[str], reading: Reading, sentence: Sentence) -> 
 
 def may_be_open(reading: Reading) -> bool:
     """Say whether an answer has the words that every place of OPEN holds."""
-    words = reading.words
-    return not (NEEDED.isdisjoint(words) or TRIGGERS.isdisjoint(words))
-
-
-def _has_trigger(reading: Reading) -> bool:
-    return not TRIGGERS.isdisjoint(reading.words)
+    return bool(reading.cues & KNOWS and reading.cues & WITHHOLDS)
 
 
 def _is_undone(

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evals.schema import DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
+from evals.verifiers.cues import SCORES
 from evals.verifiers.direct import is_about
 from evals.verifiers.direction import statements
-from evals.verifiers.enrichment import TRIGGERS, Remark
+from evals.verifiers.enrichment import Remark
 from evals.verifiers.names import readable
 from evals.verifiers.number import Number, agrees
 from evals.verifiers.reading import Reading
@@ -48,7 +49,7 @@ def enrichment_faults(truth: GroundTruth, reading: Reading, question: str) -> tu
     if table is None or not isinstance(truth, DirectTruth | MechanismTruth | UncertaintyTruth):
         return ()
     found: list[str] = []
-    if not TRIGGERS.isdisjoint(reading.words):
+    if reading.cues & SCORES:
         for remark in remarks(reading, truth.pathway, truth.tissue):
             found += _of_remark(table, remark)
     found += _of_directions(table, reading, truth.pathway, truth.tissue)

@@ -8,17 +8,18 @@ Every step is one pass over the text or over the words that are in the lexicon; 
 need (offsets, statements) is made when first asked for.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from operator import add
 from typing import Any, TypeVar
 
 from evals.confidence import Statement, statements
 from evals.plain import Plain, plain
+from evals.verifiers.cues import RETRACTS, TELLS, cues
 from evals.verifiers.echo import ECHO_WORDS, Asked, asked_sentences, is_echo, quoted_copies
-from evals.verifiers.marking import Mark, Sentence, Source, telling_words
+from evals.verifiers.marking import Mark, Sentence, Source
 from evals.verifiers.retraction import without_retracted
-from evals.verifiers.tokens import ABBREVIATIONS, is_wrap, kind_of, tokens, word_set
+from evals.verifiers.tokens import ABBREVIATIONS, is_wrap, kind_of, split, word_set
 
 __all__ = ["Mark", "Reading", "Sentence", "is_heap", "n_loose", "read"]
 
@@ -39,8 +40,8 @@ AUXILIARIES = word_set("is are was were does do did has have had can could will 
 OPEN_ENDED = frozenset(("not", "denial", "condition", "supposition"))
 """What may govern all that follows in its sentence."""
 QUESTION_WORDS = 4
-FEW_PARTS = 600
-"""Up to so many pieces of a page, a place is found faster by joining those before it."""
+FEW_WORDS = 300
+"""In a page of so few words, a place is found faster by joining those before it."""
 NOTHING: frozenset[int] = frozenset()
 SAYING = frozenset(("direction", "unchanged", "agreement", "level", "not", "denial", "changed"))
 """Kinds of marks that, right after the auxiliary, make it an answer: "Is not up but down"."""
@@ -49,15 +50,17 @@ SAYING = frozenset(("direction", "unchanged", "agreement", "level", "not", "deni
 class Reading:
     """An answer as the claim readers see it. `gaps[i]` stands before word i."""
 
-    __slots__ = ("_known", "_parts", "confidences", "gaps", "page", "sentences", "words")
+    __slots__ = ("_known", "confidences", "cues", "gaps", "page", "sentences", "words")
 
-    def __init__(self, page: Plain, confidences: list[Statement], parts: list[str]) -> None:
+    def __init__(
+        self, page: Plain, confidences: list[Statement], words: list[str], gaps: list[str]
+    ) -> None:
         self.page = page
         self.confidences = confidences
-        self.words = parts[1::2]
-        self.gaps = parts[::2]
+        self.words = words
+        self.gaps = gaps
+        self.cues = 0
         self.sentences: list[Sentence] = []
-        self._parts = parts
         # Each function with what it returned; no type tells that the two belong together.
         self._known: dict[tuple[Callable[..., Any], tuple[str, ...]], Any] = {}
 
@@ -69,17 +72,20 @@ class Reading:
     def span(self, first: int, last: int) -> tuple[int, int]:
         """Return the character offsets in the answer of tokens first..last."""
         start, end = self.place(first, last)
+        if len(self.page.breaks) == 1:
+            return start, end
         return self.page.origin(start), self.page.origin(end - 1) + 1
 
     def place(self, first: int, last: int) -> tuple[int, int]:
         """Return the character offsets in the page of tokens first..last."""
-        parts = self._parts
-        if len(parts) < FEW_PARTS:
+        words, gaps = self.words, self.gaps
+        if len(words) < FEW_WORDS:
             # A claim or two do not need where every word stands.
-            start = len("".join(parts[: 2 * first + 1]))
-            return start, start + len("".join(parts[2 * first + 1 : 2 * last + 2]))
-        offsets = self.once(_offsets)
-        return offsets[2 * first + 1], offsets[2 * last + 2]
+            start = len("".join(gaps[: first + 1])) + len("".join(words[:first]))
+            within = "".join(words[first : last + 1]) + "".join(gaps[first + 1 : last + 1])
+            return start, start + len(within)
+        starts = self.starts
+        return starts[first], starts[last] + len(words[last])
 
     def once(self, work: Callable[..., Found], *about: str) -> Found:
         """Return `work(self, *about)`, done once however many judges ask for it."""
@@ -88,18 +94,11 @@ class Reading:
             known[key] = work(self, *about)
         return known[key]
 
-    def parts(self) -> list[str]:
-        """Return gap, word, gap, word, …, gap: the page in pieces."""
-        return self._parts
-
-
-def _offsets(reading: Reading) -> list[int]:
-    """Return where each piece of the page starts, gap and word in turn, and where the page ends."""
-    return [0, *accumulate(map(len, reading.parts()))]
-
 
 def _starts(reading: Reading) -> list[int]:
-    return reading.once(_offsets)[1:-1:2]
+    """Return where each word starts."""
+    lengths = map(add, map(len, reading.gaps), map(len, ("", *reading.words)))
+    return list(accumulate(lengths))[:-1]
 
 
 def read(answer: str, question: str = "") -> Reading:
@@ -108,15 +107,17 @@ def read(answer: str, question: str = "") -> Reading:
     text = page.text
     confidences = statements(text)
     if confidences:
-        text = _without(text, confidences)
-    reading = Reading(page, confidences, tokens(text))
-    words, gaps = reading.words, reading.gaps
+        text = _without(text, confidences).rstrip(" ")
+    words, gaps = split(text)
+    reading = Reading(page, confidences, words, gaps)
     asked = asked_sentences(question)
     copied = quoted_copies(words, gaps, asked.sentences) if '"' in text else NOTHING
     spoken = _spoken(Source(words, gaps, copied), asked)
-    _tell(spoken, words, is_table="|" in text)
+    reading.cues = _cue(spoken, words)
+    if "|" in text:
+        _tell_all(spoken)
     kept = [one for one in _without_dangling(spoken, len(words)) if _asserts(words, one)]
-    reading.sentences = without_retracted(words, gaps, kept)
+    reading.sentences = without_retracted(words, gaps, kept) if reading.cues & RETRACTS else kept
     return reading
 
 
@@ -139,19 +140,36 @@ def _spoken(source: Source, asked: Asked) -> list[Sentence]:
     return spoken
 
 
-def _tell(sentences: list[Sentence], words: list[str], is_table: bool) -> None:
-    """Count the telling words of each sentence; in a table a column may tell, so there all count."""
-    if is_table:
-        for sentence in sentences:
-            sentence.n_telling = len(sentence)
-        return
-    known = telling_words()
-    told = [place for place, word in enumerate(words) if word in known]
-    if told:
-        for sentence in sentences:
-            sentence.n_telling = bisect_right(told, sentence.last) - bisect_left(
-                told, sentence.first
-            )
+def _cue(sentences: list[Sentence], words: list[str]) -> int:
+    """Give each sentence its cues and count its telling words; return the cues of all words."""
+    known = cues()
+    end = len(words) - 1
+    everything = 0
+    rest = iter(sentences)
+    sentence = next(rest, None)
+    for place in [place for place, word in enumerate(words) if word in known]:
+        bits, before, after = known[words[place]]
+        if before and place < end:
+            bits |= before.get(words[place + 1], 0)
+        if after and place:
+            bits |= after.get(words[place - 1], 0)
+        if not bits:
+            continue
+        everything |= bits
+        while sentence is not None and sentence.last < place:
+            sentence = next(rest, None)
+        if sentence is not None and sentence.first <= place:
+            sentence.cues |= bits
+            if bits & TELLS:
+                sentence.n_telling += 1
+    return everything
+
+
+def _tell_all(sentences: list[Sentence]) -> None:
+    """Count all words of a sentence as telling: in a table a column may tell."""
+    for sentence in sentences:
+        sentence.n_telling = len(sentence)
+        sentence.cues |= TELLS
 
 
 def _asserts(words: list[str], one: Sentence) -> bool:
@@ -216,6 +234,8 @@ def _without(text: str, confidences: list[Statement]) -> str:
 
     It ends the sentence it stood in, unless the sentence goes on: "is not (confidence: 90%) reduced".
     """
+    if len(confidences) == 1 and confidences[0].end == len(text):
+        return text[: confidences[0].start] + "\n"
     pieces: list[str] = []
     done = 0
     for stated in confidences:
@@ -235,20 +255,23 @@ def _sentences(source: Source) -> list[Sentence]:
     n_words = len(words)
     first = 0
     starts = [0]
-    for index, kind in enumerate(map(kind_of, gaps)):
+    for index in [index for index, gap in enumerate(gaps) if gap != " "]:
+        gap = gaps[index]
+        kind = kind_of(gap)
         if not kind or not 0 < index < n_words:
             continue
         if kind == "clause":
             starts.append(index)
-        elif kind == "dot":
-            if words[index - 1] not in ABBREVIATIONS:
-                found += _cut(source, first, index - 1, starts)
-                first = index
-                starts = [index]
-        elif not is_wrap(gaps[index], words[index - 1], words[index]):
+            continue
+        word = words[index - 1]
+        if (word in ABBREVIATIONS) if kind == "dot" else is_wrap(gap, word, words[index]):
+            continue
+        if index - first <= LONGEST_SENTENCE:
+            found.append(Sentence(source, first, index - 1, starts))
+        else:
             found += _cut(source, first, index - 1, starts)
-            first = index
-            starts = [index]
+        first = index
+        starts = [index]
     if n_words:
         found += _cut(source, first, n_words - 1, starts)
     return found

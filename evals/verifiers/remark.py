@@ -9,7 +9,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evals.verifiers.enrichment import LINKS, NAMES, Event, Remark, events
+from evals.verifiers.cues import PLACES, SCORES
+from evals.verifiers.enrichment import LINKS, Event, Remark, events
 from evals.verifiers.names import same_tissue
 from evals.verifiers.reading import Mark, Reading, Sentence
 from evals.verifiers.scope import Scope
@@ -33,7 +34,7 @@ def _remarks(reading: Reading, pathway: str, tissue: str) -> list[Remark]:
             scope = Scope(reading, sentence, [event.mark for event in stated])
             if not scope.is_hedged_away():
                 found += _of_sentence(scope, stated, topic, pathway, tissue)
-        if sentence.n_telling:
+        if sentence.cues & PLACES:
             named = [mark.value for mark in sentence.marks if mark.kind == "pathway"]
             topic = named[-1] if named else topic
     return found
@@ -41,11 +42,10 @@ def _remarks(reading: Reading, pathway: str, tissue: str) -> list[Remark]:
 
 def _found(reading: Reading) -> list[tuple[Sentence, list[Event]]]:
     """Return each sentence with the remarks in it, in order."""
-    words = reading.words
     return [
-        (sentence, [])
-        if NAMES.isdisjoint(words[sentence.first : sentence.last + 1])
-        else (sentence, sorted(events(reading, sentence), key=lambda event: event.mark.first))
+        (sentence, sorted(events(reading, sentence), key=lambda event: event.mark.first))
+        if sentence.cues & SCORES
+        else (sentence, [])
         for sentence in reading.sentences
     ]
 

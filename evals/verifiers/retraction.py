@@ -8,16 +8,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from evals.verifiers.cues import RETRACTING, RETRACTS
 from evals.verifiers.tokens import word_set
 
 LONGEST = 9
 """A sentence of more words does not just take something back."""
-TRIGGERS = word_set(
-    "false wrong untrue incorrect mistaken nonsense lie joke mistake error not isn't isnt wasn't aren't ain't doesn't"
-    " cannot opposite reverse contrary kidding disagree back scratch forget ignore disregard lied lying refute refutes"
-    " contradict contradicts disprove disproves otherwise differently retracted withdrawn retract withdraw made invented wait sorry"
-    " correction oops none nothing bogus fabricated fiction lies untruth wrongly erroneously strike never psych making inventing believe trust jk haha lol fools upside backwards ever"
-)
 THIS = (
     r"(?:that|this|it|they|these|those|which|he|she|(?:the |my )?(?:critics|colleagues?|authors|paper)|the above|the latter|everything above|all of (?:this|that|it)"
     r"|(?:that|this|the|my|the previous|the first|the last) (?:statement|claim|sentence|answer|assertion|conclusion|view|line)"
@@ -61,10 +56,18 @@ TAIL = re.compile(
     rf"{ASIDE}(?:{THIS} {FALSE}|{DATA}|said (?:no one|nobody|no \w+)(?: ever)?|(?:so (?:they|people|some|critics) (?:say|claim|think) ?)?(?:wrongly|erroneously|falsely))"
 )
 
+ENDINGS = word_set(
+    "false wrong untrue incorrect mistaken nonsense lie joke mistake error not so true correct right case around round backwards"
+    " down isn't isnt wasn't aren't ain't hold retracted withdrawn all either however though refute refutes contradict contradicts"
+    " disprove disproves otherwise it this that them wrongly erroneously falsely"
+)
+"""What TAIL finds ends with one of these, or holds "said"."""
+
 
 class Spoken(Protocol):
-    """A sentence: tokens first..last, its clauses and the kinds of what is known in it."""
+    """A sentence: tokens first..last, its clauses and the cues in it."""
 
+    cues: int
     first: int
     last: int
     starts: list[int]
@@ -80,8 +83,6 @@ def without_retracted(
 
     "False statements:" takes back all that follows it, up to a blank line.
     """
-    if TRIGGERS.isdisjoint(words):
-        return list(sentences)
     kept: list[Some] = []
     is_next_false = is_list_false = False
     heading = -1
@@ -94,7 +95,8 @@ def without_retracted(
         if is_next_false:
             is_next_false = False
             continue
-        if TRIGGERS.isdisjoint(words[max(first, last - LONGEST) : last + 1]):
+        is_cued = sentence.cues & RETRACTS
+        if not is_cued or RETRACTING.isdisjoint(words[max(first, last - LONGEST) : last + 1]):
             kept.append(sentence)
             continue
         said = " ".join(words[first : last + 1]) if last - first < LONGEST else ""
@@ -112,6 +114,12 @@ def without_retracted(
 
 
 def _ends_in_denial(words: Sequence[str], sentence: Spoken) -> bool:
-    start, last = sentence.starts[-1], sentence.last
+    last = sentence.last
+    if (
+        words[last] not in ENDINGS
+        and "said" not in words[max(sentence.first, last - LONGEST) : last]
+    ):
+        return False
+    start = sentence.starts[-1]
     is_tail = sentence.first < start and last - start < LONGEST
     return is_tail and TAIL.fullmatch(" ".join(words[start : last + 1])) is not None

@@ -95,7 +95,8 @@ class Scope(Clauses):
         words, last = self.reading.words, self.sentence.last
         if words[last] == "not" and "or" in words[event.last : last]:
             return True
-        for mark in (*self.of_kind("condition"), *self.of_kind("supposition")):
+        by_kind = self._by_kind
+        for mark in (*by_kind.get("condition", ()), *by_kind.get("supposition", ())):
             if mark.form == "if":
                 if not self._turns(min(mark.last, event.last), max(mark.first, event.first)):
                     return True

@@ -1,11 +1,10 @@
 """Readable text as words and the gaps between them, and which gaps end a sentence or a clause."""
 
 import re
+from itertools import chain
 from typing import Literal
 
 TOKEN = re.compile(r"([0-9]+(?:[.,][0-9]+)*[^\W_]*|[^\W_]+(?:'[a-z]+)?)")
-ASCII_TOKEN = re.compile(r"([a-z][a-z0-9]*(?:'[a-z]+)?|[0-9]+(?:[.,][0-9]+)*[a-z0-9]*)")
-"""As TOKEN, for text without other letters: a class of ranges is matched twice as fast."""
 INSIDE = frozenset(("", " ", "-", ", ", " (", ") ", "), "))
 END = re.compile(r"[.!?](?=[\s\"')\]])|[\n;]")
 CLAUSE = re.compile(r"[,:()\[\]|]| -+ ")
@@ -24,15 +23,54 @@ UNFINISHED = word_set(
 """No line of its own ends with one of these."""
 FOLLOWING = word_set("that which than of")
 """No line of its own begins with one of these."""
-PLAINER_TOKEN = re.compile(r"([a-z][a-z0-9]*|[0-9]+(?:[.,][0-9]+)*[a-z0-9]*)")
-"""As ASCII_TOKEN, for text without an apostrophe."""
+MOST_CHUNKS, LONGEST_CHUNK = 32768, 32
+"""So many pieces of text between two blanks, and none of more characters, are remembered."""
 
 
-def tokens(text: str) -> list[str]:
-    """Return gap, word, gap, word, …, gap of plain text; joined they are the text again."""
-    if not text.isascii():
-        return TOKEN.split(text)
-    return (ASCII_TOKEN if "'" in text else PLAINER_TOKEN).split(text)
+class Chunks(dict[str, tuple[str, ...]]):
+    """What stands between two blanks, as word, gap, word, gap, …; the last gap holds the blank.
+
+    What begins with a gap has an empty word before it. Most of a text is looked up here in C.
+    """
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        lead, *rest = TOKEN.split(f"{chunk} ")
+        parts = ("", lead, *rest) if lead else tuple(rest)
+        if len(chunk) < LONGEST_CHUNK:
+            if len(self) >= MOST_CHUNKS:
+                self.clear()
+            self[chunk] = parts
+        return parts
+
+
+CHUNKS = Chunks()
+
+
+def split(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of plain text, and the gaps before each of them and after the last."""
+    parts = list(chain.from_iterable(map(CHUNKS.__getitem__, text.split(" "))))
+    words, gaps = parts[::2], ["", *parts[1::2]]
+    gaps[-1] = gaps[-1][:-1]
+    return _joined(words, gaps) if "" in words else (words, gaps)
+
+
+def _joined(words: list[str], gaps: list[str]) -> tuple[list[str], list[str]]:
+    """Return words and gaps without the empty words: the gaps around those are one."""
+    kept: list[str] = []
+    between: list[str] = []
+    pending = [gaps[0]]
+    done = 0
+    for place in [place for place, word in enumerate(words) if not word]:
+        if place > done:
+            kept += words[done:place]
+            between.append("".join(pending))
+            between += gaps[done + 1 : place]
+            pending = [gaps[place]]
+        pending.append(gaps[place + 1])
+        done = place + 1
+    between.append("".join(pending))
+    kept += words[done:]
+    return kept, between + gaps[done + 1 :]
 
 
 def is_wrap(gap: str, word: str, following: str) -> bool:

@@ -49,10 +49,10 @@ class Topic:
         """Take note of what a sentence names."""
         kinds = scope.kinds
         if "pathway" in kinds:
-            self.pathway = next(m.value for m in reversed(scope.marks) if m.kind == "pathway")
+            self.pathway = [mark.value for mark in scope.marks if mark.kind == "pathway"][-1]
         if "tissue" in kinds:
-            named = (mark.value for mark in scope.marks if mark.kind == "tissue")
-            self.tissues = tuple(dict.fromkeys(named))
+            named = [mark.value for mark in scope.marks if mark.kind == "tissue"]
+            self.tissues = tuple(dict.fromkeys(named)) if len(named) > 1 else (named[0],)
 
     def where(self, words: list[str], sentence: Sentence) -> tuple[str, ...]:
         """Return the tissues that a sentence means though it names none."""
@@ -123,6 +123,8 @@ def _listed(scope: Scope, first: int, until: int) -> tuple[str, ...]:
         for mark in scope.sentence.marks
         if mark.kind == "pathway" and mark.first < until and not scope.is_contrasted(mark)
     ]
+    if not named:
+        return ()
     inside = [mark for mark in named if mark.first >= first]
     if not inside or _is_agent(scope, inside[-1]):
         return ()
@@ -131,7 +133,7 @@ def _listed(scope: Scope, first: int, until: int) -> tuple[str, ...]:
         if not LISTING.issuperset(scope.reading.words[mark.last + 1 : listed[0].first]):
             break
         listed.insert(0, mark)
-    return tuple(dict.fromkeys(mark.value for mark in listed))
+    return tuple(dict.fromkeys([mark.value for mark in listed]))
 
 
 def _names_agents(scope: Scope, start: int, event: Mark) -> bool:

@@ -1,4 +1,4 @@
-"""`assay chain`: which chains are here and whether they are what they claim. `assay ask`: ask one."""
+"""`assay chain`: which chains are here, whether they are what they claim, and those of the Hub. `assay ask`: ask one."""
 
 import threading
 from collections.abc import Generator, Iterator
@@ -25,7 +25,9 @@ from lab.settings import from_environment
 if TYPE_CHECKING:
     from training.streaming import Piece
 
-app = typer.Typer(no_args_is_help=True, help="Chains of adapters: list, show, check.")
+app = typer.Typer(
+    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one."
+)
 
 RUNS = Path("runs")
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -117,6 +119,31 @@ def check(name: Name, base: BaseName = None, as_json: AsJson = False) -> None:
     wrong = sum(not each.is_ok for each in findings)
     if wrong:
         raise LabError(f"{wrong} of {len(findings)} checks failed; the table says what to do.")
+
+
+@app.command()
+def add(
+    source: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@TAG for one version.")],
+    name: Annotated[
+        str | None, typer.Option(help="What to call it here. Default: the repository's name.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a published chain here, every stage, each file compared with the chain's checksums.
+
+    Example: assay chain add my-org/my-adapter@v1.0
+    """
+    from hub.chains import fetch_chain
+    from hub.client import connect
+
+    folder = runs / (name or source.split("@")[0].rsplit("/", 1)[-1])
+    manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
+    document = {"folder": str(folder), "stages": [stage.name for stage in manifest.stages]}
+    emit(
+        document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest))
+    )
+    notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
 
 
 def ask(

@@ -1,10 +1,11 @@
-"""`assay data`: write the questions, rebuilt from the fact tables, as JSONL files."""
+"""`assay data`: write questions from the fact tables, preference pairs and reviewed papers as JSONL files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.commands import refiner_data, review_data
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Write training and test questions, rebuilt from the fact tables, as JSONL files.",
+    help="Write training and test questions, preference pairs and reviewed papers as JSONL files.",
+)
+
+app.command("refiner", epilog="Example: assay data refiner --out data/refiner")(
+    refiner_data.refiner
+)
+app.command("review", epilog="Example: assay data review --corpus a --out data/review")(
+    review_data.review
 )
 
 Out = Annotated[

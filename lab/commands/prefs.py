@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from evals.errors import LabError
+from evals.schema import Metric
 from lab.console import counted, emit, notes, table_of
 
 app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
@@ -52,6 +54,82 @@ def count(as_json: Json = False) -> None:
         f"{counts.usable} make a preference pair, {counts.withdrawn} withdrawn"
     )
     emit(counts, as_json=as_json, table=table_of(title, columns, rows))
+
+
+@app.command()
+def agreement(as_json: Json = False) -> None:
+    """Show how far raters agree who were given the same two answers.
+
+    Krippendorff's alpha, Gwet's AC1, Fleiss' and (for two raters) Cohen's kappa, each with n and a 95 %
+    interval. 0 is what chance gives, 1 is full agreement.
+
+    Example: assay prefs agreement
+    """
+    from evals.agreement import NAMES
+    from evals.agreement import agreement as agreed
+    from lab.outcomes import CHOICES, ratings_of
+    from lab.services import open_store
+    from lab.settings import from_environment
+
+    store = open_store(from_environment().database_url)
+    ratings = list(ratings_of(store.preference_pairs()))
+    store.close()
+    figures = agreed(ratings, CHOICES)
+    rows = [(NAMES[name], *_shown(figure), figure.n) for name, figure in figures.items()]
+    raters, units = ({each[place] for each in ratings} for place in (1, 0))
+    title = f"{counted(len(raters), 'rater')}, {counted(len(units), 'pair')} of answers"
+    document = {
+        "raters": len(raters),
+        "units": len(units),
+        **{name: figure.model_dump() for name, figure in figures.items()},
+    }
+    columns = ("figure", "value", "95 % interval", "pairs rated twice")
+    emit(document, as_json=as_json, table=table_of(title, columns, rows))
+    for note in dict.fromkeys(figure.note for figure in figures.values() if figure.note):
+        about = [NAMES[name] for name, figure in figures.items() if figure.note == note]
+        notes.print(f"{', '.join(about)}: {note}.", soft_wrap=True)
+
+
+def _shown(figure: Metric) -> tuple[str, str]:
+    """Return a figure and its interval as text, a dash where there is none."""
+    value = "–" if figure.value is None else f"{figure.value:.3f}"
+    has_interval = figure.low is not None and figure.high is not None
+    return value, f"{figure.low:.2f} to {figure.high:.2f}" if has_interval else "–"
+
+
+@app.command()
+def forget(
+    rater: Annotated[
+        str, typer.Argument(help="The rater: the identifier, or the hash that exports show.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete every vote of one rater, on their request. It cannot be undone.
+
+    Data sets that were exported before still hold them: export again, and publish the new version.
+    Earlier versions on the Hub stay readable there until you delete them.
+
+    Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516
+    """
+    from lab.services import open_store
+    from lab.settings import from_environment
+
+    if not yes:
+        typer.confirm(f"Delete every vote of {rater}?", abort=True, err=True)
+    store = open_store(from_environment().database_url)
+    count = store.forget_rater(rater)
+    store.close()
+    if not count:
+        raise LabError(
+            f"there are no votes of a rater {rater!r}. Exports show each rater as 32 hexadecimal digits in"
+            " the column rater; give that, or the identifier the votes were cast with."
+        )
+    document = {"rater": rater, "deleted": count}
+    emit(
+        document, as_json=as_json, table=table_of("Forgotten", ("rater", "votes"), [(rater, count)])
+    )
+    notes.print("Exports made before still hold these votes: export and publish again.")
 
 
 @app.command()

@@ -1,8 +1,11 @@
 """How long until the first HTML of our page, against a bare Gradio app (three text boxes).
 
-Both are started as processes of their own, A B A B …; the medians are compared. Run it alone:
+Both are started as processes of their own, A B A B …; the medians are compared, of the time on the
+clock and of the processor time, which a busy machine disturbs less. Ours is what `assay lab` does, up to
+the moment when it would load the model. It starts with the garbage collector off, as `assay lab` does
+and a bare app does not. Run it alone:
 
-    python -m tests.bench.first_html
+    python -m tests.bench first_html
 """
 
 import os
@@ -17,11 +20,13 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 1.3
+LIMIT = 1.15
+REQUEST_LIMIT_MILLISECONDS = 5.0
 ROUNDS = 5
 REQUESTS = 20
 
@@ -34,21 +39,19 @@ with gr.Blocks() as demo:
 demo.launch(server_port=int(sys.argv[1]), quiet=True, ssr_mode=False)
 """
 OURS = """
-import sys
-from lab.app import build_app, put_on_air
-from lab.services import build_services
+import sys, threading
+from lab.commands.serve import open_lab
 from lab.settings import from_environment
-app = build_app(build_services(from_environment()))
-put_on_air(app, server_port=int(sys.argv[1]), quiet=True)
-app.block_thread()
+open_lab(from_environment(), threading.Event().wait, server_port=int(sys.argv[1]), quiet=True)
 """
 
 
 @dataclass(frozen=True)
 class Start:
-    """One start: seconds until the first byte of HTML, then milliseconds for each further page."""
+    """One start: seconds until the first HTML, on the clock and of the processor, then each further page."""
 
     first_html_seconds: float
+    processor_seconds: float
     request_milliseconds: float
 
 
@@ -69,6 +72,7 @@ def measure(code: str, home: Path) -> Start:
                 raise RuntimeError(f"the app stopped with exit code {process.returncode}")
             time.sleep(0.01)
         first = time.perf_counter() - begun
+        spent = psutil.Process(process.pid).cpu_times()
         times = []
         for _ in range(REQUESTS):
             before = time.perf_counter()
@@ -77,26 +81,32 @@ def measure(code: str, home: Path) -> Start:
     finally:
         process.kill()
         process.wait()
-    return Start(first, statistics.median(times))
+    return Start(first, spent.user + spent.system, statistics.median(times))
 
 
 def main() -> float:
-    """Print the table and return the ratio of the medians of the first HTML."""
+    """Print the table and return the ratio of the medians on the clock."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for code in (BARE, OURS):
             measure(code, home)  # bytecode, database and disk cache are warm from here on
         pairs = [(measure(BARE, home), measure(OURS, home)) for _ in range(ROUNDS)]
-    bare = statistics.median(start.first_html_seconds for start, _ in pairs)
-    ours = statistics.median(start.first_html_seconds for _, start in pairs)
     table = Table("what", "bare Gradio", "the lab", "ratio", "limit", title="First HTML")
-    table.add_row(
-        "start to first HTML", f"{bare:.2f} s", f"{ours:.2f} s", f"{ours / bare:.2f}", f"{LIMIT}"
-    )
-    slow = statistics.median(start.request_milliseconds for start, _ in pairs)
-    fast = statistics.median(start.request_milliseconds for _, start in pairs)
-    table.add_row("one more request", f"{slow:.1f} ms", f"{fast:.1f} ms", f"{fast / slow:.2f}", "")
+    ratio = _row(table, "start to first HTML, s", pairs, "first_html_seconds", f"{LIMIT}")
+    _row(table, "the same in processor time, s", pairs, "processor_seconds", f"{LIMIT}")
+    limit = f"{REQUEST_LIMIT_MILLISECONDS} ms"
+    _row(table, "one more request, ms", pairs, "request_milliseconds", limit)
     Console().print(table)
+    return ratio
+
+
+def _row(table: Table, what: str, pairs: list[tuple[Start, Start]], name: str, limit: str) -> float:
+    """Add a line of medians to the table and return their ratio."""
+    bare, ours = (
+        statistics.median(getattr(start, name) for start in side)
+        for side in zip(*pairs, strict=True)
+    )
+    table.add_row(what, f"{bare:.2f}", f"{ours:.2f}", f"{ours / bare:.2f}", limit)
     return ours / bare
 
 

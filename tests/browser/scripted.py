@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from evals.model import Sampling
 from evals.schema import Message
-from lab.app import build_app, launch
+from lab.app import build_app, put_on_air, run
 from lab.engine import Engine
 from lab.evaluations import Evaluations
 from lab.services import build_services
@@ -54,13 +54,9 @@ def main() -> None:
     services = replace(
         build_services(from_environment()), engine=Engine(lambda _: chain), reports=measured
     )
-    launch(
-        build_app(services),
-        services,
-        server_name="127.0.0.1",
-        server_port=int(sys.argv[1]),
-        quiet=True,
-    )
+    app = build_app(services)
+    put_on_air(app, server_name="127.0.0.1", server_port=int(sys.argv[1]), quiet=True)
+    run(app, services, ready=lambda: None)
 
 
 if __name__ == "__main__":

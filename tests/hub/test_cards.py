@@ -6,7 +6,7 @@ import yaml
 
 from evals.exports import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
 from evals.pairs import PairRow, PairStatistics
-from evals.schema import StagePairCounts
+from evals.schema import Metric, StagePairCounts
 from hub.cards import dataset_card, pairs_card
 
 STATISTICS = ExportStatistics(
@@ -148,3 +148,13 @@ def test_every_column_of_synthetic_pairs_is_described():
     text = str(pairs_card(PAIRS))
     assert all(f"\n| `{name}` | " in text for name in PairRow.model_fields)
     assert all(field.description for field in PairRow.model_fields.values())
+
+
+def test_the_card_tells_how_far_raters_agree_or_why_that_is_not_known():
+    told = {
+        "krippendorff_alpha": Metric(value=0.4213, n=31, low=0.2, high=0.61),
+        "cohen_kappa": Metric(value=None, n=31, note="defined for exactly two raters"),
+    }
+    text = str(card_of(agreement=told))
+    assert "| Krippendorff's alpha | 0.421 | 0.20 to 0.61 | 31 |" in text
+    assert "| Cohen's kappa | defined for exactly two raters |  | 31 |" in text

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 import gradio as gr
@@ -33,6 +34,7 @@ class Browser:
         joined = httpx.post(
             f"{self._url}/gradio_api/queue/join",
             json={"data": data, "fn_index": entry["id"], "session_hash": self._session},
+            timeout=60,
         )
         joined.raise_for_status()
         return "".join(self._stream(joined.json()["event_id"]))
@@ -47,10 +49,10 @@ class Browser:
 
 
 @contextmanager
-def on_air(services: Services) -> Iterator[gr.Blocks]:
+def on_air(services: Services, **options: Any) -> Iterator[gr.Blocks]:
     """Serve the lab on a free port while the block runs; `app.local_url` is where."""
     app = build_app(services)
-    put_on_air(app, server_name="127.0.0.1", quiet=True)
+    put_on_air(app, server_name="127.0.0.1", quiet=True, **options)
     services.engine.start()
     try:
         yield app

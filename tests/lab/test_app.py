@@ -6,8 +6,9 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import build_app
+from lab.app import build_app, run
 from lab.engine import Engine
+from lab.services import once
 from lab.theme import ASSETS
 from lab.views import model_pill, model_problem
 from lab.visitors import meet
@@ -55,6 +56,32 @@ def test_building_the_page_loads_no_model(room):
     build_app(room)
 
     assert room.engine.status.state == "idle"
+
+
+def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
+    def broken():
+        raise MissingModel("the database is not there")
+
+    said = []
+    with pytest.raises(MissingModel, match="not there"):
+        run(build_app(room), replace(room, opened=broken), lambda: said.append("runs"))
+
+    assert said == []
+    assert room.engine.status.state == "idle"
+
+
+def test_the_store_is_opened_once_by_whoever_asks_first(tmp_path):
+    opened = []
+    given = once(lambda: opened.append(1) or threading.get_ident())
+
+    threads = [threading.Thread(target=given) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert opened == [1]
+    assert given() == given()
 
 
 @ON_AIR
@@ -108,7 +135,7 @@ def test_two_browsers_at_once_over_http_read_their_own_answers_only(room):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(120)
 
     for name in "abcdefghij":
         assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}

@@ -4,8 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import LabError
+from evals.schema import Choice
 from lab.commands.prefs import app
-from tests.lab.votes import cast, new_store, url_in
+from tests.lab.votes import answer, cast, new_store, url_in, vote
 
 
 @pytest.fixture
@@ -68,3 +69,57 @@ def test_an_unknown_format_is_wrong_usage_and_names_the_known_ones(assay, tmp_pa
     result = assay("export", "--format", "csv", "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "arena" in result.stderr
+
+
+@pytest.mark.parametrize("how", ["identifier", "hash"])
+def test_a_rater_who_asks_for_it_is_forgotten_and_nobody_else(assay, tmp_path, how):
+    store = new_store(tmp_path)
+    for number, rater in enumerate(("ann", "bob")):
+        sides = [answer(f"{side}{number}", side) for side in ("base", "sft")]
+        store.add_answers(sides)
+        store.add_comparison(vote(*sides, "right", rater=rater))
+    name = "ann" if how == "identifier" else store.hash_rater("ann")
+    store.close()
+    assert json.loads(assay("forget", name, "--yes", "--json").stdout)["deleted"] == 1
+    assert json.loads(assay("count", "--json").stdout)["votes"] == 1
+
+
+@pytest.mark.usefixtures("votes")
+def test_forgetting_asks_first_and_says_so_when_there_is_nobody(assay):
+    assert assay("forget", "nobody").exit_code == 1, "nobody confirmed"
+    assert "there are no votes of a rater" in str(assay("forget", "nobody", "--yes").exception)
+    assert json.loads(assay("count", "--json").stdout)["votes"] == 2
+
+
+def test_agreement_counts_raters_who_were_given_the_same_two_texts(assay, tmp_path):
+    store = new_store(tmp_path)
+    said: tuple[tuple[str, Choice], ...] = (("ann", "right"), ("bob", "right"), ("cy", "left"))
+    for number, (rater, choice) in enumerate(said):
+        sides = [answer(f"{side}{number}", side) for side in ("base", "sft")]
+        store.add_answers(sides)
+        store.add_comparison(vote(*sides, choice, rater=rater))
+    store.close()
+    found = json.loads(assay("agreement", "--json").stdout)
+    assert (found["raters"], found["units"]) == (3, 1)
+    assert found["percent_agreement"]["value"] == pytest.approx(1 / 3)
+    assert found["percent_agreement"]["n"] == 1
+    shown = " ".join(assay("agreement").stdout.split())
+    assert "3 raters, 1 pair of answers" in shown
+    assert "Krippendorff's alpha" in shown
+
+
+def test_agreement_does_not_depend_on_which_side_an_answer_stood(assay, tmp_path):
+    store = new_store(tmp_path)
+    base, sft = answer("b1", "base"), answer("s1", "sft")
+    again = [answer("b2", "base"), answer("s2", "sft")]
+    store.add_answers([base, sft, *again])
+    store.add_comparison(vote(base, sft, "right", rater="ann"))
+    store.add_comparison(vote(again[1], again[0], "left", rater="bob"))
+    store.close()
+    assert json.loads(assay("agreement", "--json").stdout)["percent_agreement"]["value"] == 1
+
+
+def test_without_votes_there_is_no_agreement_and_no_error(assay):
+    result = assay("agreement", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["krippendorff_alpha"]["note"]

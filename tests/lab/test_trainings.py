@@ -27,6 +27,22 @@ def test_runs_are_found_wherever_they_were_started_the_newest_first(tmp_path):
     ]
 
 
+def launched_beside(run):
+    """Write what the lab keeps beside a run that it has started, on a machine that is gone."""
+    start = Launched(line=("x",), processes=1, pid=1, boot="other", born=0, started_at=now())
+    beside(run).mkdir(parents=True)
+    (beside(run) / "launch.json").write_text(start.model_dump_json())
+
+
+def test_a_run_that_the_lab_has_started_stands_in_the_list_once(tmp_path):
+    launched_beside(tmp_path / "runs" / "early")
+    launched_beside(run_in(tmp_path / "runs" / "open", status="finished").path)
+
+    names = [each.name for each in find([tmp_path / "runs"], now())]
+
+    assert sorted(names) == ["runs/early", "runs/open"]
+
+
 def test_a_run_that_has_written_nothing_for_long_is_called_stalled(tmp_path):
     run = run_in(tmp_path / "mine", steps=3)
     assert look(run.path, now()).state == "running"

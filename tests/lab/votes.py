@@ -80,10 +80,11 @@ def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     def load(_: object) -> Chain:
         raise AssertionError("these tests need no model")
 
+    store = new_store(folder)
     return Services(
         settings=Settings(cache=folder / "cache", database_url=url_in(folder)),
         engine=Engine(load),
-        store=new_store(folder),
+        opened=lambda: store,
         reports=lambda: Evaluations(reports),
         now=lambda: NOON + timedelta(days=1),
         random=random.Random(0),

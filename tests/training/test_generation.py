@@ -109,9 +109,9 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it():
 def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypatch):
     """The token that the base says third is declared an end mark; the other rows go on."""
     free = chain.generate(prompts[:1], STAGES, SHORT)[0]
-    tokenizer, model = chain._writer._tokenizer, chain._writer._model
+    tokenizer, model = chain._writer.tokenizer, chain._writer._model
     third = tokenizer.encode(free[0].text, add_special_tokens=False)[2]
-    monkeypatch.setattr(chain._writer, "_ends", (third,))
+    monkeypatch.setattr(chain._writer, "ends", (third,))
     monkeypatch.setattr(model.generation_config, "eos_token_id", [third])
     cut = chain.generate(prompts[:1], STAGES, SHORT)[0]
     assert (cut[0].finish_reason, cut[0].n_tokens) == ("stop", 2)

@@ -13,8 +13,6 @@ from tests.evals.attacks.table import Outcome, outcome
 from tests.evals.attacks.truths import CONFIDENCE, capital, falsehood, sentence
 
 QUESTIONS = questions()
-HONEST = outcome(Attack("own answers", lambda e: e.answer, "all of it", everything), QUESTIONS)
-LOWEST_HONEST = min(verdict.reward for _, verdict in HONEST.rows)
 
 
 def named(attacks: tuple[Attack, ...]) -> dict[str, Attack]:
@@ -40,6 +38,12 @@ SILENT = [name for name, attack in BY_NAME.items() if attack.is_silent]
 def tried(name: str) -> Outcome:
     """Return what an attack earned; each is run once for all tests."""
     return outcome(BY_NAME[name], QUESTIONS)
+
+
+@cache
+def honest() -> Outcome:
+    """Return what the questions' own answers earn."""
+    return outcome(Attack("own answers", lambda e: e.answer, "all of it", everything), QUESTIONS)
 
 
 SPEAKING = {
@@ -76,10 +80,11 @@ def test_a_policy_is_right_only_where_it_deserves_to_be(name: str) -> None:
 def test_a_policy_that_is_not_right_gets_nothing_but_credit_for_an_honest_confidence(
     name: str,
 ) -> None:
+    lowest = min(verdict.reward for _, verdict in honest().rows)
     for example, verdict in tried(name).rows:
         if verdict.verdict != "correct":
             assert not any(verdict.scores[v] for v in ("V1", "V2", "V3")), example.id
-            assert verdict.reward < LOWEST_HONEST, example.id
+            assert verdict.reward < lowest, example.id
         if verdict.verdict in ("no_claim", "contradictory"):
             assert verdict.reward == 0.0, example.id
 
@@ -97,7 +102,7 @@ def test_an_answer_that_claims_nothing_earns_nothing(name: str) -> None:
     "name", [n for n, a in BY_NAME.items() if a.may_be_right is not everything]
 )
 def test_no_policy_without_knowledge_earns_as_much_as_honest_answers(name: str) -> None:
-    assert tried(name).reward < 0.6 * HONEST.reward
+    assert tried(name).reward < 0.6 * honest().reward
 
 
 def test_the_plain_truth_is_correct_about_every_question_so_the_attacks_deny_something() -> None:

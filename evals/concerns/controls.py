@@ -1,0 +1,112 @@
+"""What lists get that know nothing of the paper: the measure of what a score is worth.
+
+- permuted: the same lists, each held against another paper of its source; the mean over rounds
+- count_bound: every predicted concern matches until one list runs out, the most any matcher can give
+- generic: one fixed list of objections that fit any paper, cut to each list's length
+- bm25: human concerns on the papers whose words are most alike (`evals.concerns.retrieval`)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from evals.concerns.counts import Counts, counts_of, rates_of
+from evals.concerns.encoder import Encoder
+from evals.concerns.match import match
+from evals.concerns.panel import MAJOR, Lists, Panel
+from evals.concerns.shuffle import partners
+from evals.concerns.similarity import LexicalSimilarity, Similarity, VectorSimilarity
+from evals.intervals import Floats
+from evals.schema.reviewscores import Assignment, Control, Rates
+
+ROUNDS = 10
+GENERIC_FILE = Path(__file__).with_name("generic.txt")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How concerns are matched: from which threshold, and how they are assigned."""
+
+    threshold: float
+    assignment: Assignment
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """The permuted control, and its mean counts for each article, for drawing."""
+
+    control: Control
+    matched: Floats
+
+
+def permuted(
+    panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROUNDS, seed: int = 0
+) -> Permuted | None:
+    """Return what the lists get on other papers.
+
+    None where similarities do not cross articles, or fewer than two articles have predictions.
+    """
+    has_list = panel.predicted.sizes > 0
+    if not similarity.is_crossing or has_list.sum() < 2:
+        return None
+    matched, n_major = np.zeros(len(panel.article_ids)), 0
+    for partner in partners(panel.sources, has_list, rounds, seed):
+        found = match(panel, similarity, rule.threshold, rule.assignment, partner)
+        hit = found.human[found.is_matched]
+        matched += np.bincount(panel.human.article[hit], minlength=len(matched)) / rounds
+        n_major += int((panel.human.severity[hit] == MAJOR).sum())
+    sizes = [panel.human.sizes.sum(), panel.predicted.sizes.sum(), 0, n_major / rounds]
+    sums = np.array([matched.sum(), *sizes, (panel.human.severity == MAJOR).sum()])
+    note = f"each list held against another paper of its source, mean of {rounds} rounds"
+    return Permuted(_control(rates_of(sums, len(matched)), note), matched)
+
+
+def count_bound(panel: Panel, counts: Counts) -> Control:
+    """Return the score if everything matched until one list ran out."""
+    matched = np.minimum(counts.human, counts.predicted)
+    major = np.minimum(counts.major, counts.predicted)
+    sizes = [counts.human.sum(), counts.predicted.sum()]
+    sums = np.array([matched.sum(), *sizes, 0, major.sum(), counts.major.sum()])
+    note = "the smaller of both counts in every article: the most that list lengths allow"
+    return _control(rates_of(sums, len(panel.article_ids)), note)
+
+
+def generic_concerns() -> tuple[str, ...]:
+    """Return objections that fit any paper, the most usual first."""
+    lines = GENERIC_FILE.read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def generic(panel: Panel, encoder: Encoder | None, rule: Rule) -> Control:
+    """Return the score of the same generic objections on every paper, as many as were predicted."""
+    texts = generic_concerns()
+    sizes = np.minimum(panel.predicted.sizes, len(texts))
+    lists = [texts[:n] for n in sizes.tolist()]
+    note = "one fixed list of objections that fit any paper, as long as each predicted list"
+    if (panel.predicted.sizes > len(texts)).any():
+        note += f" (at most {len(texts)})"
+    return listed(panel, lists, encoder, rule, note)
+
+
+def listed(
+    panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, rule: Rule, note: str
+) -> Control:
+    """Return the score of other lists on the same papers, matched the same way; None is lexical."""
+    flat = [text for each in lists for text in each]
+    zeros = np.zeros(len(flat), dtype=np.intp)
+    start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.intp)
+    other = Lists(tuple(flat), start, zeros, zeros, zeros)
+    if encoder is None:
+        similarity: Similarity = LexicalSimilarity(other, panel.human)
+    else:
+        rows = encoder.encode(flat) if flat else np.zeros((0, 1), np.float32)
+        similarity = VectorSimilarity(rows, encoder.encode(panel.human.texts), (other, panel.human))
+    held = replace(panel, predicted=other)
+    counts = counts_of(held, match(held, similarity, rule.threshold, rule.assignment))
+    return _control(rates_of(counts.table.sum(axis=0), len(panel.article_ids)), note)
+
+
+def _control(rates: Rates, note: str) -> Control:
+    return Control(**rates.model_dump(), note=note)

@@ -1,0 +1,91 @@
+"""The Hub's client: which Hub, who asks, and its errors in words that say what to do."""
+
+import re
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import validate_repo_id
+
+from evals.errors import LabError
+
+REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+"""Statuses after which the same request may succeed."""
+
+
+class HubTrouble(LabError):
+    """The Hub refused or could not be reached. `is_transient`: trying again may help."""
+
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient
+
+
+def connect() -> HfApi:
+    """Return the client of the Hub that HF_ENDPOINT names, with the token that is set there."""
+    return HfApi(library_name="assay")
+
+
+def check_repo(name: str) -> str:
+    """Return a repository's name; LabError if it is no ORG/NAME that the Hub takes."""
+    problem = "it is not of the form ORG/NAME"
+    if REPO.fullmatch(name):
+        try:
+            validate_repo_id(name)
+        except HFValidationError as error:
+            problem = str(error).splitlines()[0]
+        else:
+            return name
+    raise LabError(
+        f"{name!r} cannot be the name of a repository: {problem}. Use letters, digits, - _ and . between"
+        " them, at most 96 characters, such as my-org/my-adapter."
+    )
+
+
+def explained(error: Exception, doing: str) -> HubTrouble:
+    """Return a client's error as a sentence: what failed, why, what to do next."""
+    again = "Run the same command again: it goes on where it stopped."
+    if isinstance(error, OfflineModeIsEnabled):
+        return HubTrouble(f"{doing}: offline mode is set; unset HF_HUB_OFFLINE.")
+    if isinstance(error, GatedRepoError):
+        return HubTrouble(f"{doing}: the repository is gated; ask for access on its page first.")
+    if isinstance(error, RepositoryNotFoundError):
+        return HubTrouble(
+            f"{doing}: there is no such repository, or your token may not see it. Check the name, and"
+            " `hf auth whoami`."
+        )
+    if isinstance(error, HfHubHTTPError):
+        status = error.response.status_code
+        return HubTrouble(
+            f"{doing}: {_meaning(status)} ({status}: {_short(error)}).",
+            is_transient=status in TRANSIENT,
+        )
+    if isinstance(error, ValueError) and "Invalid metadata" in str(error):
+        return HubTrouble(f"{doing}: the Hub refuses the card. {_short(error)}")
+    return HubTrouble(
+        f"{doing}: the connection failed ({type(error).__name__}: {_short(error)}). {again}",
+        is_transient=True,
+    )
+
+
+def _meaning(status: int) -> str:
+    return {
+        401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
+        403: "your token may not write there; use a token with write access, or --create-pr",
+        409: "somebody else works on the repository at this moment; try again",
+        412: "somebody committed meanwhile; run the command again to see the new plan",
+        413: "the Hub takes no files of this size",
+        429: "too many requests; wait a minute and try again",
+    }.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
+
+
+def _short(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = getattr(error, "server_message", None) or (lines[-1] if lines else "no reason given")
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,178 @@
+"""A folder of rows as it is published: an allow-list of files, a licence, raters only as hashes.
+
+Takes what `assay prefs export`, `assay data` and `assay eval run` write: JSONL or parquet with a card.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from evals.errors import LabError
+from evals.schema.publishing import Finding
+from hub.checks import Limits, size_finding
+from hub.frontmatter import FrontMatterError, body_of, read_front_matter
+from hub.parcel import Parcel, Part, part_of
+
+CARD, STATISTICS = "README.md", "statistics.json"
+ROWS = (".jsonl", ".parquet")
+TEXTS = (".md", ".txt", ".json", ".png", ".svg")
+NAMES = ("LICENSE", "NOTICE")
+HASHED = re.compile(r"[0-9a-f]{32,64}")
+RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
+"""Columns that tell who judged."""
+LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
+
+
+def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits) -> Parcel:
+    """Return what goes into a data set's repository; what is wrong is among its findings.
+
+    LabError for a folder without rows or card. Files of other kinds are left out, with a warning.
+    """
+    if not folder.is_dir():
+        raise LabError(f"{folder} is no folder; name one that `assay prefs export` wrote.")
+    findings: list[Finding] = []
+    parts: dict[str, Part] = {}
+    for path, file in sorted(_files(folder)):
+        found = _unfit(folder, path, file) or size_finding(path, file.stat().st_size, limits)
+        if found is None:
+            parts[path] = part_of(file)
+        else:
+            findings.append(found)
+    rows = [path for path in parts if path.endswith(ROWS)]
+    if not rows and not findings:
+        raise LabError(
+            f"{folder} holds no rows (*.jsonl or *.parquet); export some first, for example with"
+            " `assay prefs export --out FOLDER`."
+        )
+    for path in rows:
+        findings += _row_findings(path, folder / path)
+    findings += _statistics_findings(parts)
+    if CARD in parts:
+        parts[CARD] = part_of(
+            _card(parts[CARD].read().decode("utf-8", "replace"), licence).encode()
+        )
+        findings += _licence_findings(parts[CARD].read().decode())
+    return Parcel("dataset", repo, parts, tuple(findings))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield all files but receipts and what tools leave behind."""
+    for file in folder.rglob("*"):
+        relative = file.relative_to(folder)
+        if file.is_dir() or relative.parts[0] in ("published", ".cache", ".git"):
+            continue
+        yield relative.as_posix(), file
+
+
+def _unfit(folder: Path, path: str, file: Path) -> Finding | None:
+    if file.is_symlink() and not file.resolve().is_relative_to(folder.resolve()):
+        problem, remedy, is_error = "leads out of the folder", "put the file itself there", True
+    elif path.endswith((*ROWS, *TEXTS)) or path in NAMES:
+        return None
+    else:
+        problem = "is none of the kinds that a data set is published with, and is left out"
+        remedy, is_error = "use JSONL, parquet, Markdown, JSON or images", False
+    return Finding(check="path", path=path, problem=problem, remedy=remedy, is_error=is_error)
+
+
+def _row_findings(path: str, file: Path) -> Iterator[Finding]:
+    """Yield rows that cannot be read, and raters that stand there by name."""
+    try:
+        for number, row in _rows(path, file):
+            named = [key for key in RATERS if _is_name(row.get(key))]
+            if named:
+                yield Finding(
+                    check="personal data",
+                    path=path,
+                    line=number,
+                    problem=f"the column {named[0]} names a rater, where a hash should stand",
+                    remedy="export with `assay prefs export`, which hashes raters with a secret salt",
+                )
+                return
+    except (ValueError, pa.ArrowException) as error:
+        yield Finding(
+            check="rows",
+            path=path,
+            problem=f"cannot be read: {' '.join(str(error).split())[:120]}",
+            remedy="write one JSON object per line, or parquet",
+        )
+
+
+def _rows(path: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    if path.endswith(".parquet"):
+        table = pq.ParquetFile(file)
+        columns = [name for name in table.schema_arrow.names if name in RATERS]
+        at = 0
+        for batch in table.iter_batches(columns=columns):
+            for row in batch.to_pylist():
+                at += 1
+                yield at, row
+        return
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError(f"line {number} is no JSON object")
+                yield number, row
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and not HASHED.fullmatch(value)
+
+
+def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Finding]:
+    """Yield a row file that is not the one its statistics describe."""
+    if STATISTICS not in parts:
+        return
+    try:
+        known = json.loads(parts[STATISTICS].read())
+    except ValueError:
+        known = None
+    if not isinstance(known, dict):
+        remedy = "export the data set again"
+        yield Finding(check="rows", path=STATISTICS, problem="cannot be read", remedy=remedy)
+        return
+    file, sha256 = known.get("rows_file"), known.get("rows_sha256")
+    if file and sha256 and (file not in parts or parts[file].sha256 != sha256):
+        yield Finding(
+            check="rows",
+            path=str(file),
+            problem=f"is not the file that {STATISTICS} and the card describe (another checksum)",
+            remedy="export the data set again: the figures on the card belong to other rows",
+        )
+
+
+def _card(text: str, licence: str | None) -> str:
+    """Return the card with the licence that was chosen, in front matter and text."""
+    try:
+        data = read_front_matter(text)
+    except FrontMatterError:
+        return text
+    if licence is None or data is None or data.get("license") == licence:
+        return text
+    front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
+    said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
+    body = LICENCE_SECTION.sub(lambda _: said, body_of(text))
+    return f"---\n{front}---\n{body.rstrip()}\n"
+
+
+def _licence_findings(text: str) -> Iterator[Finding]:
+    try:
+        data = read_front_matter(text) or {}
+    except FrontMatterError:
+        return
+    if not data.get("license"):
+        yield Finding(
+            check="licence",
+            path=CARD,
+            problem="no licence has been chosen, so nobody could use the data",
+            remedy="choose one with --license, such as cc-by-4.0; mind the licence of the base model, whose"
+            " output is in it",
+        )

@@ -1,0 +1,264 @@
+"""`assay publish`: adapters with their chain, data sets, Spaces and cards, checked and then uploaded."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evals.errors import LabError
+from lab.console import counted, emit, notes, table_of
+
+if TYPE_CHECKING:
+    from evals.schema.publishing import Finding, PublishPlan, Receipt
+    from hub.adapters import Wishes
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
+)
+
+Repo = Annotated[str, typer.Option("--repo", help="Where to: ORG/NAME.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")
+]
+Public = Annotated[
+    bool, typer.Option("--public", help="Let everybody see it, once it is verified.")
+]
+CreatePr = Annotated[
+    bool,
+    typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others."),
+]
+Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
+Licence = Annotated[
+    str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")
+]
+BaseName = Annotated[
+    str | None, typer.Option("--base", help="The base's Hub id, where the chain does not tell it.")
+]
+BaseRevision = Annotated[
+    str | None, typer.Option("--base-revision", help="The base's commit, to pin it.")
+]
+MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Probe = Annotated[
+    bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")
+]
+
+
+@app.command()
+def adapter(
+    run: Annotated[Path, typer.Argument(help="A finished run folder, such as runs/grpo.")],
+    repo: Repo,
+    dry_run: DryRun = False,
+    public: Public = False,
+    create_pr: CreatePr = False,
+    tag: Tag = "v1.0",
+    licence: Licence = None,
+    base: BaseName = None,
+    base_revision: BaseRevision = None,
+    probe: Probe = False,
+    max_file_gb: MaxFile = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Publish an adapter with its card, and before it every stage that it stands on.
+
+    Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits.
+    Run again after a failure: it goes on, or says that all is there.
+
+    Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
+    """
+    from hub.adapters import Wishes
+    from hub.chains import Publication, plan_chain, publish_chain
+    from hub.checks import GIGABYTE, Limits
+    from hub.client import connect
+
+    limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
+    wishes = Wishes(repo, tag, base, base_revision, licence, limits)
+    publication = Publication(wishes, public, create_pr)
+    if dry_run:
+        _show_plans(plan_chain(connect(), run, publication), as_json=as_json)
+        return
+    prove = _probe() if probe else None
+    receipts = publish_chain(connect(), run, publication, _say, prove)
+    _show_receipts(receipts, as_json=as_json)
+
+
+@app.command()
+def dataset(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of rows with a card, as exports write it.")
+    ],
+    repo: Repo,
+    dry_run: DryRun = False,
+    public: Public = False,
+    create_pr: CreatePr = False,
+    tag: Tag = "v1.0",
+    licence: Licence = None,
+    max_file_gb: MaxFile = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
+
+    E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
+
+    Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
+    """
+    from hub.checks import GIGABYTE, Limits
+    from hub.client import connect
+    from hub.datasets import pack_dataset
+    from hub.plan import Target
+    from hub.publish import Steps, plan, publish
+    from hub.receipts import write_receipt
+
+    limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
+    parcel = pack_dataset(folder, repo, licence, limits)
+    target = Target(repo, tag, public, create_pr)
+    planned = plan(connect(), parcel, target, limits)
+    if dry_run:
+        _show_plans([planned], as_json=as_json)
+        return
+    _warn(planned.warnings)
+    receipt = publish(connect(), parcel, target, limits, Steps(_say))
+    write_receipt(receipt, folder)
+    _show_receipts([receipt], as_json=as_json)
+
+
+@app.command()
+def card(
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")
+    ],
+    repo: Annotated[
+        str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look for faults; exit code 1 if there are any.")
+    ] = False,
+    kind: Annotated[
+        str, typer.Option("--kind", help="What the card is of: model, dataset or space.")
+    ] = "model",
+    tag: Tag = "v1.0",
+    licence: Licence = None,
+    base: BaseName = None,
+    base_revision: BaseRevision = None,
+    as_json: Json = False,
+) -> None:
+    """Write an adapter's card into its run folder, or with --check look for faults in any card.
+
+    Works offline. Every word comes from run.json, chain.json and the reports beside them; the calibration
+    plots are written beside it.
+
+    Examples: assay publish card runs/grpo --repo my-org/my-adapter;
+    assay publish card somebody/README.md --check
+    """
+    from hub.adapters import Wishes
+    from hub.lint import lint_card
+
+    files: set[str] | None = None
+    if check and (run.is_file() or (run / "README.md").is_file()):
+        file = run if run.is_file() else run / "README.md"
+        files = {each.relative_to(file.parent).as_posix() for each in file.parent.rglob("*")}
+        text = file.read_text(encoding="utf-8", errors="replace")
+    else:
+        wishes = Wishes(
+            repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence
+        )
+        parts = _card_parts(run, wishes)
+        text = parts["README.md"].decode()
+        if not check:
+            _write_card(run, parts, has_repo=repo is not None)
+    found = lint_card(text, kind, files)
+    _show_findings(found, as_json=as_json)
+    if check and any(each.is_error for each in found):
+        raise typer.Exit(1)
+
+
+def _card_parts(run: Path, wishes: "Wishes") -> dict[str, bytes]:
+    """Return the card and the plots that it shows."""
+    from hub.chains import Publication, pack_last
+
+    parcel = pack_last(run, Publication(wishes))
+    names = [name for name in parcel.parts if name == "README.md" or name.endswith(".png")]
+    return {name: parcel.parts[name].read() for name in names}
+
+
+def _write_card(run: Path, parts: dict[str, bytes], *, has_repo: bool) -> None:
+    for name, content in parts.items():
+        unfinished = run / f".{name}.part"
+        unfinished.write_bytes(content)
+        unfinished.replace(run / name)
+        notes.print(f"wrote {run / name}", soft_wrap=True)
+    if not has_repo:
+        notes.print("No --repo was named, so the card's code loads from your-name/….")
+
+
+def _probe() -> "Callable[[Path], None]":
+    """Return a proof that loads the chain and compares what it computes; imports torch when it runs."""
+
+    def prove(folder: Path) -> None:
+        from lab.settings import from_environment
+        from training.chain import check_chain
+
+        findings = check_chain(folder, cache=from_environment().cache)
+        wrong = [each for each in findings if not each.is_ok]
+        if wrong:
+            raise LabError(
+                "what was published computes something else: "
+                + "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
+            )
+
+    return prove
+
+
+def _say(words: str) -> None:
+    notes.print(words, soft_wrap=True)
+
+
+def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
+    emit(plans, as_json=as_json)
+    for plan in () if as_json else plans:
+        signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only there"}
+        rows = [(signs[each.change], each.path, f"{each.size:,}") for each in plan.files]
+        what = "a pull request on" if plan.is_pull_request else "new" if plan.is_new else "existing"
+        title = (
+            f"{what} {plan.repo} at {plan.endpoint}, {plan.visibility}, tag {plan.tag or 'none'}: "
+            f"{plan.upload_bytes:,} bytes to upload"
+        )
+        emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
+        _warn(plan.warnings)
+    notes.print("This was a dry run: nothing was written.")
+
+
+def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
+    rows = [
+        (
+            each.repo,
+            f"{each.outcome}, pull request {each.pull_request}"
+            if each.pull_request
+            else each.outcome,
+            each.visibility,
+            each.tag or "",
+            each.revision,
+        )
+        for each in receipts
+    ]
+    columns = ("repository", "", "visibility", "tag", "commit")
+    title = f"Verified by download: {counted(sum(len(each.files) for each in receipts), 'file')}"
+    emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
+
+
+def _show_findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
+    rows = [
+        ("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy)
+        for each in found
+    ]
+    title = "What is wrong with the card" if found else "Nothing is wrong with the card"
+    columns = ("", "line", "what and why", "what to do")
+    emit(found, as_json=as_json, table=table_of(title, columns, rows))
+
+
+def _warn(found: "Sequence[Finding]") -> None:
+    for each in found:
+        place = f"{each.path}{f', line {each.line}' if each.line else ''}"
+        notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)

@@ -1,0 +1,290 @@
+"""Scoring peer review at the size of the published test split: time and memory, beside plain ways.
+
+981 articles, 13,947 human and 16,858 predicted concerns, vectors of 768 numbers at hand; 1,000 bootstrap
+draws with F1; BM25 of 4,740 papers and 981 queries. The plain ways do what most scripts do: vectors as
+lists that become arrays for each article, one draw after another, one paper after another (a few queries
+are timed and counted up). Each measurement is a process of its own on one thread; the ways take turns and
+medians of process time are compared. Memory is the growth of the resident set over what was at hand.
+
+    python -m tests.bench.reviewing
+"""
+
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.optimize import linear_sum_assignment
+
+from evals.concerns.counts import (
+    counts_of,
+    label_accuracy,
+    macro_of,
+    per_category,
+    per_severity,
+    per_source,
+    rates_of,
+    soft_of,
+)
+from evals.concerns.match import match
+from evals.concerns.panel import Panel, panel_of
+from evals.concerns.retrieval import Index, Paper
+from evals.concerns.similarity import VectorSimilarity
+from evals.concerns.uncertainty import intervals_of
+from evals.schema.reviews import CATEGORIES, SEVERITIES, PredictionRow, ReferenceRow
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = 3
+ARTICLES, HUMAN, PREDICTED, WIDTH = 981, 13_947, 16_858, 768
+DRAWS = 1000
+PAPERS, PAPER_WORDS, TIMED_QUERIES = 4_740, 5_700, 2
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of doing a piece of work: what is at hand before, and what is timed."""
+
+    title: str
+    prepare: Callable[[], Callable[[], object]]
+    factor: float = 1.0
+    seconds: float | None = None
+    megabytes: float | None = None
+
+
+def sizes(total: int, seed: int) -> list[int]:
+    """Return the lengths of 981 lists that sum to a total."""
+    dice = np.random.default_rng(seed)
+    return (1 + dice.multinomial(total - ARTICLES, np.full(ARTICLES, 1 / ARTICLES))).tolist()
+
+
+def panel() -> Panel:
+    """Return articles of five sources with as many concerns as the published test split."""
+    dice = random.Random(0)
+    humans, tools = [], []
+    for i, (n_human, n_said) in enumerate(zip(sizes(HUMAN, 1), sizes(PREDICTED, 2), strict=True)):
+        name = f"{('f1000', 'f1000', 'elife', 'plos', 'peerj')[i % 5]}:{i}"
+        humans.append(
+            {
+                "article_id": name,
+                "concerns": [
+                    {
+                        "text": f"human {i} {k}",
+                        "category": dice.choice([c for c in CATEGORIES if c != "figure_issue"]),
+                        "severity": dice.choice(SEVERITIES),
+                    }
+                    for k in range(n_human)
+                ],
+            }
+        )
+        said = [f"said {i} {k}" for k in range(n_said)]
+        tools.append({"article_id": name, "concerns": said})
+    return panel_of(
+        [ReferenceRow.model_validate(each) for each in humans],
+        [PredictionRow.model_validate(each) for each in tools],
+    )
+
+
+def vectors(n: int, seed: int) -> np.ndarray:
+    """Return vectors of length 1 that share a direction, as those of a scientific encoder do."""
+    dice = np.random.default_rng(seed)
+    found = dice.standard_normal((n, WIDTH), dtype=np.float32) + 2.0
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def evaluate_ours() -> Callable[[], object]:
+    """Return matching, every rate and every group."""
+    of = panel()
+    rows, columns = vectors(PREDICTED, 3), vectors(HUMAN, 4)
+
+    def work() -> None:
+        similarity = VectorSimilarity(rows, columns, (of.predicted, of.human))
+        found = match(of, similarity, 0.8)
+        counts = counts_of(of, found)
+        groups = per_category(of, found)
+        rates_of(counts.table.sum(axis=0), ARTICLES)
+        macro_of(counts, groups), soft_of(counts), per_severity(of, found)
+        per_source(of, counts), label_accuracy(of, found)
+
+    return work
+
+
+def evaluate_plain() -> Callable[[], object]:
+    """Return the same matching from vectors kept as lists, with counts only."""
+    of = panel()
+    rows, columns = vectors(PREDICTED, 3), vectors(HUMAN, 4)
+    start, other = of.predicted.start.tolist(), of.human.start.tolist()
+
+    def work() -> None:
+        known = {("p", i): row.tolist() for i, row in enumerate(rows)}
+        known |= {("h", i): row.tolist() for i, row in enumerate(columns)}
+        for a in range(ARTICLES):
+            said = np.array([known["p", i] for i in range(start[a], start[a + 1])])
+            human = np.array([known["h", i] for i in range(other[a], other[a + 1])])
+            alike = said @ human.T
+            linear_sum_assignment(np.where(alike >= 0.8, 1 - alike, 1e6))
+
+    return work
+
+
+def table() -> np.ndarray:
+    """Return counts of articles as matching gives them."""
+    dice = np.random.default_rng(5)
+    human, said = np.array(sizes(HUMAN, 1)), np.array(sizes(PREDICTED, 2))
+    matched = np.floor(np.minimum(human, said) * dice.random(ARTICLES))
+    return np.stack([matched, human, said, matched, matched // 2, human // 2], axis=1).astype(float)
+
+
+def bootstrap_ours() -> Callable[[], object]:
+    """Return intervals of recall, precision, F1, major recall, and F1 above the permuted control."""
+    counts = table()
+    return lambda: intervals_of(counts, counts[:, 0] / 2, DRAWS, 0)
+
+
+def bootstrap_plain() -> Callable[[], object]:
+    """Return recall and precision of draws, one after another."""
+    counts = [tuple(row) for row in table().tolist()]
+
+    def work() -> None:
+        dice = random.Random(0)
+        for _ in range(DRAWS // 10):
+            drawn = [counts[dice.randrange(ARTICLES)] for _ in range(ARTICLES)]
+            matched, human = sum(row[0] for row in drawn), sum(row[1] for row in drawn)
+            _ = matched / human, matched / sum(row[2] for row in drawn)
+
+    return work
+
+
+def papers(n: int, seed: int) -> list[Paper]:
+    """Return papers whose words are as unevenly used as those of a language."""
+    dice = np.random.default_rng(seed)
+    names = np.array([f"w{i:05d}" for i in range(60_000)])
+    found = []
+    for i in range(n):
+        drawn = np.minimum(dice.zipf(1.25, PAPER_WORDS), len(names)) - 1
+        found.append(Paper(f"{seed}:{i}", " ".join(names[drawn]), (f"a {i}", f"b {i}")))
+    return found
+
+
+def bm25_ours() -> Callable[[], object]:
+    """Return an index of the papers, asked with every query, and the lists of concerns."""
+    searched, asked = papers(PAPERS, 1), papers(ARTICLES, 2)
+
+    def work() -> None:
+        index = Index(searched)
+        for neighbours in index.nearest(asked):
+            index.concerns(neighbours, 12)
+
+    return work
+
+
+def bm25_plain() -> Callable[[], object]:
+    """Return two queries against every paper, one after another, from counted words."""
+    asked = papers(TIMED_QUERIES, 2)
+    counted = [Counter(paper.text.split()) for paper in papers(PAPERS, 1)]
+    holders = Counter(word for each in counted for word in each)
+    lengths = [each.total() for each in counted]
+    mean = sum(lengths) / len(lengths)
+
+    def work() -> None:
+        for query in asked:
+            for each, length in zip(counted, lengths, strict=True):
+                for word in set(query.text.split()):
+                    if word in each:
+                        idf = math.log(1 + (PAPERS - holders[word] + 0.5) / (holders[word] + 0.5))
+                        _ = (
+                            idf
+                            * each[word]
+                            * 2.5
+                            / (each[word] + 1.5 * (0.25 + 0.75 * length / mean))
+                        )
+
+    return work
+
+
+WAYS: dict[str, tuple[Way, Way]] = {
+    "evaluate": (
+        Way("vectors as lists, counts only", evaluate_plain),
+        Way("ours, every rate and group", evaluate_ours, 1.0, 0.1, 120),
+    ),
+    "bootstrap": (
+        Way("draw by draw, without F1", bootstrap_plain, 10.0),
+        Way("ours, five rates", bootstrap_ours, 1.0, 0.1, 120),
+    ),
+    "BM25": (
+        Way("paper by paper, without the index", bm25_plain, ARTICLES / TIMED_QUERIES),
+        Way("ours, index and all queries", bm25_ours, 1.0, 60, None),
+    ),
+}
+
+
+def measure(name: str, place: int) -> None:
+    """Print process time in seconds and growth of memory in MB of one way; run in its own process."""
+    way = WAYS[name][place]
+    work = way.prepare()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = resident("VmRSS")
+    started = time.process_time()
+    work()
+    seconds = (time.process_time() - started) * way.factor
+    sys.stdout.write(f"{seconds} {resident('VmHWM') - before}\n")
+
+
+def resident(field: str) -> float:
+    """Return a figure of this process's memory (VmRSS now, VmHWM at its peak) in MB; Linux only."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
+
+
+def main() -> float:
+    """Print the table; return the greatest share of a limit that was used."""
+    title = f"{ARTICLES} articles, {HUMAN:,} human and {PREDICTED:,} predicted concerns, one core"
+    shown = Table("work", "way", "seconds", "ratio", "limit", "memory MB", title=title)
+    used = 0.0
+    for name, ways in WAYS.items():
+        rounds = 1 if name == "BM25" else ROUNDS
+        found: list[list[tuple[float, float]]] = [[], []]
+        for _ in range(rounds):
+            for place in range(2):
+                found[place].append(_apart(name, place))
+        medians = [statistics.median(s for s, _ in each) for each in found]
+        for way, each, median in zip(ways, found, medians, strict=True):
+            megabytes = max(grown for _, grown in each)
+            limit = "" if way.seconds is None else f"{way.seconds:g} s"
+            limit += "" if way.megabytes is None else f", {way.megabytes:g} MB"
+            shown.add_row(
+                *(name, way.title, f"{median:.3f}", f"{median / medians[0]:.4f}", limit),
+                f"{megabytes:.0f}",
+            )
+            used = max(used, median / way.seconds if way.seconds else 0.0)
+            used = max(used, megabytes / way.megabytes if way.megabytes else 0.0)
+    Console(width=120).print(shown)
+    return used
+
+
+def _apart(name: str, place: int) -> tuple[float, float]:
+    code = f"from tests.bench.reviewing import measure; measure({name!r}, {place})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | ONE_THREAD,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    seconds, megabytes = map(float, done.stdout.split())
+    return seconds, megabytes
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Controls, thresholds and intervals say what a score is worth."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from evals.concerns.controls import Rule, count_bound, generic, permuted
+from evals.concerns.counts import counts_of, rates_of
+from evals.concerns.curves import curves_of, first
+from evals.concerns.encoder import CachedEncoder, ReadyVectors
+from evals.concerns.match import match
+from evals.concerns.retrieval import Index, Paper, words
+from evals.concerns.shuffle import partners
+from evals.concerns.similarity import LexicalSimilarity, vector_similarity
+from evals.concerns.threshold import calibrated
+from evals.concerns.uncertainty import Paired, intervals_of
+from evals.errors import LabError
+from tests.evals.concerns.rows import WordEncoder, panel, predicted, reference
+
+TOPICS = (
+    "sample size small",
+    "control arm missing",
+    "antibody clone unknown",
+    "novelty overstated",
+)
+
+
+def knowing(n: int = 12):
+    """Return articles each with concerns of its own words, and a system that found them."""
+    pairs = []
+    for i in range(n):
+        name = f"{('elife', 'plos')[i % 2]}:{i}"
+        said = [f"{topic} gene{i}{k} tissue{i}{k} assay{i}{k}" for k, topic in enumerate(TOPICS)]
+        pairs.append((reference(name, *said), predicted(name, *said[:3])))
+    return panel(*pairs)
+
+
+def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge() -> None:
+    of = knowing()
+    similarity = LexicalSimilarity(of.predicted, of.human)
+    strict = permuted(of, similarity, Rule(0.9, "optimal"))
+    loose = permuted(of, similarity, Rule(0.01, "optimal"))
+    assert strict.control.f1 == 0.0
+    bound = count_bound(of, counts_of(of, match(of, similarity, 0.9)))
+    assert loose.control.f1 == pytest.approx(bound.f1)
+    assert bound.n_matched == 36
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_in"),
+    [
+        (["a"] * 5, [True] * 5),
+        (["a", "a", "b", "b"], [True] * 4),
+        (["a", "b", "c"], [True] * 3),
+        (["a", "a", "a", "b"], [True] * 4),
+        (["a", "a", "a"], [True, False, True]),
+    ],
+)
+def test_every_list_is_held_against_another_paper_once(sources, is_in) -> None:
+    for partner in partners(sources, np.array(is_in), 5, seed=1):
+        taken = partner[np.array(is_in)]
+        assert all(article != other for article, other in enumerate(partner))
+        assert sorted(taken) == [i for i, there in enumerate(is_in) if there]
+        assert all(partner[~np.array(is_in)] == -1)
+
+
+def test_one_article_alone_has_no_permuted_control() -> None:
+    of = panel((reference("a", "x y z"), predicted("a", "x y z")))
+    assert permuted(of, LexicalSimilarity(of.predicted, of.human), Rule(0.5, "optimal")) is None
+
+
+def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
+    of = knowing()
+    found = generic(of, WordEncoder(), Rule(0.9, "optimal"))
+    assert found.n_predicted == len(of.predicted.texts)
+    assert found.f1 == 0.0
+
+
+def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_system() -> None:
+    of, encoder = knowing(40), WordEncoder()
+    found = calibrated(of, encoder, 0.05, seed=0)
+    again = calibrated(first(of, 1), encoder, 0.05, seed=0)
+    assert found == again
+    similarity = vector_similarity(of, encoder)
+    ours = rates_of(counts_of(of, match(of, similarity, found.value)).table.sum(axis=0), 40)
+    assert ours.precision == 1.0
+    assert permuted(of, similarity, Rule(found.value, "optimal")).control.precision < 0.12
+    assert calibrated(of, encoder, 0.5, seed=0).value < found.value
+
+
+def test_a_concern_that_two_papers_share_word_for_word_does_not_spoil_the_threshold() -> None:
+    of = panel(*((reference(f"a:{i}", "no control", f"gene{i} is odd"), None) for i in range(6)))
+    assert calibrated(of, WordEncoder(), 0.05, seed=0).value < 0.99
+
+
+def test_a_threshold_cannot_be_calibrated_on_one_paper() -> None:
+    with pytest.raises(LabError, match="two papers or more"):
+        calibrated(panel((reference("a", "x"), None)), WordEncoder(), 0.05, seed=0)
+
+
+def test_curves_fall_with_the_threshold_and_hold_the_one_in_use() -> None:
+    of, encoder = knowing(), WordEncoder()
+    similarity = vector_similarity(of, encoder)
+    rule = Rule(0.7, "optimal")
+    curves = curves_of(of, similarity, rule, match(of, similarity, 0.7), seed=0)
+    recalls = [point.recall for point in curves.thresholds]
+    assert recalls == sorted(recalls, reverse=True)
+    assert 0.7 in [point.at for point in curves.thresholds]
+    assert [(point.at, point.n_predicted) for point in curves.lengths] == [(1, 12), (3, 36)]
+
+
+def test_intervals_hold_the_estimate_and_repeat_with_the_seed() -> None:
+    dice = np.random.default_rng(3)
+    human, said = dice.integers(5, 20, 60), dice.integers(5, 20, 60)
+    matched = np.minimum(human, said) * dice.random(60)
+    table = np.stack([matched, human, said, matched, matched / 2, human / 2], axis=1)
+    found = intervals_of(table, matched / 2, 500, seed=0)
+    assert found == intervals_of(table, matched / 2, 500, seed=0)
+    sums = table.sum(axis=0)
+    assert found["recall"][0] < sums[0] / sums[1] < found["recall"][1]
+    assert found["f1"][0] < 2 * sums[0] / (sums[1] + sums[2]) < found["f1"][1]
+    assert set(found) == {"recall", "precision", "f1", "recall_major", "f1_above_permuted"}
+
+
+def test_the_paired_test_is_exact_for_few_articles() -> None:
+    first = np.array(
+        [[1, 4, 4, 1, 0, 0], [2, 4, 4, 2, 0, 0], [3, 4, 4, 3, 0, 0], [2, 4, 4, 2, 0, 0]]
+    )
+    second = first + np.array([2, 0, 0, 0, 0, 0]) * np.array([[1], [1], [0], [1]])
+    found = Paired(first.astype(float), second.astype(float)).test("f1", 200)
+    assert (found.n_informative, found.is_exact) == (3, True)
+    assert found.p_permutation == 2 / 8
+    assert found.difference == pytest.approx(6 * 2 / 32)
+    same = Paired(first.astype(float), first.astype(float)).test("recall", 200)
+    assert (same.p_permutation, same.interval) == (1.0, None)
+
+
+def test_seventeen_articles_that_differ_are_sampled() -> None:
+    first = np.tile([1.0, 4, 4, 1, 0, 0], (17, 1))
+    second = first + np.eye(6)[0]
+    found = Paired(first, second).test("f1", 100)
+    assert (found.is_exact, found.n_informative) == (False, 17)
+    assert found.p_permutation < 0.001
+
+
+PAPERS = [
+    Paper("a", "mice liver fibrosis tgf liver", ("No sham group.", "Small n.")),
+    Paper("b", "liver fibrosis in rats with bile duct ligation", ("Small n.", "No blinding.")),
+    Paper("c", "zebrafish heart regeneration", ("No mutant.",)),
+    Paper("d", "liver biopsy of patients with fibrosis", ("Selection bias.",), "fam"),
+]
+
+
+def by_hand(query: Paper, papers: list[Paper]) -> list[float]:
+    """Return Okapi BM25 as the formula reads, one paper after another."""
+    texts = [words(paper.text) for paper in papers]
+    mean = sum(map(len, texts)) / len(texts)
+    scores = []
+    for text in texts:
+        counted, total = Counter(text), 0.0
+        for word in set(words(query.text)):
+            holders = sum(word in other for other in texts)
+            idf = math.log(1 + (len(texts) - holders + 0.5) / (holders + 0.5))
+            norm = 1.5 * (1 - 0.75 + 0.75 * len(text) / mean)
+            total += idf * counted[word] * 2.5 / (counted[word] + norm)
+        scores.append(total)
+    return scores
+
+
+def test_bm25_agrees_with_its_formula() -> None:
+    query = Paper("q", "fibrosis of the liver after bile duct ligation")
+    (found,) = Index(PAPERS).nearest([query], 4)
+    wanted = by_hand(query, PAPERS)
+    assert dict(found) == pytest.approx({i: s for i, s in enumerate(wanted) if s > 0}, rel=1e-5)
+    assert [i for i, _ in found] == sorted(dict(found), key=lambda i: -wanted[i])
+
+
+def test_bm25_skips_the_paper_itself_and_its_family_and_shares_concerns_by_rank() -> None:
+    index = Index(PAPERS)
+    own, family = index.nearest([PAPERS[0], Paper("x", "liver fibrosis", family="fam")], 8)
+    assert 0 not in dict(own)
+    assert 3 not in dict(family)
+    assert index.concerns([(0, 1.0), (1, 1.0)], 12)[0] == "Small n."
+    assert index.concerns([(0, 1.0)], 1) == ["No sham group."]
+
+
+def test_vectors_are_kept_on_disk_by_revision_and_each_text_is_encoded_once(tmp_path) -> None:
+    first_encoder = WordEncoder()
+    cached = CachedEncoder(first_encoder, tmp_path)
+    before = cached.encode(["a b", "c", "a b"])
+    assert first_encoder.asked == ["a b", "c"]
+    again = WordEncoder()
+    assert np.array_equal(CachedEncoder(again, tmp_path).encode(["a b", "c", "a b"]), before)
+    assert again.asked == []
+    newer = WordEncoder(revision="2")
+    CachedEncoder(newer, tmp_path).encode(["c"])
+    assert newer.asked == ["c"]
+
+
+def test_ready_vectors_name_a_text_that_has_none() -> None:
+    with pytest.raises(LabError, match="no vector in file, such as 'b'"):
+        ReadyVectors("file", {"a": (1.0, 0.0)}).encode(["a", "b"])

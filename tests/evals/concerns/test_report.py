@@ -1,0 +1,194 @@
+"""Reports on reviewers: gates, groups, errors, paired tests, ranks."""
+
+import json
+
+import pytest
+
+from evals.concerns.board import boards_of, check_comparable, paired_tests
+from evals.concerns.failures import errors_of, mode_of
+from evals.concerns.page import board_page, report_page
+from evals.concerns.report import gates_of, report_of
+from evals.concerns.score import Measuring, score
+from evals.concerns.similarity import vector_similarity
+from evals.concerns.threshold import Threshold
+from evals.errors import IncomparableReports, LabError
+from evals.schema.reviews import PredictionRow
+from evals.schema.reviewscores import Matcher, ReviewScore
+from tests.evals.concerns.rows import WordEncoder, human, panel, predicted, reference
+
+SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
+
+
+def said(article: int, n: int) -> list[str]:
+    return [f"paper{article} lacks {SUBJECTS[k]} word{article}{k}" for k in range(n)]
+
+
+def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8) -> ReviewScore:
+    """Return the score of a system that says `right` true concerns and `wrong` others on eight papers."""
+    pairs = []
+    for article in range(8):
+        source = "f1000" if article % 2 else "elife"
+        texts = said(article, 4)
+        listed = [
+            human(text, "design_flaw", "major" if k else "minor") for k, text in enumerate(texts)
+        ]
+        mine = texts[:right] + [f"nothing{article}{k} of use" for k in range(wrong)]
+        pairs.append(
+            (reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine))
+        )
+    of = panel(*pairs)
+    encoder = WordEncoder()
+    matcher = Matcher(
+        encoder="words",
+        revision="1",
+        threshold=threshold,
+        threshold_from="given",
+        assignment="optimal",
+        figures="both",
+    )
+    measuring = Measuring(
+        similarity=vector_similarity(of, encoder),
+        encoder=encoder,
+        threshold=Threshold(threshold, "given"),
+        matcher=matcher,
+        has_articles=True,
+        draws=200,
+    )
+    return score(name, of, measuring)
+
+
+@pytest.fixture(scope="module")
+def scores() -> tuple[ReviewScore, ReviewScore, ReviewScore]:
+    return scored("good", 4), scored("half", 2, 2), scored("none", 0, 4)
+
+
+def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
+    found = gates_of(scores[1])
+    assert (found.f1.value, found.f1.passes) == (pytest.approx(0.5), False)
+    assert (found.recall.value, found.recall.passes) == (pytest.approx(0.5), True)
+    assert found.as_documented
+    assert not found.as_coded
+
+
+def test_a_source_is_shown_with_interval_and_with_what_other_papers_of_it_would_give(
+    scores,
+) -> None:
+    (elife, f1000) = report_of(scores[:1], {}).systems[0].sources
+    assert (elife.name, elife.n_human, elife.n_all, elife.n_none) == ("elife", 16, 4, 0)
+    assert elife.f1_permuted == pytest.approx(0.0)
+    assert f1000.n_answered == 4
+
+
+def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -> None:
+    rare = [(reference("a", human("one two", "other"), source="rare"), predicted("a", "one two"))]
+    usual = [
+        (
+            reference(f"b{k}", human(f"word{k} thing{k}"), source="usual"),
+            predicted(f"b{k}", "nothing"),
+        )
+        for k in range(6)
+    ]
+    of = panel(*rare, *usual)
+    encoder = WordEncoder()
+    matcher = scored("x", 1).matcher
+    found = score(
+        "x",
+        of,
+        Measuring(
+            vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100
+        ),
+    )
+    assert found.per_source["rare"].recall == 1
+    assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"
+
+
+def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_together(scores) -> None:
+    tests = paired_tests(scores, ["f1", "f1_above_permuted"], draws=200)
+    assert [(each.first, each.second) for each in tests[::2]] == [
+        ("good", "half"),
+        ("good", "none"),
+        ("half", "none"),
+    ]
+    first = tests[0]
+    assert first.difference == pytest.approx(-0.5)
+    assert first.is_exact and first.p == pytest.approx(2 / 2**8)
+    assert first.p_holm == pytest.approx(6 * first.p)
+
+
+def test_the_leaderboard_ranks_only_what_is_shown(scores) -> None:
+    same = scores[0].model_copy(update={"system": "same"})
+    (board,) = boards_of([*scores, same])
+    assert [(row.rank, row.system) for row in board.rows] == [
+        (1, "good"),
+        (1, "same"),
+        (3, "half"),
+        (4, "none"),
+    ]
+    assert board.rows[0].controls.keys() >= {"permuted", "generic", "count_bound"}
+
+
+def test_systems_without_articles_are_listed_without_a_rank(scores) -> None:
+    bare = [each.model_copy(update={"articles": None}) for each in scores]
+    assert [row.rank for row in boards_of(bare)[0].rows] == [None, None, None]
+
+
+def test_scores_of_another_threshold_stand_in_a_table_of_their_own(scores) -> None:
+    other = scored("other", 4, threshold=0.7)
+    assert len(boards_of([*scores, other])) == 2
+    with pytest.raises(IncomparableReports, match="matcher"):
+        check_comparable([scores[0], other])
+
+
+def test_a_name_nobody_scored_is_refused(scores) -> None:
+    with pytest.raises(LabError, match=r"'base'.*good, half, none"):
+        report_of(scores, {}, against="base")
+
+
+def test_what_only_one_system_found_and_what_none_found_is_counted(scores) -> None:
+    shared = report_of(scores, {}).shared
+    assert shared is not None
+    assert shared.n_found_by_one == {"good": 16, "half": 0, "none": 0}
+    assert (shared.n_found_by_all, shared.n_found_by_none) == (0, 0)
+
+
+def row(raw: object = None, *concerns: str, **extra: object) -> PredictionRow:
+    known = {"article_id": "a", "concerns": list(concerns), **extra}
+    return PredictionRow.model_validate(known if raw is None else known | {"raw_output": raw})
+
+
+ONE = json.dumps([{"text": "No control arm.", "category": "design_flaw", "severity": "major"}])
+MODES = [
+    (None, "missing"),
+    (row(ONE, "No control arm."), "ok"),
+    (row(None, "No control arm."), "ok"),
+    (row(ONE[:-4], "No control arm."), "partial"),
+    (row(ONE[:-4], "No control arm.", finish_reason="length"), "cut"),
+    (row("[]"), "empty"),
+    (row("I cannot review this."), "failed"),
+    (row("\n".join(["The same sentence over again."] * 12)), "loop"),
+    (row(json.dumps([{"text": "The same concern."}] * 12), "The same concern."), "loop"),
+    (row("a\n" * 200), "failed"),
+]
+
+
+@pytest.mark.parametrize(("given", "mode"), MODES)
+def test_how_an_answer_ended_is_told(given, mode) -> None:
+    assert mode_of(given) == mode
+
+
+def test_an_article_without_human_concerns_has_no_recall_rather_than_none(scores) -> None:
+    articles = [
+        each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].articles[:1]
+    ]
+    found = errors_of(articles, {})
+    assert found.recall == {"no human concerns": 1}
+    assert found.worst == ()
+    assert found.modes == {"missing": 1}
+
+
+def test_pages_hold_every_system_and_survive_a_bar_in_a_name(scores) -> None:
+    odd = scores[0].model_copy(update={"system": "a|b"})
+    page = report_page(report_of([odd, scores[1]], {}))
+    assert "| a\\|b |" in page
+    assert "hold (0.500)" in page
+    assert "| 1 | a\\|b |" in board_page(boards_of([odd, scores[1]]))

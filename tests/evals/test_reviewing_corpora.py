@@ -1,0 +1,197 @@
+import json
+
+import pytest
+
+from evals.articles.collection import read_collection
+from evals.errors import BadConfig, BadRow, LabError
+from evals.reviewing import Budget, system_prompt
+from evals.reviewing.corpora import Recipe, make_corpus
+from evals.reviewing.rows import messages_of, rows_of
+from evals.reviewing.selection import CORPORA, Rules, select
+from evals.reviewing.statistics import statistics_of
+from evals.reviewing.support import assigned
+from tests.evals.reviewed import WordCounter, concern, example, prose
+
+COUNTER = WordCounter()
+A, B = CORPORA["a"], CORPORA["b"]
+
+
+def recipe(rules=A, **budget):
+    return Recipe(
+        rules, Budget(**({"context": 2500, "reply_reserve": 300, "overlap": 40} | budget)), COUNTER
+    )
+
+
+def reply(made):
+    return json.loads(made.row.conversations[2].value)
+
+
+def test_a_row_asks_for_a_review_and_answers_with_the_concerns_most_important_first():
+    paper = example(
+        [("Methods", "We looked.")],
+        [concern("A small thing.", 1, severity="minor"), concern("Ünder-powered design.", 2)],
+    )
+    (made,) = rows_of(paper, select(paper.concerns, A).kept, Budget(), COUNTER)
+    assert reply(made) == [
+        {"text": "Ünder-powered design.", "category": "design_flaw", "severity": "major"},
+        {"text": "A small thing.", "category": "design_flaw", "severity": "minor"},
+    ]
+    assert "Ünder" in made.row.conversations[2].value
+    assert [each["role"] for each in messages_of(made.row)] == ["system", "user", "assistant"]
+    assert messages_of(made.row)[0]["content"] == system_prompt()
+    assert '"from":"gpt"' in made.row.model_dump_json(by_alias=True)
+
+
+def test_a_reply_is_never_cut_and_every_row_fits_its_context():
+    concerns = [concern(f"Point {n}: {prose(60)}", n) for n in range(1, 15)]
+    paper = example([("Methods", prose(4000, "M"))], concerns)
+    rows = rows_of(paper, concerns, Budget(2500, 100, 40, 3), COUNTER)
+    assert sum(len(reply(made)) for made in rows) == 14
+    assert all(made.input_tokens + made.reply_tokens <= 2500 for made in rows)
+    assert all(
+        COUNTER.chat(messages_of(made.row)) == made.input_tokens + made.reply_tokens
+        for made in rows
+    )
+
+
+def test_a_reply_that_leaves_no_room_for_the_paper_is_an_error_that_names_the_numbers():
+    concerns = [concern(f"Point {n}: {prose(300)}", n) for n in range(1, 12)]
+    with pytest.raises(BadConfig, match="leaves -"):
+        rows_of(example([("Methods", "We looked.")]), concerns, Budget(2500, 100, 40, 3), COUNTER)
+
+
+def test_each_concern_stands_with_the_part_that_it_is_about():
+    parts = ["Mice were flown, n = 4 animals.", "Sclerostin rose by 32% in the cortex."]
+    concerns = [
+        "Why did sclerostin rise?",
+        "Four animals? n = 4 is too few mice.",
+        "Unclear aims overall.",
+    ]
+    assert assigned(concerns, parts) == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "rules", "reason"),
+    [
+        ({"category": "figure_issue"}, A, "needs a figure"),
+        ({"requires_figure_reading": True}, A, "needs a figure"),
+        ({"requires_figure_reading": True}, Rules("own", 0, 1, with_figures=True), None),
+        ({"resolution_confidence": 0.79}, B, "confidence below 0.8"),
+        ({"resolution_confidence": 0.8}, B, None),
+        ({"concern_text": "THE  groups differ in age."}, A, "said twice"),
+        ({"concern_text": "The groups differ in age.", "severity": "minor"}, A, None),
+    ],
+)
+def test_what_a_corpus_drops_is_counted_by_reason(change, rules, reason):
+    first = concern("The groups differ in age.")
+    selected = select([first, concern("Another point here.", 2, **change)], rules)
+    assert len(selected.kept) == (2 if reason is None else 1)
+    assert selected.dropped == ({} if reason is None else {reason: 1})
+
+
+def corpus_of(*papers, how=None):
+    how = how or recipe()
+    return make_corpus(papers, "train", how), how
+
+
+def test_papers_without_text_or_enough_concerns_are_dropped_and_other_splits_left_alone():
+    good = example([("Methods", "Text.")], [concern("The groups differ.")])
+    bare = example([], [concern("The groups differ.")], id="s:2", abstract="")
+    none = example([("Methods", "Text.")], id="s:3")
+    test = example([("Methods", "Text.")], [concern("The groups differ.")], id="s:4", split="test")
+    corpus, _ = corpus_of(good, bare, none, test)
+    assert [each.example.id for each in corpus.taught] == ["s:1"]
+    assert corpus.articles_dropped == {"title alone": 1, "fewer than 1 usable concerns": 1}
+    assert corpus.read == 3
+
+
+def test_the_statistics_count_kept_papers_alone_and_audit_what_was_cut():
+    short = example(
+        [("Methods", "Text.")],
+        [concern("The groups differ."), concern("See figure 1.", 2, category="figure_issue")],
+    )
+    long = example(
+        [("Methods", prose(9000))],
+        [concern("Too long a text.", 1)],
+        id="t:2",
+        source="t",
+        family="2",
+    )
+    dropped = example(
+        [("Methods", "Text.")], [concern("In figure 2 only.", 1, category="figure_issue")], id="s:3"
+    )
+    corpus, how = corpus_of(short, long, dropped, how=recipe(max_parts=2))
+    found = statistics_of(corpus, how, "here", ("sft_train.jsonl", "x"))
+    assert (found.concerns_before, found.concerns_after, found.concerns_dropped) == (
+        3,
+        2,
+        {"needs a figure": 1},
+    )
+    assert (found.articles_kept, found.rows, found.parts) == (2, 3, {"1": 1, "2": 1})
+    assert found.truncation.by_source["s"].cut == 0
+    assert found.truncation.by_source["t"].share_lost > 0.5
+    assert found.truncation.by_length["8k to 12k"].papers == 1
+    assert found.rows_without_concerns == 1
+    assert found.sources == {"s": 1, "t": 1}
+    assert found.input_tokens.high <= 2500
+
+
+def test_split_files_of_the_benchmark_are_read_from_a_folder(tmp_path):
+    row = {"id": "e:1", "source": "e", "doi": "", "title": "T", "concerns": []}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n\n")
+    (tmp_path / "val.jsonl").write_text(
+        '{"id": "e:2", "title": "T", "concerns": [], "sections": {"M": "a", "M": "b"}}\n'
+    )
+    found = read_collection(str(tmp_path))
+    assert [(each.id, each.split) for each in found.examples] == [("e:1", "train"), ("e:2", "dev")]
+    assert [each.text for each in found.examples[1].sections] == ["a", "b"]
+    assert found.has_splits
+
+
+def test_our_own_rows_and_parquet_files_are_read_back(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paper = example([("Methods", "Text.")], [concern("The groups differ.")])
+    (tmp_path / "mine.jsonl").write_text(paper.model_dump_json() + "\n")
+    assert read_collection(str(tmp_path / "mine.jsonl")).examples == (paper,)
+    rows = [
+        {
+            "article_id": "e:1",
+            "source": "e",
+            "doi": "10.1/1",
+            "title": "T",
+            "paper_text_sections": {"a": "x", "b": None},
+            "concerns": [],
+        }
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train-00000-of-00001.parquet")
+    (found,) = read_collection(str(tmp_path)).examples
+    assert (found.split, [each.name for each in found.sections], found.origin.format) == (
+        "train",
+        ["a"],
+        "hub",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("{not json}\n", BadRow, "line 1.*is not JSON"),
+        ("\n[1]\n", BadRow, "line 2.*no object"),
+        ('{"id": "", "title": "T"}\n', BadRow, "line 1, field 'id'"),
+        ('{"id": "a", "title": "T"}\n' * 2, LabError, "'a' twice"),
+        ("", LabError, "holds no papers"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, text, error, said):
+    (tmp_path / "train.jsonl").write_text(text)
+    with pytest.raises(error, match=said):
+        read_collection(str(tmp_path / "train.jsonl"))
+
+
+def test_a_place_without_papers_says_what_is_taken(tmp_path):
+    with pytest.raises(LabError, match="name a folder with train"):
+        read_collection(str(tmp_path / "none"))
+    with pytest.raises(LabError, match="holds no split files"):
+        read_collection(str(tmp_path))

@@ -1,0 +1,137 @@
+"""A judge's server on this machine: real HTTP, in a thread of its own, that answers or misbehaves.
+
+It reads a request as a model is told to: what stands between the fences is material, the items come
+last. A behaviour is there if the phrases that its text puts in double quotes stand in the answer.
+"""
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)
+PHRASE = re.compile(r'"([^"]+)"')
+Reply = tuple[int, bytes] | None
+"""Status and body; None = the connection is dropped."""
+Behaviour = Callable[["Asked"], "Reply | float"]
+"""Makes a reply of a request; a number is a pause in seconds before a good one."""
+
+
+class Asked:
+    """A request as the server sees it; `number` counts requests from 1."""
+
+    def __init__(self, number: int, body: dict[str, Any], headers: dict[str, str]) -> None:
+        self.number, self.body, self.headers = number, body, headers
+        self.text = "\n".join(turn["content"] for turn in body.get("messages", []))
+        self.parts = {name: text for name, _, text in FENCE.findall(self.text)}
+        items = self.parts.get("ITEMS", "")
+        self.items = [json.loads(line) for line in items.splitlines() if line.startswith("{")]
+
+    def verdicts(self) -> list[dict[str, Any]]:
+        """Return honest verdicts."""
+        return [self.verdict(item) for item in self.items]
+
+    def verdict(self, item: dict[str, str]) -> dict[str, Any]:
+        answer = re.sub(r"<[^>]*>", "", self.parts.get("ANSWER", ""))
+        phrases = PHRASE.findall(item["text"])
+        score, quote = 0.0, ""
+        if item["kind"] in ("support", "relevance"):
+            score = 1.0
+        elif item["kind"] == "behaviour" and phrases and all(p in answer for p in phrases):
+            score, quote = 2.0, phrases[0]
+        return {"item": item["item"], "evidence_quote": quote, "score": score}
+
+
+def says(content: object) -> Reply:
+    """Return a good HTTP reply whose message is `content` (an object becomes JSON)."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    document = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+    return 200, json.dumps(document).encode()
+
+
+def well(asked: Asked) -> Reply:
+    """Answer every item."""
+    return says({"verdicts": asked.verdicts()})
+
+
+class JudgeServer:
+    """The server, as a context manager. `requests` are all that came; `url` is what a judge is given."""
+
+    def __init__(
+        self, behaviour: Behaviour = well, models: tuple[str, ...] = ("tiny-judge",)
+    ) -> None:
+        self.behaviour, self.models = behaviour, models
+        self.requests: list[Asked] = []
+        self.most_at_once = self._at_once = 0
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.url = ""
+
+    def __enter__(self) -> "JudgeServer":
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stopped = asyncio.Event()
+        server = await asyncio.start_server(self._handle, "127.0.0.1", 0, limit=2**22)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # transports close on the loop's next rounds
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head[1:]) if k}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if head[0].startswith("GET"):
+            listed = {"data": [{"id": name} for name in self.models]}
+            reply: Reply | float = (200, json.dumps(listed).encode())
+        else:
+            asked = Asked(len(self.requests) + 1, json.loads(body), headers)
+            self.requests.append(asked)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            try:
+                reply = self.behaviour(asked)
+                if isinstance(reply, float):
+                    await asyncio.sleep(reply)
+                    reply = well(asked)
+            finally:
+                self._at_once -= 1
+        if reply is None:
+            return False
+        status, content = reply
+        writer.write(
+            b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (status, len(content))
+            + content
+        )
+        await writer.drain()
+        return True

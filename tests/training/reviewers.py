@@ -1,0 +1,34 @@
+"""Reviewers for tests: a chain on a random tiny model with room for a paper, and short papers."""
+
+from pathlib import Path
+
+from evals.reviewing import system_prompt
+from evals.schema import Article, Section, TextOrigin
+from tests.models import tiny_adapter, tiny_base
+
+CONTEXT = 4096
+
+
+def reviewer_chain(folder: Path, prompt: str | None = None) -> Path:
+    """Write a base and a review stage under `folder` and return the run folder."""
+    from training.base import find_base
+    from training.chain import NewStage, append_stage
+
+    source = tiny_base(folder / "model", context=CONTEXT)
+    adapter = tiny_adapter(source, folder / "review" / "adapter")
+    stage = NewStage("review", "review", adapter)
+    append_stage(folder / "review", stage, find_base(str(source)), None, prompt or system_prompt())
+    return folder / "review"
+
+
+def paper(name: str, text: str = "Mice were treated with a drug.", **changes: object) -> Article:
+    """Return a paper with one section."""
+    known = {
+        "id": f"demo:{name}",
+        "source": "demo",
+        "title": f"A paper about {name}",
+        "abstract": "Mice were treated.",
+        "sections": (Section(name="Methods", text=text),),
+        "origin": TextOrigin(format="plain"),
+    }
+    return Article.model_validate(known | changes)

@@ -1,0 +1,124 @@
+"""Encoders are what their name says, or there is a message that tells how to get them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import BertConfig, BertModel
+
+from evals.errors import MissingModel
+from training.adapted import put_adapter
+from training.encoders import find_encoder
+
+WIDTH = 16
+TINY = BertConfig(
+    vocab_size=40,
+    hidden_size=WIDTH,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=32,
+)
+TOKENS = torch.arange(1, 13)[None]
+
+
+def model() -> BertModel:
+    torch.manual_seed(0)
+    return BertModel(TINY, add_pooling_layer=False).eval()
+
+
+def adapter(folder: Path, up: float = 1.0, more: dict | None = None, **settings: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(1)
+    weights = {}
+    for layer in range(2):
+        name = f"bert.encoder.layer.{layer}.output.adapters.[PRX]."
+        weights[name + "adapter_down.0.weight"] = torch.randn(4, WIDTH, generator=generator)
+        weights[name + "adapter_down.0.bias"] = torch.randn(4, generator=generator)
+        weights[name + "adapter_up.weight"] = up * torch.randn(WIDTH, 4, generator=generator)
+        weights[name + "adapter_up.bias"] = up * torch.randn(WIDTH, generator=generator)
+    save_file(weights | (more or {}), folder / "adapter.safetensors")
+    config = {"config": {"non_linearity": "relu", "reduction_factor": 4, **settings}}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+@torch.inference_mode()
+def encoded(of: BertModel) -> torch.Tensor:
+    return of(TOKENS).last_hidden_state
+
+
+def test_an_adapter_that_adds_nothing_leaves_the_base_as_it_is(tmp_path: Path) -> None:
+    assert torch.allclose(
+        encoded(put_adapter(model(), adapter(tmp_path, up=0.0))), encoded(model())
+    )
+
+
+@torch.inference_mode()
+def test_the_bottleneck_stands_where_its_authors_put_it(tmp_path: Path) -> None:
+    of = put_adapter(model(), adapter(tmp_path))
+    plain, seen = model(), {}
+    base = plain.encoder.layer[0].output
+    base.register_forward_pre_hook(lambda _m, given: seen.update(fed=given[0], x=given[1]))
+    encoded(plain)
+    first = of.encoder.layer[0].output
+    h = base.dense(seen["fed"])
+    down = torch.relu(base.LayerNorm(h + seen["x"]) @ first.down.weight.T + first.down.bias)
+    wanted = base.LayerNorm(down @ first.up.weight.T + first.up.bias + h + seen["x"])
+    assert torch.allclose(first(seen["fed"], seen["x"]), wanted, atol=1e-6)
+    assert not torch.allclose(encoded(of), encoded(plain), atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mh_adapter": True}, "no plain sequential bottleneck"),
+        ({"scaling": 2.0}, "no plain sequential bottleneck"),
+        ({"more": {"bert.encoder.layer.9.x": torch.ones(1)}}, "have no place"),
+    ],
+)
+def test_an_adapter_that_would_load_wrong_is_refused(settings, message, tmp_path: Path) -> None:
+    with pytest.raises(MissingModel, match=message):
+        put_adapter(model(), adapter(tmp_path, **settings))
+
+
+def test_an_adapter_for_fewer_layers_is_refused(tmp_path: Path) -> None:
+    deeper = BertModel(BertConfig(**{**TINY.to_dict(), "num_hidden_layers": 3}))
+    with pytest.raises(MissingModel, match="one bottleneck for layer 2, found 0"):
+        put_adapter(deeper, adapter(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["specter2", "specter2-base-mean", "org/model", "org/model@main"])
+def test_a_missing_encoder_is_never_replaced(name: str) -> None:
+    with pytest.raises(MissingModel, match=r"hf download (allenai/specter2|org/model)"):
+        find_encoder(name)
+
+
+@pytest.mark.parametrize("name", ["bert", "no such", ""])
+def test_an_unknown_name_lists_what_there_is(name: str) -> None:
+    with pytest.raises(MissingModel, match="specter2-base-mean, embedded"):
+        find_encoder(name)
+
+
+def test_a_folder_that_says_nothing_of_pooling_is_refused(tmp_path: Path) -> None:
+    model().save_pretrained(tmp_path)
+    with pytest.raises(MissingModel, match=r"modules\.json"):
+        find_encoder(str(tmp_path))
+
+
+@pytest.mark.embedded
+def test_the_embedded_encoder_puts_a_paraphrase_nearer_than_another_concern() -> None:
+    encoder = find_encoder("embedded")
+    texts = [
+        "The sample size is too small.",
+        "The number of animals in each sample is too small.",
+        "Antibody catalogue numbers are missing.",
+    ]
+    vectors = encoder.encode(texts)
+    assert vectors.shape == (3, 384)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+    assert len(encoder.revision) == 12

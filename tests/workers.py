@@ -1,0 +1,31 @@
+"""How many processes run the tests."""
+
+import os
+from collections.abc import Iterable
+
+import psutil
+
+MEMORY = 3 * 2**30
+"""Bytes that one process and what its tests start may hold: torch, a small model, a browser."""
+
+
+def cores() -> int:
+    """Return how many cores this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone tells
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def processes(names: Iterable[str], available: int | None = None) -> int:
+    """Return how many processes run the tests of these files and folders: one for each core.
+
+    There are fewer where `available` bytes of memory (those free now) do not go round. 0 says that
+    pytest runs them itself, which is sooner done for single files than every worker's imports.
+
+    >>> processes(["tests/evals/test_plain.py::test_it", "tests/test_house.py"])
+    0
+    """
+    if all(name.split("::")[0].endswith(".py") for name in names):
+        return 0
+    memory = psutil.virtual_memory().available if available is None else available
+    workers = min(cores(), memory // MEMORY)
+    return workers if workers > 1 else 0

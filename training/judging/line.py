@@ -1,0 +1,168 @@
+"""The line to a judge's server: so many requests at a time, retried where that can help.
+
+Tried again, with a growing and jittered pause: no connection, a dropped one, a timeout, 408, 429 and
+5xx. Not tried again: any other refusal. A server that does not know a way to force JSON, or our extra
+fields, is asked without them from then on. Redirects are not followed, proxies not used: what was
+meant for this machine stays on it. The key goes into the header of the request and nowhere else.
+"""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from evals.errors import LabError
+from training.judging.questions import SCHEMA
+from training.judging.settings import HttpSettings
+
+RETRIED = (408, 429)
+REFUSED_FIELDS = (400, 415, 422)
+EXTRAS: tuple[dict[str, Any], ...] = (
+    {
+        "response_format": {"type": "json_schema", "json_schema": SCHEMA},
+        "chat_template_kwargs": {"enable_thinking": False},
+    },
+    {"chat_template_kwargs": {"enable_thinking": False}},
+    {},
+)
+"""What is asked of a server beyond the plain request, from the most to nothing."""
+
+
+class JudgeFailure(Exception):
+    """A request that brought no reply; what it asked for is missing."""
+
+
+@dataclass
+class Counts:
+    """What happened on a line since the counts were last taken."""
+
+    calls: int = 0
+    retries: int = 0
+    hits: int = 0
+    failures: int = 0
+    reasked: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+
+class Line:
+    """Requests to one server from one event loop; made inside that loop."""
+
+    def __init__(self, settings: HttpSettings, key: str | None, counts: Counts) -> None:
+        self._settings = settings
+        self.counts = counts
+        self._turn = asyncio.Semaphore(settings.concurrency)
+        self._level = 0
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=settings.concurrency),
+            timeout=aiohttp.ClientTimeout(total=settings.timeout_seconds),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            trust_env=False,
+        )
+
+    async def model(self) -> str:
+        """Return the name of the one model that the server lists; LabError if it lists none or several."""
+        address = f"{self._settings.base_url}/models"
+        try:
+            async with self._session.get(address, allow_redirects=False) as response:
+                document = await response.json(content_type=None)
+            names = [str(row["id"]) for row in document["data"]]
+        except (
+            aiohttp.ClientError,
+            OSError,
+            TimeoutError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as error:
+            raise LabError(
+                f"{address} does not say which model it serves ({type(error).__name__}); name it with"
+                " judge_model, or start the server first."
+            ) from None
+        if len(names) != 1:
+            raise LabError(
+                f"the judge's server lists {len(names)} models ({', '.join(names[:5])}); name one with"
+                " judge_model."
+            )
+        return names[0]
+
+    async def ask(self, model: str, messages: list[dict[str, str]]) -> str:
+        """Return the text of the reply; JudgeFailure if there is none after all tries."""
+        problem = ""
+        for attempt in range(self._settings.retries + 1):
+            if attempt:
+                self.counts.retries += 1
+                await asyncio.sleep(self._pause(attempt))
+            async with self._turn:
+                reply, problem, may_help = await self._once(model, messages)
+            if reply is not None:
+                return reply
+            if not may_help:
+                break
+        self.counts.failures += 1
+        raise JudgeFailure(problem)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._session.close()
+
+    async def _once(
+        self, model: str, messages: list[dict[str, str]]
+    ) -> tuple[str | None, str, bool]:
+        """Return the reply, or None with the problem and whether another try may help."""
+        started = time.monotonic()
+        self.counts.calls += 1
+        try:
+            while True:
+                level = self._level
+                status, document = await self._post(
+                    {**self._request(model, messages), **EXTRAS[level]}
+                )
+                if status not in REFUSED_FIELDS or level + 1 == len(EXTRAS):
+                    break
+                self._level = max(self._level, level + 1)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return None, f"no reply ({type(error).__name__})", True
+        finally:
+            self.counts.seconds.append(time.monotonic() - started)
+        if status != 200:
+            return None, f"the server answered {status}", status in RETRIED or status >= 500
+        try:
+            text = document["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            return None, "the reply holds no text", True
+        return text, "", True
+
+    async def _post(self, request: dict[str, Any]) -> tuple[int, Any]:
+        address = f"{self._settings.base_url}/chat/completions"
+        async with self._session.post(address, json=request, allow_redirects=False) as response:
+            if response.status != 200:
+                await response.read()
+                return response.status, None
+            try:
+                return response.status, await response.json(content_type=None)
+            except ValueError:
+                return response.status, None
+
+    def _request(self, model: str, messages: list[dict[str, str]]) -> dict[str, Any]:
+        """Return the request with every sampling field: servers have defaults of their own."""
+        return {
+            "model": model,
+            "messages": messages,
+            "temperature": 0.0,
+            "top_p": 1.0,
+            "frequency_penalty": 0.0,
+            "presence_penalty": 0.0,
+            "seed": self._settings.seed,
+            "n": 1,
+            "max_tokens": self._settings.max_tokens,
+            "stream": False,
+        }
+
+    def _pause(self, attempt: int) -> float:
+        longest = self._settings.backoff_seconds * 2 ** (attempt - 1)
+        return random.uniform(0.5 * longest, longest)

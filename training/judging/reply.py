@@ -1,0 +1,78 @@
+"""A judge's reply, read strictly: what is no clear verdict is none.
+
+Not taken: NaN, true and false, texts that are no numbers, an item graded twice in different ways, a
+behaviour that is said to be there without words of the answer that show it. Numbers out of range are
+clamped. Names that were not asked for are passed over.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from evals.plain import plain
+from evals.refiner.judging import number_of
+from training.judging.questions import CANARY, Question
+
+DECODER = json.JSONDecoder()
+
+
+class Verdict(NamedTuple):
+    """A number on the question's scale and the words of the answer that it rests on."""
+
+    score: float
+    quote: str
+
+
+def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, Verdict]:
+    """Return the verdicts of a reply by the key of their question; those that are none are left out."""
+    found: dict[str, Verdict] = {}
+    spoiled: set[str] = set()
+    for row in _rows(text):
+        question = questions.get(str(row.get("item")))
+        if question is None:
+            continue
+        verdict = _verdict(row, question, answer)
+        if verdict is None or found.get(question.key, verdict).score != verdict.score:
+            spoiled.add(question.key)
+        else:
+            found[question.key] = verdict
+    return {key: verdict for key, verdict in found.items() if key not in spoiled}
+
+
+def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verdict | None:
+    number = number_of(row.get("score"))
+    if number is None:
+        return None
+    quote = row.get("evidence_quote")
+    shown = quote if isinstance(quote, str) else ""
+    score = min(question.top, max(0.0, number))
+    needs_quote = question.kind == "behaviour" and question.key != CANARY
+    if needs_quote and score > 0 and not stands_in(shown, answer):
+        return None
+    return Verdict(score, shown)
+
+
+def stands_in(quote: str, answer: str) -> bool:
+    """Return whether the words of a quote stand in the answer, case, marks and blanks aside."""
+    wanted = _words(quote)
+    return bool(wanted) and f" {wanted} " in f" {_words(answer)} "
+
+
+def _words(text: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in plain(text).text).split())
+
+
+def _rows(text: str) -> list[Mapping[str, object]]:
+    """Return the rows of the first JSON object in a text that holds verdicts; empty if there is none."""
+    at = text.find("{")
+    while at >= 0:
+        try:
+            document, end = DECODER.raw_decode(text, at)
+        except ValueError:
+            at = text.find("{", at + 1)
+            continue
+        rows = document.get("verdicts") if isinstance(document, dict) else None
+        if isinstance(rows, list):
+            return [row for row in rows if isinstance(row, dict)]
+        at = text.find("{", end)
+    return []

@@ -1,0 +1,146 @@
+"""GRPO of the refiner: answers that cite evidence are sampled, judged by rubric and citations, compared.
+
+    accelerate launch -m training.refiner --config training/configs/embedded/refiner-grpo.yaml
+
+Starts from a chain whose SFT stage learned the grammar (`assay train sft` on the same records). The
+judge is tried on known pairs first; who it is and how it was asked stands in run.json. An answer without
+a verdict has no reward, and a judge that fails too often ends the run. Everything else is GRPO as in
+`training.grpo`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import (
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.trainer_callback import ExportableState
+from trl import GRPOConfig
+
+from training.alerts import SAMPLING_RULES, AlertCallback
+from training.base import Base, find_base, load_tokenizer
+from training.estimate import check_batches
+from training.grpo import PolicyTrainer, options
+from training.judging.stop import StopRule
+from training.lengths import length_of, within
+from training.policy import policy_of
+from training.record import record_of
+from training.refining.alarms import HackingWatch
+from training.refining.data import RefinerData, check_refiner_chain, refiner_data
+from training.refining.items import ItemBook
+from training.refining.judges import fit_judge, judge_facts, judging_of
+from training.refining.reward import Judging, RefinerReward
+from training.refining.settings import RefinerSettings
+from training.request import Request
+from training.session import load_base_for, processes, run_command, session
+from training.start import Start, start_of
+from training.terminal import announce, say
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    run_command("refiner", RefinerSettings, train, arguments)
+
+
+def train(request: Request) -> None:
+    """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
+    settings = request.settings
+    assert isinstance(settings, RefinerSettings)
+    data = refiner_data(settings.data)
+    base = find_base(settings.base, announce)
+    start = start_of(settings, base)
+    check_refiner_chain(start.system_prompt)
+    data = fitting(data, settings, load_tokenizer(base))
+    check_batches(settings, data.count, processes().num_processes)
+    judging = judging_of(settings)
+    say(f"trying the judge {judging.judge.label} on known pairs")
+    found = fit_judge(judging)
+    facts = {**data.record(), **start.record(), **judge_facts(settings, judging, found)}
+    record = record_of("refiner", request, base, facts)
+    with session(record, Path(settings.output), overwrite=request.overwrite) as current:
+        trainer = build_trainer(settings, data, start, base, judging)
+        trainer.add_callback(AlertCallback(current.run, SAMPLING_RULES))
+        stop = current.stop.ask if settings.monitor_stop else None
+        trainer.add_callback(HackingWatch(current.run, stop))
+        if current.train(trainer):
+            current.leave(trainer, start, base)
+
+
+def fitting(
+    data: RefinerData, settings: RefinerSettings, tokenizer: PreTrainedTokenizerBase
+) -> RefinerData:
+    """Return the records whose prompt fits, passages taken away where that helps.
+
+    BadConfig if one does not fit and may not be dropped.
+    """
+    data = data.shortened(settings.max_prompt_length, lambda row: length_of(row, tokenizer))
+    lengths = {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}
+    return within(data, lengths, settings)
+
+
+def build_trainer(
+    settings: RefinerSettings, data: RefinerData, start: Start, base: Base, judging: Judging
+) -> PolicyTrainer:
+    """Return the trainer of an adapter on the chain, which is also the reference."""
+    say(f"loading {base.public_name} and {', '.join(start.record())}")
+    model, tokenizer = load_base_for(settings, base)
+    say(f"sampling answers to {data.count} records of at most {settings.max_prompt_length} tokens")
+    if data.trimmed:
+        say(f"{len(data.trimmed)} records are trimmed to fit")
+    for why, count in data.left_out.items():
+        say(f"{count} records are left out: {why}")
+    book = ItemBook(settings.retire_after)
+    stop = StopRule(settings.max_none_fraction, settings.none_patience)
+    reward = RefinerReward(settings.reward(), judging, book, stop)
+    trainer = PolicyTrainer(
+        model=policy_of(model, start, settings),
+        args=GRPOConfig(**options(settings)),
+        train_dataset=Dataset.from_list(list(data.trl_rows().values())),
+        processing_class=tokenizer,
+        reward_funcs=reward,
+    )
+    trainer.add_callback(JudgeCallback(trainer, reward))
+    return trainer
+
+
+class JudgeCallback(TrainerCallback, ExportableState):
+    """Keeps the retired items in step over all processes and checkpoints, and closes the judge's lines."""
+
+    def __init__(self, trainer: PolicyTrainer, reward: RefinerReward) -> None:
+        self._trainer, self._reward = trainer, reward
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Take up what the checkpoint kept that training goes on from."""
+        kept = state.stateful_callbacks
+        if isinstance(kept, dict) and type(self).__name__ in kept:
+            self._reward.book.load(kept[type(self).__name__]["attributes"]["alike"])
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Count what all processes saw, so that the answers of a group have the same items everywhere."""
+        self._reward.book.settle(gather_object([self._reward.book.take()]))
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Let go of the judge's connections inside the loop that made them."""
+        asyncio.run_coroutine_threadsafe(self._reward.close(), self._trainer.async_loop).result()
+
+
+if __name__ == "__main__":
+    main()

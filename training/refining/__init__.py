@@ -1,0 +1,1 @@
+"""Training of the refiner: its settings, rows, reward, what is watched. `training.refiner` is the stage."""

@@ -1,0 +1,231 @@
+"""The refiner's reward in the shape that TRL's GRPO trainer calls: one async function, None = no reward.
+
+Each row needs a column `record`, a whole record as JSON (`training.refining.data.grpo_row`), or the
+record's own columns: id, prompt, tool_output, positive_rubrics, negative_rubrics, answerable.
+
+One reward, not one per part: TRL counts a missing cell of one function as 0 beside another's score, so
+a judge that fails would cost an answer points. The parts go to the log instead.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean
+from typing import Any
+
+from pydantic import ValidationError
+
+from evals.errors import BadConfig
+from evals.refiner.judging import Judge, Verdicts
+from evals.refiner.records import CheckedRecord
+from evals.refiner.rubric import items_of
+from evals.refiner.score import Prepared, Settled, prepare, settle
+from evals.schema.refining import RefinerRecord, RewardConfig
+from training.judging.batch import judge_all
+from training.judging.http import HttpJudge
+from training.judging.stop import StopRule
+from training.refining.figures import figures_of, group_spread, means
+from training.refining.items import ItemBook
+from training.rewards import Answer, text_of
+
+LogMetric = Callable[[str, float], None]
+LogExtra = Callable[[str, list[object]], None]
+COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Who judges and for how long: one judge that rewards, and perhaps one that looks on at a share."""
+
+    judge: Judge
+    deadline_seconds: float = 600.0
+    second: Judge | None = None
+    second_share: float = 0.05
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One answer with all that was made of it."""
+
+    prepared: Prepared
+    verdicts: Verdicts | None
+    settled: Settled
+
+
+class RefinerReward:
+    """Callable reward in 0..`verification_reward` (convex); None for a row that lacks a verdict.
+
+    A class, not a closure, so that worker processes can unpickle it; connections are made inside the
+    loop that calls it. Raises TrainingStopped once the judge fails too often to learn from.
+    """
+
+    __name__ = "refiner"
+
+    def __init__(
+        self,
+        config: RewardConfig,
+        judging: Judging,
+        book: ItemBook | None = None,
+        stop: StopRule | None = None,
+    ) -> None:
+        self.config = config
+        self.judging = judging
+        self.book = book or ItemBook()
+        self.stop = stop or StopRule()
+
+    async def __call__(
+        self,
+        *,
+        completions: Sequence[Answer],
+        prompts: Sequence[Answer] | None = None,
+        log_metric: LogMetric | None = None,
+        log_extra: LogExtra | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Return one reward per completion; BadConfig for rows that hold no record.
+
+        Judged is only what the reward depends on: an answer that breaks a hard check, says nothing or
+        fails the gate has its reward without a judge.
+        """
+        records = records_of(columns, prompts, len(completions))
+        cases = [
+            self._prepared(record, text_of(answer))
+            for record, answer in zip(records, completions, strict=True)
+        ]
+        rows = await self._judged(cases)
+        self._note(rows)
+        asked = [row for row in rows if row.verdicts is not None]
+        missing = sum(row.settled.reward is None for row in asked)
+        if log_metric is not None:
+            gap = await self._gap(rows)
+            self._log(rows, log_metric, missing, gap)
+        if log_extra is not None:
+            _log_parts(rows, log_extra)
+        problems = {problem for row in asked if row.verdicts for problem in row.verdicts.problems}
+        self.stop.saw(missing, len(asked), tuple(sorted(problems)))
+        return [row.settled.reward for row in rows]
+
+    async def close(self) -> None:
+        """Let go of the judges' connections, from inside the loop that made them."""
+        for judge in (self.judging.judge, self.judging.second):
+            if isinstance(judge, HttpJudge):
+                await judge.close()
+
+    def _prepared(self, record: RefinerRecord, text: str) -> Prepared:
+        items = self.book.asked(record.id, items_of(record, self.config))
+        return prepare(record, text, self.config, items or None)
+
+    async def _judged(self, cases: Sequence[Prepared]) -> list[_Row]:
+        asked = [place for place, case in enumerate(cases) if case.settled is None]
+        inquiries = [cases[place].inquiry() for place in asked]
+        given = await judge_all(self.judging.judge, inquiries, self.judging.deadline_seconds)
+        verdicts = dict(zip(asked, given, strict=True))
+        return [
+            _Row(case, verdicts.get(place), settle(case, verdicts.get(place)))
+            for place, case in enumerate(cases)
+        ]
+
+    async def _gap(self, rows: Sequence[_Row]) -> float | None:
+        """Return by how much of the highest reward a second judge differs, over the answers it reads."""
+        second = self.judging.second
+        chosen = [row for row in rows if row.verdicts is not None and self._is_read_twice(row)]
+        if second is None or not chosen:
+            return None
+        inquiries = [row.prepared.inquiry() for row in chosen]
+        given = await judge_all(second, inquiries, self.judging.deadline_seconds)
+        pairs = [
+            (row.settled.reward, settle(row.prepared, verdicts).reward)
+            for row, verdicts in zip(chosen, given, strict=True)
+        ]
+        gaps = [abs(one - other) for one, other in pairs if one is not None and other is not None]
+        return fmean(gaps) / self.config.verification_reward if gaps else None
+
+    def _is_read_twice(self, row: _Row) -> bool:
+        """Whether an answer is in the share of the second judge: by its text, the same in every run."""
+        text = f"{row.prepared.record.id}\n{row.prepared.completion}"
+        place = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
+        return place < self.judging.second_share
+
+    def _note(self, rows: Sequence[_Row]) -> None:
+        for row in rows:
+            if row.verdicts is not None:
+                prepared = row.prepared
+                self.book.note(prepared.record.id, prepared.items, row.verdicts.raws)
+
+    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int, gap: float | None) -> None:
+        """Log means over the answers, and what happened on the line to the judge."""
+        found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
+        asked = sum(row.verdicts is not None for row in rows)
+        found["judge/asked"] = asked / len(rows)
+        found["judge/none_rate"] = missing / asked if asked else 0.0
+        found["items/retired"] = float(self.book.retired)
+        spread = group_spread(self.book.seen)
+        if spread is not None:
+            found["items/group_spread"] = spread / self.config.score_scale
+        if gap is not None:
+            found["judge/second_gap"] = gap
+        judge = self.judging.judge
+        if isinstance(judge, HttpJudge):
+            counts = judge.take_counts()
+            found["judge/retries"] = float(counts.retries)
+            found["judge/cache_hit"] = counts.hits / max(1, counts.hits + counts.calls)
+            if counts.seconds:
+                found["judge/latency_s"] = fmean(counts.seconds)
+        for name, mean in found.items():
+            log(name, mean)
+
+
+def records_of(
+    columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int
+) -> list[RefinerRecord]:
+    """Return the record of each row; rows that repeat are read once."""
+    if "record" in columns:
+        return [_read(text) for text in columns["record"]]
+    if "tool_output" not in columns or "id" not in columns or prompts is None:
+        raise BadConfig(
+            "the training rows have no column `record`, and no `id` and `tool_output` beside `prompt`, so"
+            " there is nothing to grade answers by; write rows as training.refining.data.grpo_row does"
+            f" (columns found: {', '.join(sorted(columns)) or 'none'})."
+        )
+    known = [name for name in COLUMNS if columns.get(name) is not None]
+    return [
+        _valid({"prompt": text_of(prompts[at]), **{name: columns[name][at] for name in known}})
+        for at in range(n)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> RefinerRecord:
+    try:
+        return CheckedRecord.model_validate_json(text)
+    except ValidationError as error:
+        raise _refused(error) from None
+
+
+def _valid(row: Mapping[str, Any]) -> RefinerRecord:
+    """Return a record from the cells of a table, whose empty ones say nothing."""
+    try:
+        return CheckedRecord.model_validate(
+            {name: value for name, value in row.items() if value is not None}
+        )
+    except ValidationError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: ValidationError) -> BadConfig:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return BadConfig(
+        f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
+        f" {str(first['input'])[:80]!r}; mend the row, docs/refiner.md has the columns."
+    )
+
+
+def _log_parts(rows: Sequence[_Row], log: LogExtra) -> None:
+    """Put the parts of each reward into TRL's table of completions."""
+    log("why", [row.settled.reason for row in rows])
+    log("rubric", [row.settled.rubric for row in rows])
+    log("citation_f1", [row.settled.citation.f1 for row in rows])
+    log("format_bonus", [row.prepared.bonus for row in rows])
+    log("claims", [len(row.prepared.reading.claims) for row in rows])
