@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -17,7 +17,10 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.jsonl import read_rows
 from evals.reviewing.prompt import PROMPT_VERSION, prompt_sha256
 from evals.schema import Message, Record
-from training.lengths import Tokenizer, sequences_of
+from training.lengths import sequences_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 ROLES = {
     "system": "system",
@@ -172,7 +175,7 @@ def check_chain_prompt(data: Conversations, chain_prompt: str | None) -> None:
         )
 
 
-def check_replies(data: Conversations, tokenizer: Tokenizer, base: str) -> None:
+def check_replies(data: Conversations, tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
     """Raise BadConfig unless, in every row, exactly the reply would be learned from.
 
     A template that hides where the reply begins would train on the paper as well; that is refused
