@@ -20,7 +20,7 @@ from hub.parcel import Parcel, Part, part_of
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
 PACKAGES = ("evals", "training", "hub", "lab")
-BESIDE = ("LICENSE", "THIRD-PARTY.md", "requirements-embedded.txt")
+BESIDE = ("LICENSE", "THIRD-PARTY.md", "requirements.txt", "requirements-embedded.txt")
 """Files of the repository that go with the packages."""
 CODE = (".py", ".json", ".jsonl", ".parquet", ".csv", ".yaml", ".md", ".txt", ".xml", ".pdf")
 SHOWN = (".css", ".html", ".js", ".svg", ".woff2", ".jinja", ".mako", ".safetensors")
@@ -69,10 +69,8 @@ def pack_space(
     parts = {path: part_of(file) for path, file in sorted(_files(folder))}
     parts |= {path: part_of(content) for path, content in made.items()}
     if _imports_ours(parts):
-        for package in PACKAGES:
-            found = ((f"{package}/{path}", file) for path, file in _files(root / package))
-            parts |= {path: part_of(file) for path, file in sorted(found)}
-        parts |= {name: part_of(root / name) for name in BESIDE if (root / name).is_file()}
+        own = {"requirements.txt": parts["requirements.txt"]} if "requirements.txt" in parts else {}
+        parts |= package_parts(root) | own
     settings = _settings(parts)
     if settings.get("sdk") == "static" and "index.html" not in parts and "README.md" in parts:
         parts["index.html"] = part_of(_page(parts["README.md"].read().decode(), settings))
@@ -83,17 +81,24 @@ def pack_space(
     return Parcel("space", repo, parts, tuple(findings))
 
 
+def package_parts(root: Path = ROOT) -> dict[str, Part]:
+    """Return our packages and what belongs to them, as they lie here."""
+    found = {path: file for name in PACKAGES for path, file in _files(root / name, f"{name}/")}
+    found |= {name: root / name for name in BESIDE if (root / name).is_file()}
+    return {path: part_of(file) for path, file in sorted(found.items())}
+
+
 def sdk_of(parcel: Parcel) -> str:
     """Return what a Space runs on, from its card: gradio unless that says otherwise."""
     return str(_settings(parcel.parts).get("sdk") or "gradio")
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _files(folder: Path, before: str = "") -> Iterator[tuple[str, Path]]:
     for file in folder.rglob("*"):
         places = file.relative_to(folder).parts
         is_kept = file.suffix in SUFFIXES and not LEFT & set(places)
         if file.is_file() and is_kept and not any(place.startswith(".") for place in places):
-            yield "/".join(places), file
+            yield before + "/".join(places), file
 
 
 def _imports_ours(parts: Mapping[str, Part]) -> bool:

@@ -60,6 +60,14 @@ SlurmOption = Annotated[
     ),
 ]
 
+HfJob = Annotated[
+    bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")
+]
+HfOption = Annotated[
+    list[str] | None,
+    typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
+]
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -89,12 +97,21 @@ def _stage(
     dry_run: DryRun = False,
     slurm: Slurm = False,
     slurm_option: SlurmOption = None,
+    hf_job: HfJob = False,
+    hf_option: HfOption = None,
     as_json: Json = False,
 ) -> None:
     from training.launch import Launch
 
     words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
     launch = Launch(profile, context.meta[LAUNCHER])
+    if hf_job:
+        from lab.commands.hub_job import hub_job
+        from training.plan import plan_of
+
+        plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
+        hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
+        return
     wanted = Wanted(dry_run, as_json, slurm, tuple(slurm_option or ()))
     _train(str(context.info_name), words, launch, wanted)
 

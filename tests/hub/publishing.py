@@ -118,3 +118,19 @@ def log_votes(repo: str, folder: Path, lines: list[str]) -> None:
     except HubTrouble:
         log.push()
     log.stop()
+
+
+def submit_job(repo: str, files: dict[str, bytes]) -> str:
+    """Submit a training as a job without our packages, which other tests send; return its number."""
+    from hub import jobs
+    from hub.client import connect
+    from hub.parcel import Parcel, part_of
+
+    line = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
+    work = jobs.Work(
+        "mine", line, "runs/mine", {path: part_of(content) for path, content in files.items()}
+    )
+    plan, parcel = jobs.plan_job(work, jobs.job_options([f"repo={repo}"]), "tester")
+    kept = {path: part for path, part in parcel.parts.items() if "/" not in path}
+    small = Parcel(parcel.kind, parcel.title, kept)
+    return jobs.submit(connect(), plan, small, lambda words: None)
