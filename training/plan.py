@@ -112,21 +112,22 @@ def plan_of(
     chosen.check(settings)
     RunFolder(Path(settings.output)).refuse_unless_open(overwrite=request.overwrite)
     problems: tuple[str, ...] = ()
-    prompt = SYSTEM_PROMPT
+    of_chain: str | None = None
     if settings.chain.strip():
         try:
-            prompt = read_chain(settings.chain).manifest.system_prompt
+            of_chain = read_chain(settings.chain).manifest.system_prompt
         except MissingModel as error:
             if not is_dry:
                 raise
             problems = (str(error),)
-    data = _data(settings, prompt)
+    prompt = of_chain or SYSTEM_PROMPT
+    data = _data(settings, prompt, of_chain)
     check_batches(settings, data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
 
 
 def _data(
-    settings: StageSettings, system_prompt: str
+    settings: StageSettings, system_prompt: str, of_chain: str | None
 ) -> TrainingData | Preferences | Conversations | RefinerData:
     if isinstance(settings, DpoSettings):
         pairs = read_preferences(settings.data, system_prompt)
@@ -137,10 +138,10 @@ def _data(
         return grpo_data(settings.data, settings.seed)
     if isinstance(settings, ReviewSettings):
         data = read_conversations(settings.data)
-        check_chain_prompt(data, system_prompt if settings.chain.strip() else None)
+        check_chain_prompt(data, of_chain)
         return data
     if isinstance(settings, RefinerSettings) or are_records(settings.data):
         records = refiner_data(settings.data, is_for_sft=not isinstance(settings, RefinerSettings))
-        check_refiner_chain(system_prompt if settings.chain.strip() else None)
+        check_refiner_chain(of_chain)
         return records
     return sft_data(settings.data, settings.seed)

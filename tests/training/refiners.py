@@ -34,26 +34,24 @@ RECORDS = tuple(
     {
         "id": name,
         "prompt": f"Which way is {name}?",
-        "tool_output": f"<snippet id=S1>In flight {name} is {way}</snippet>",
+        "tool_output": f"<snippet id=S1>In flight {name} is {way}</snippet>"
+        "<snippet id=S2>In study 7 nothing changed</snippet>",
         "positive_rubrics": [{"title": "way", "description": f'Says "{way}".'}],
         "negative_rubrics": [{"title": "wrong", "description": f'Says "{other}".'}],
         "reference": f"<answer><snippet id=S1>In flight {name} is {way}</snippet></answer>",
     }
     for name, (way, other) in NAMES.items()
 )
+STARTS = ("In flight", "It seems", *(f"In study {number}" for number in range(10)))
+WELL, BARE, CUT = (
+    "<answer><snippet id={id}>{claim}</snippet></answer>",
+    "<answer>{claim}.</answer>",
+    "<answer>{claim}",
+)
 ANSWERS = tuple(
     frame.format(id=key, claim=f"{start} {name} is {way}")
-    for frame, key, start, name, way in product(
-        (
-            "<answer><snippet id={id}>{claim}</snippet></answer>",
-            "<answer>{claim}.</answer>",
-            "<answer>{claim}",
-        ),
-        ("S1", "S2"),
-        ("In flight", "It seems"),
-        NAMES,
-        ("up", "down"),
-    )
+    for frame, starts in ((WELL, STARTS), (BARE, STARTS[:1]), (CUT, STARTS[:1]))
+    for key, start, name, way in product(("S1", "S1,S2"), starts, NAMES, ("up", "down"))
 )
 
 
