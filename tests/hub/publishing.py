@@ -46,12 +46,29 @@ def add_chain(source: str, folder: Path) -> Any:
     return [stage.name for stage in manifest.stages]
 
 
-def die_at_commit(folder: Path, repo: str) -> None:
-    """Publish, and be killed at the moment of the commit."""
+def killed_at(method: str, folder: Path, repo: str, *, is_after: bool) -> int:
+    """Publish in a copy of this process that is killed at a step; return how it ended (9 = killed there)."""
+    copy = os.fork()
+    if copy == 0:
+        try:
+            _die_at(method, is_after=is_after)
+            publish_run(folder, repo)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
+def _die_at(method: str, *, is_after: bool) -> None:
     from huggingface_hub import HfApi
 
-    HfApi.create_commit = lambda *words, **named: os._exit(9)
-    publish_run(folder, repo)
+    original = getattr(HfApi, method)
+
+    def dying(self: Any, *words: Any, **named: Any) -> None:
+        if is_after:
+            original(self, *words, **named)
+        os._exit(9)
+
+    setattr(HfApi, method, dying)
 
 
 def tags(repo: str) -> dict[str, str]:
