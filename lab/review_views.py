@@ -9,6 +9,7 @@ from evals.confidence import read_confidence
 from evals.schema import Article
 from evals.schema.drafts import ABSTRACT, DraftConcern, Place
 from evals.schema.reviews import UNKNOWN
+from lab.console import counted
 from lab.views import empty, escape
 from lab.wording import say
 
@@ -109,13 +110,13 @@ def _marked(text: str, marks: Sequence[tuple[Place, str]]) -> str:
 
 def _facts(article: Article) -> str:
     origin = article.origin
-    known = [f"{len(article.sections)} sections"]
-    if origin.pages:
-        known.append(f"{origin.pages} pages")
-    if article.figures:
-        known.append(f"{len(article.figures)} figures and tables")
-    if article.references:
-        known.append(f"{len(article.references)} references")
+    counts = (
+        (len(article.sections), "section"),
+        (origin.pages or 0, "page"),
+        (len(article.figures), "figure"),
+        (len(article.references), "reference"),
+    )
+    known = [counted(n, noun) for n, noun in counts if n]
     notes = "".join(f"<li>{escape(note)}</li>" for note in origin.notes)
     listed = (
         f'<ul class="paper-notes" aria-label="{say("review.notes")}">{notes}</ul>' if notes else ""

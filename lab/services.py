@@ -210,6 +210,13 @@ def server_reader(name: str, server: ReviewServer) -> "Reader":
     return ServerReader(name, server)
 
 
+def show_review_board(settings: Settings) -> str:
+    """Return the leaderboard of the scores that lie beside the reviewer chain, as HTML."""
+    from lab.review_board import board_view
+
+    return board_view(chain_folder(settings.reviewer) / REPORTS)
+
+
 def export_review(
     review: "KeptReview",
     concerns: "Sequence[DraftConcern]",

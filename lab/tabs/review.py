@@ -24,7 +24,7 @@ from lab.reviews import (
     show_kept,
     undo,
 )
-from lab.services import Services
+from lab.services import Services, show_review_board
 from lab.tabs import review_blind
 from lab.tabs.review_form import Board, Composer, Editor, lay_out
 from lab.views import heading, notice
@@ -41,6 +41,15 @@ def build(services: Services, door: Door) -> None:
     _reviewing(services, door, composer, board)
     _editing(services, door, board, editor)
     _keeping(services, door, board)
+    with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
+        ranks = gr.HTML(elem_id="review-ranks")
+    ranked.expand(
+        lambda: show_review_board(services.settings),
+        None,
+        ranks,
+        api_name="review_leaderboard",
+        **QUIET,
+    )
 
 
 Painted = tuple[str, str, str, str | None, gr.Button, gr.Button]
@@ -114,14 +123,7 @@ def _editing(services: Services, door: Door, board: Board, editor: Editor) -> No
         if action != "edit":
             view = act(services, visitor, review_id, action, concern_id)
             return (*_painted(view)[:4], *(gr.skip() for _ in fields))
-        try:
-            number, found = find(services, visitor, review_id, concern_id)
-        except LabError as error:
-            line = notice(str(error), "problem")
-            return (line, *(gr.skip() for _ in range(3)), *(gr.skip() for _ in fields))
-        title = say("review.editor.edit", number=number)
-        opened = (found.id, found.text, found.category, found.severity, heading(title))
-        return ("", *(gr.skip() for _ in range(3)), *opened)
+        return _opened(services, visitor, (review_id, concern_id), len(fields))
 
     def on_save(
         visitor: Visitor | None, review_id: str | None, editing: str | None, *words: str
@@ -144,6 +146,19 @@ def _editing(services: Services, door: Door, board: Board, editor: Editor) -> No
     )
     editor.cancel.click(_blank, None, fields, api_name="cancel_edit", **QUIET)
     board.undo.click(on_undo, here, board.shown, api_name="undo_concern", **QUIET)
+
+
+def _opened(
+    services: Services, visitor: Visitor | None, which: tuple[str | None, str], n_fields: int
+) -> tuple[object, ...]:
+    """Return a concern in the editor; `which` are the ids of the review and of the concern."""
+    unchanged = (gr.skip(), gr.skip(), gr.skip())
+    try:
+        number, found = find(services, visitor, *which)
+    except LabError as error:
+        return (notice(str(error), "problem"), *unchanged, *(gr.skip() for _ in range(n_fields)))
+    title = heading(say("review.editor.edit", number=number))
+    return ("", *unchanged, found.id, found.text, found.category, found.severity, title)
 
 
 def _keeping(services: Services, door: Door, board: Board) -> None:

@@ -114,15 +114,7 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
         with gr.Row():
             left = gr.HTML(elem_id="blind-left")
             right = gr.HTML(elem_id="blind-right")
-        with gr.Row(elem_classes="votes"):
-            votes = {
-                choice: gr.Button(
-                    say(f"review.blind.{choice}"),
-                    visible=False,
-                    elem_id=f"blind-{choice.replace('_', '-')}",
-                )
-                for choice in CHOICES
-            }
+        votes = _vote_buttons()
     pair = gr.State(None)
     outputs = [pair, line, left, right, start, *votes.values()]
 
@@ -142,6 +134,18 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             api_name=f"review_vote_{choice}",
             **ANSWERING,
         )
+
+
+def _vote_buttons() -> dict[Choice, gr.Button]:
+    with gr.Row(elem_classes="votes"):
+        return {
+            choice: gr.Button(
+                say(f"review.blind.{choice}"),
+                visible=False,
+                elem_id=f"blind-{choice.replace('_', '-')}",
+            )
+            for choice in CHOICES
+        }
 
 
 def _voting(

@@ -84,7 +84,6 @@ def lay_out(readers: Sequence[str]) -> tuple[Composer, Board, Editor]:
 
 
 def _composer(readers: Sequence[str]) -> Composer:
-    usual = ReviewSettings()
     article = gr.State(None)
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=5, min_width=300):
@@ -111,23 +110,7 @@ def _composer(readers: Sequence[str]) -> Composer:
             gr.Column(scale=6, min_width=300),
             gr.Accordion(say("review.settings"), open=False, elem_id="review-settings"),
         ):
-            seed = gr.Number(usual.seed, label=say("ask.seed"), precision=0, minimum=0)
-            length = gr.Slider(
-                64,
-                4096,
-                usual.max_new_tokens,
-                step=64,
-                label=say("ask.length"),
-                info=say("review.length.info"),
-            )
-            temperature = gr.Slider(
-                0,
-                1.5,
-                usual.temperature,
-                step=0.1,
-                label=say("ask.temperature"),
-                info=say("ask.temperature.info"),
-            )
+            settings = _settings()
     with gr.Row(elem_classes="actions"):
         start = gr.Button(
             say("review.start"),
@@ -137,7 +120,30 @@ def _composer(readers: Sequence[str]) -> Composer:
         )
         stop = gr.Button(say("review.stop"), visible=False, elem_id="review-stop")
         demo = gr.Button(say("review.example"), size="sm", elem_id="review-demo")
-    return Composer(article, file, text, reader, (seed, length, temperature), start, stop, demo)
+    return Composer(article, file, text, reader, settings, start, stop, demo)
+
+
+def _settings() -> tuple[gr.Number, gr.Slider, gr.Slider]:
+    """Lay out seed, length and temperature."""
+    usual = ReviewSettings()
+    seed = gr.Number(usual.seed, label=say("ask.seed"), precision=0, minimum=0)
+    length = gr.Slider(
+        64,
+        4096,
+        usual.max_new_tokens,
+        step=64,
+        label=say("ask.length"),
+        info=say("review.length.info"),
+    )
+    temperature = gr.Slider(
+        0,
+        1.5,
+        usual.temperature,
+        step=0.1,
+        label=say("ask.temperature"),
+        info=say("ask.temperature.info"),
+    )
+    return seed, length, temperature
 
 
 def _editor() -> Editor:

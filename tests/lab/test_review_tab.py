@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evals.concerns.places import Map
 from evals.errors import LabError, UnreadableArticle
-from evals.schema import Article, Section, TextOrigin
-from evals.schema.drafts import ABSTRACT
 from lab.papers import demonstration_paper, paper_of
+from lab.review_board import board_view
 from lab.review_exports import export as exported
 from lab.reviewing import desk_of
 from lab.reviews import act, export, read, review, save, show_kept, undo
@@ -18,6 +16,7 @@ from lab.settings import from_environment
 from lab.shelf import ReviewVote
 from lab.tabs.review_blind import both, vote
 from lab.visitors import new_visitor
+from tests.evals.concerns.test_report import scored
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
 
@@ -254,39 +253,6 @@ def test_an_unknown_reviewer_is_refused_and_the_paper_stays(room):
     assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
 
 
-def article(text: str) -> Article:
-    return Article(
-        id="a",
-        source="s",
-        title="T",
-        abstract="A quiet abstract of few words.",
-        sections=(Section(name="Methods", text=text),),
-        origin=TextOrigin(format="plain"),
-    )
-
-
-PLACES = [
-    ('It says "Twelve  mice" only.', "twelve mice", True),
-    ("The mice were kept in pairs without any enrichment.", "kept in pairs without any", False),
-    ('"a quiet abstract" is not enough', "A quiet abstract", True),
-    ("Nothing here is of the paper.", None, False),
-    ("It was of the and to be in the", None, False),
-]
-
-
-@pytest.mark.parametrize(("concern", "quote", "is_quoted"), PLACES)
-def test_words_of_a_concern_are_found_where_they_stand(concern, quote, is_quoted):
-    place = Map(
-        article("All twelve mice were kept in pairs without any noise. It was of the and to be.")
-    ).place(concern)
-    if quote is None:
-        assert place is None
-    else:
-        assert place is not None and place.is_quoted == is_quoted
-        assert quote in place.quote
-        assert (place.section == ABSTRACT) == ("abstract" in quote)
-
-
 def test_a_demonstration_paper_is_there_to_try():
     assert demonstration_paper().sections
 
@@ -298,3 +264,14 @@ def test_a_server_is_named_by_whoever_starts_the_lab():
     assert settings.review_server is not None and settings.review_server.model == "m"
     with pytest.raises(LabError, match="ASSAY_REVIEW_SERVER_CONTEXT"):
         from_environment({"ASSAY_REVIEW_SERVER": "http://x", "ASSAY_REVIEW_SERVER_CONTEXT": "few"})
+
+
+def test_scores_beside_the_reviewer_are_ranked_on_the_page(tmp_path):
+    assert "assay review score" in board_view(tmp_path)
+    good = scored("good", 4)
+    for system, found in (("good", good), ("weak", scored("weak", 1, 3))):
+        (tmp_path / f"{system}.json").write_text(found.model_dump_json(), encoding="utf-8")
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    page = board_view(tmp_path)
+    assert page.index("good") < page.index("weak")
+    assert "other.json is no score" in page

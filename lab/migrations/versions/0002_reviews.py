@@ -34,6 +34,16 @@ def upgrade() -> None:
     op.create_index(
         "one_version_per_number", "review_versions", ["review_id", "number"], unique=True
     )
+    _votes()
+
+
+def downgrade() -> None:
+    """Drop the tables, and with them every review."""
+    for table in ("review_votes", "review_versions", "reviews"):
+        op.drop_table(table)
+
+
+def _votes() -> None:
     op.create_table(
         "review_votes",
         sa.Column("id", sa.Text, primary_key=True),
@@ -52,9 +62,3 @@ def upgrade() -> None:
         sqlite_where=sa.text("voided_at IS NULL"),
         postgresql_where=sa.text("voided_at IS NULL"),
     )
-
-
-def downgrade() -> None:
-    """Drop the tables, and with them every review."""
-    for table in ("review_votes", "review_versions", "reviews"):
-        op.drop_table(table)
