@@ -4,12 +4,12 @@ import os
 
 from lab.commands.serve import open_lab
 from lab.settings import from_environment
-from lab.space import bring_embedded_model
+from lab.space import prepare
 
 
 def main() -> None:
     """Bring what a Space lacks, and serve the lab until it is stopped."""
-    bring_embedded_model(os.environ)
+    prepare(os.environ)
     open_lab(from_environment())
 
 

@@ -1,5 +1,6 @@
 """The card of an adapter in its chain: every word from run.json, chain.json and reports."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ MODES = {
     "continue": "the adapter of the stage before it, trained further; it takes that one's place",
     "merge_then_new": "a new adapter, trained while the earlier ones were part of the weights",
 }
+HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
+FILES = (".json", ".jsonl", ".parquet", ".csv")
 NOT_SETTINGS = ("output", "base", "chain", "data")
 """Keys of the configuration that the card tells elsewhere, by name rather than by folder."""
 
@@ -89,6 +92,7 @@ def front_matter(card: AdapterCard) -> str:
     """Return the YAML between the dashes."""
     run, licence = card.run, licence_of(card)
     own = card.lineage.stages[-1]
+    published = [name for source in run.data() if (name := hub_dataset(source.name))]
     data: dict[str, Any] = {"license": licence}
     if licence == "other":
         data["license_name"] = "see-base-model-and-training-data"
@@ -98,17 +102,34 @@ def front_matter(card: AdapterCard) -> str:
         "base_model_relation": "adapter",
         "library_name": "peft",
         "pipeline_tag": "text-generation",
+        **({"datasets": published} if published else {}),
         "tags": ["lora", "trl", run.record.stage, "biology", "calibration", "assay"],
     }
     if run.record.config.get("language"):
         data["language"] = run.record.config["language"]
     emissions = run.record.result.get("co2_g")
     if emissions is not None:
-        data["co2_eq_emissions"] = {"emissions": emissions, "training_type": "fine-tuning"}
+        grams = run.record.result.get("co2_grams_per_kwh")
+        source = f", at {grams} g of CO2 per kWh" if grams is not None else ""
+        data["co2_eq_emissions"] = {
+            "emissions": emissions,
+            "source": f"energy as the machine's counters measured it{source}",
+            "training_type": "fine-tuning",
+        }
     index = model_index(own.repo.split("/")[-1], run.reports.values(), run.stage.name)
     if index:
         data["model-index"] = index
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+def hub_dataset(name: str) -> str | None:
+    """Return the Hub id of a training set that was named by one; None for our own and for files.
+
+    >>> hub_dataset("org/pairs@main:500"), hub_dataset("kmp-train[abstain:16]"), hub_dataset("rows/votes.jsonl")
+    ('org/pairs', None, None)
+    """
+    match = HUB_DATASET.fullmatch(name)
+    return match["id"] if match and not match["id"].endswith(FILES) else None
 
 
 def _body(card: AdapterCard) -> str:

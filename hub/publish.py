@@ -20,6 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from evals.errors import LabError
 from evals.schema.publishing import PublishPlan, Receipt
+from hub.bundles import sdk_of
 from hub.checks import Limits, check_parcel
 from hub.client import HubTrouble, check_repo, explained
 from hub.parcel import Parcel
@@ -118,7 +119,7 @@ class _Publication:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
             self._steps.say(f"creating {self._target.repo}, private")
-            sdk = {"space_sdk": "gradio"} if self._parcel.kind == "space" else {}
+            sdk = {"space_sdk": sdk_of(self._parcel)} if self._parcel.kind == "space" else {}
             self._attempt(
                 f"cannot create {self._target.repo}",
                 lambda: self._api.create_repo(**self._where, private=True, exist_ok=True, **sdk),

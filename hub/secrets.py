@@ -23,11 +23,13 @@ SECRETS = {
     "a Weights & Biases key": r"(?i)\bWANDB_API_KEY\s*[=:]\s*['\"]?[0-9a-f]{40}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
     "a JSON web token": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-    "a password in an address": r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']+:[^\s/@\"']+@",
+    "a password in an address": r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"']+:(?!password@)[^\s/@\"']+@",
     "a password": r"(?i)\b(?:password|passwd|api_?key|secret_?key|access_?token)\b['\"]?\s*[=:]\s*"
-    r"['\"]?(?!\$|<|None\b|null\b|true\b|false\b|os\.)[^\s'\",;<>{}()]{8,}",
+    r"['\"]?(?!\$|<|None\b|null\b|true\b|false\b|os\.|[\w.]+\()[^\s'\",;<>{}()]{8,}",
 }
-LOCAL_PATH = r"(?<![\w:/.~-])(?:/(?:home|Users|root|mnt|scratch|work|workspace|data|tmp|private|var/folders)/[\w.-]+|[A-Z]:\\{1,2}Users\\{1,2}\w+|~/[\w.-]+/)"
+LOCAL_PATH = r"(?<![\w:/.~-])(?:/(?:home|Users|root|mnt|scratch|work|workspace|data|tmp|private|var/folders)/(?!me(?![\w.-])|mine\b|assay\.db)[\w.-]+|[A-Z]:\\{1,2}Users\\{1,2}\w+|~/[\w.-]+/)"
+"""A path of a person's or a machine's own; what texts give as an example (/home/me, /data/mine) and the
+file on a Space's volume are none."""
 E_MAIL = r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*@(?!example\.|users\.noreply)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b"
 PHONE = r"(?<![\w.+-])\+\d{1,3}[ -]\(?\d{1,4}\)?(?:[ -]\d{2,4}){2,4}(?![\w-])"
 MOST = 20

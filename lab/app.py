@@ -1,6 +1,6 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import Any
 
@@ -13,13 +13,14 @@ from lab import views
 from lab.events import AT_ONCE, QUIET
 from lab.frontpage import KeptFrontPage
 from lab.services import Services
-from lab.tabs import ask, calibration, compare, leaderboard, preferences, train
+from lab.signin import meet_signed_in
+from lab.tabs import ask, calibration, compare, leaderboard, preferences, review, train
 from lab.theme import ASSETS, ROUTE, Theme
 from lab.visitors import door, meet
 from lab.wording import say
 
 STATUS_SECONDS = 1.0
-WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build}
+WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build, "Review": review.build}
 WITH_TAB = {
     "Preferences": preferences.build,
     "Leaderboard": leaderboard.build,
@@ -28,21 +29,36 @@ WITH_TAB = {
 }
 
 
-def build_app(services: Services) -> gr.Blocks:
-    """Return the lab, ready to launch or to test. Loads no model."""
+def build_app(
+    services: Services,
+    tabs: Collection[str] | None = None,
+    *,
+    note: str = "",
+    has_sign_in: bool = False,
+) -> gr.Blocks:
+    """Return the lab, ready to launch or to test: all tabs, or those that are named. Loads no model.
+
+    `note` stands below the header; `has_sign_in` adds the button, which works on a Space with OAuth only.
+    """
+    wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
     with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
         visitor = door()
         _header(services, app)
+        if has_sign_in:
+            gr.LoginButton(size="sm", elem_id="sign-in")
+        if note:
+            gr.HTML(views.notice(note), elem_id="note")
         with gr.Tabs(elem_id="tabs"):
-            for name, build in WITH_VISITOR.items():
+            for name in (name for name in WITH_VISITOR if name in wanted):
                 with gr.Tab(name, id=name.lower()):
-                    build(services, visitor)
-            for name, build in WITH_TAB.items():
+                    WITH_VISITOR[name](services, visitor)
+            for name in (name for name in WITH_TAB if name in wanted):
                 with gr.Tab(name, id=name.lower()) as tab:
-                    build(services, tab)
+                    WITH_TAB[name](services, tab)
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
-        app.load(meet, visitor.remembered, known, api_visibility="private", queue=False)
+        met = meet_signed_in if has_sign_in else meet
+        app.load(met, visitor.remembered, known, api_visibility="private", queue=False)
     return app
 
 

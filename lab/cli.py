@@ -17,6 +17,7 @@ from lab.commands import (
     leaderboard,
     prefs,
     publish,
+    publish_space,
     refiner,
     review,
     serve,
@@ -40,6 +41,7 @@ app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
 app.add_typer(refiner.app, name="refiner")
 app.add_typer(prefs.app, name="prefs")
+publish.app.command("space")(publish_space.space)
 app.add_typer(publish.app, name="publish")
 app.add_typer(hub.app, name="hub")
 app.command("ask")(chain.ask)

@@ -5,6 +5,7 @@ The only file that imports `spaces`. Everywhere else than on such a Space it cha
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import spaces
 
@@ -15,22 +16,42 @@ from lab.engine import Chain, Piece
 SECONDS = 60
 
 
-class Borrowed:
-    """A chain that borrows the GPU, where one is lent, for the length of an answer."""
+class Gpu:
+    """The function that the GPU is lent to. `is_lent` False: answers run where they are.
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
+    ZeroGPU looks for such functions once, when the page goes on the air, and runs them in a copy of this
+    process. So it is made before the chain is loaded, and finds the chain here when it is called.
+    """
+
+    def __init__(self) -> None:
+        self.chain: Chain | None = None
 
         def answer(
             prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling
         ) -> Iterator[Piece]:
+            if self.chain is None:
+                raise RuntimeError("the GPU was asked before there was a chain")
             # Arguments travel to another process there, and an Event cannot: stopping is done here.
-            yield from chain.stream(prompt, stages, sampling, threading.Event())
+            yield from self.chain.stream(prompt, stages, sampling, threading.Event())
 
         # Without PyPI's package, our own folder of that name is what `import spaces` finds.
         lend = getattr(spaces, "GPU", None) if hasattr(spaces, "GPU") else None
-        self._answer = answer if lend is None else lend(duration=SECONDS)(answer)
-        self._is_lent = self._answer is not answer
+        self.answer = answer if lend is None else lend(duration=SECONDS)(answer)
+        self.is_lent = self.answer is not answer
+
+
+@cache
+def the_gpu() -> Gpu:
+    """Return the process's one GPU; on a Space it is asked for before the page is on the air."""
+    return Gpu()
+
+
+class Borrowed:
+    """A chain that borrows the GPU, where one is lent, for the length of an answer."""
+
+    def __init__(self, chain: Chain, gpu: Gpu | None = None) -> None:
+        self._chain, self._gpu = chain, gpu or the_gpu()
+        self._gpu.chain = chain
 
     @property
     def manifest(self) -> ChainManifest:
@@ -65,10 +86,10 @@ class Borrowed:
         stop: threading.Event,
     ) -> Iterator[Piece]:
         """Yield the pieces of all stages as they are written, until `stop` is set."""
-        if not self._is_lent:
+        if not self._gpu.is_lent:
             yield from self._chain.stream(prompt, stages, sampling, stop)
             return
-        for piece in self._answer(prompt, stages, sampling):
+        for piece in self._gpu.answer(prompt, stages, sampling):
             if stop.is_set():
                 return
             yield piece

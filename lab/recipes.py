@@ -9,8 +9,8 @@ import yaml
 
 from evals.errors import BadConfig
 from lab.wording import say
-from training.config import STAGES
 from training.setting import Setting, read_value
+from training.stages import STAGES
 
 SHIPPED = Path(__file__).resolve().parents[1] / "training" / "configs"
 FIELDS = (

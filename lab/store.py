@@ -1,4 +1,4 @@
-"""The store: every answer the lab gave, and every vote between two of them.
+"""The store: every answer the lab gave, every vote between two of them, and reviews of papers (`shelf`).
 
 Rows are never overwritten; a vote taken back is marked. Only a rater's own wish to be forgotten
 deletes votes. Raters are kept only as a
@@ -18,6 +18,7 @@ from evals.errors import LabError
 from evals.schema import Answer, Comparison, VoteCounts
 from lab.database import open_engine, reading, revision, writing
 from lab.outcomes import JudgedPair
+from lab.shelf import Shelf, forget_reviews
 from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
 from lab.tally import tally
 
@@ -47,6 +48,11 @@ class Store:
         with reading(self._engine) as session:
             _check_revision(session)
             self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
+
+    @property
+    def shelf(self) -> Shelf:
+        """Reviews of papers and what people made of them."""
+        return Shelf(self._engine, self._now)
 
     def close(self) -> None:
         """Give back the connections."""
@@ -135,6 +141,7 @@ class Store:
     def forget_rater(self, rater: str) -> int:
         """Delete every vote of a rater, withdrawn ones too, and return how many there were.
 
+        Reviews on the rater's desk, with their papers, go as well.
         `rater` is the identifier that votes were cast with, or the hash that exports show.
         """
         names = (rater, self.hash_rater(rater))
@@ -142,7 +149,7 @@ class Store:
         with writing(self._engine) as session:
             count = len(session.scalars(select(ComparisonRow.id).where(theirs)).all())
             session.execute(delete(ComparisonRow).where(theirs))
-            return count
+            return count + forget_reviews(session, names)
 
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""

@@ -1,11 +1,11 @@
-"""The tables of the store, as SQLAlchemy models: answers, votes on pairs of them, one setting.
+"""The tables of the store, as SQLAlchemy models: answers and votes on them, reviews, one setting.
 
 A change here needs a revision under `lab/migrations/versions` and a new `REVISION`; a test
 compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
 """
 
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice, Verdict
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -54,6 +54,9 @@ class VerdictDocument(TypeDecorator[Verdict]):
 
 
 Key = Annotated[str, mapped_column(Text, primary_key=True)]
+StoredReview = Annotated[str, mapped_column(Text, ForeignKey("reviews.id"))]
+Document = Annotated[Any, mapped_column(JSON)]
+"""What a record dumps to; read back and checked by whoever knows the record."""
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
 
 
@@ -126,6 +129,61 @@ class ComparisonRow(Table):
             postgresql_where=text("voided_at IS NULL"),
         ),
         Index("comparisons_by_time", "voted_at"),
+    )
+
+
+class ReviewRow(Table):
+    """One review as it came from a model: `document` is an `evals.schema.drafts.KeptReview`."""
+
+    __tablename__ = "reviews"
+
+    id: Mapped[Key]
+    made_at: Mapped[datetime]
+    session: Mapped[str]
+    document: Mapped[Document]
+
+    __table_args__ = (Index("reviews_by_session", "session", "made_at"),)
+
+
+class ReviewVersionRow(Table):
+    """The concerns of a review after one change; `voided_at` marks a change that was taken back."""
+
+    __tablename__ = "review_versions"
+
+    id: Mapped[Key]
+    review_id: Mapped[StoredReview]
+    number: Mapped[int]
+    made_at: Mapped[datetime]
+    action: Mapped[str]
+    concerns: Mapped[Document]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("one_version_per_number", "review_id", "number", unique=True),)
+
+
+class ReviewVoteRow(Table):
+    """A blind vote between two reviews of one paper; withdrawn as a `ComparisonRow` is."""
+
+    __tablename__ = "review_votes"
+
+    id: Mapped[Key]
+    voted_at: Mapped[datetime]
+    rater: Mapped[str]
+    left_review: Mapped[StoredReview]
+    right_review: Mapped[StoredReview]
+    choice: Mapped[Choice]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index(
+            "one_review_vote_per_pair_and_rater",
+            "left_review",
+            "right_review",
+            "rater",
+            unique=True,
+            sqlite_where=text("voided_at IS NULL"),
+            postgresql_where=text("voided_at IS NULL"),
+        ),
     )
 
 

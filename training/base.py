@@ -34,6 +34,7 @@ from evals.schema import BaseIdentity
 from training import gguf
 from training.fingerprint import template_sha256, tokenizer_sha256, weights_sha256
 from training.runs import public_path
+from training.template import with_template
 
 Dtype = Literal["bfloat16", "float32", "nf4"]
 """How weights are held: nf4 is 4-bit (bitsandbytes, double quantised), computing in bfloat16."""
@@ -124,24 +125,17 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
-    """Return the base's tokenizer; MissingModel if its folder holds none."""
+    """Return the base's tokenizer, always with a chat template; MissingModel if its folder holds none."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(base.folder, local_files_only=True)
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise ValueError("no tokenizer class fits it")
-        return tokenizer
+        return with_template(tokenizer)
     except (OSError, ValueError) as error:
         raise MissingModel(
             f"{base.folder} holds no tokenizer that can be read ({_first_line(error)}); put"
             " tokenizer.json and tokenizer_config.json beside the weights."
         ) from error
-
-
-def chat_tokenizer(base: Base) -> PreTrainedTokenizerBase:
-    """Return the base's tokenizer; MissingModel if there is none, or none that can write a chat."""
-    tokenizer = load_tokenizer(base)
-    template_sha256(tokenizer)
-    return tokenizer
 
 
 def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:

@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from training.energy import Meter
 from training.runs import RunFolder
 from training.terminal import say
 
@@ -36,6 +37,19 @@ class MetricsCallback(TrainerCallback):
             return
         numbers = {key: _number(value) for key, value in logs.items()}
         self.run.append_metrics({"step": state.global_step, **numbers})
+
+
+class MeterCallback(TrainerCallback):
+    """Reads the counters of energy after each step: some start anew within the hour."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Read them."""
+        self.meter.read()
 
 
 class StopCallback(TrainerCallback):

@@ -61,6 +61,12 @@ class StageSettings:
         "what becomes of rows above the length limit; none is ever cut", default="refuse"
     )
     activation_checkpointing: bool = setting("less memory for more time", default=False)
+    grid_co2: float = setting(
+        "grams of CO2 to a kWh of the grid; 0 = not known, none is told", default=0.0, low=0.0
+    )
+    hour_price: float = setting(
+        "price of an hour of the run, in any currency; 0 = not known", default=0.0, low=0.0
+    )
     report_to: Literal["none", "trackio", "wandb", "tensorboard"] = setting(
         "where metrics go besides metrics.jsonl", default="none"
     )
@@ -90,6 +96,20 @@ class SftSettings(StageSettings):
     max_length: int = setting("longest question plus answer, tokens", default=256, low=16)
     packing: bool = setting(
         "several rows in one sequence of max_length, each blind to the others", default=False
+    )
+
+
+@dataclass(frozen=True)
+class ReviewSettings(SftSettings):
+    """Settings of fine-tuning a reviewer; `data` are files of chat rows (`assay data review --corpus`)."""
+
+    max_length: int = setting("longest paper plus reply, tokens", default=16_384, low=16)
+    optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = setting(
+        "AdamW in full, or bitsandbytes' with its moments in 8 bits (GPU)", default="adamw_torch"
+    )
+    loader: Literal["transformers", "unsloth"] = setting(
+        "who loads the base; unsloth is faster and needs its own package and a GPU",
+        default="transformers",
     )
 
 
@@ -140,8 +160,8 @@ class DpoSettings(StageSettings):
 
 
 @dataclass(frozen=True)
-class GrpoSettings(StageSettings):
-    """Settings of group relative policy optimisation on top of a trained chain."""
+class SampledSettings(StageSettings):
+    """Settings of group relative policy optimisation, whatever the reward."""
 
     num_generations: int = setting("answers per question (G)", default=8, low=2, high=256)
     generation_batch: int = setting(
@@ -171,16 +191,7 @@ class GrpoSettings(StageSettings):
     temperature: float = setting("of sampling", default=1.0, low=0.01, high=5.0)
     top_p: float = setting("of sampling", default=1.0, low=0.01, high=1.0)
     max_prompt_length: int = setting("longest question, tokens", default=256, low=8)
-    max_completion_length: int = setting("longest answer, tokens", default=72, low=4)
-    verifier_weights: str | Mapping[str, float] | None = setting(
-        f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
-        " none = the verifiers' own",
-        default=None,
-    )
-    v4: str = setting(
-        f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed",
-        default="proper",
-    )
+    max_completion_length: int = setting("longest answer, tokens", default=72, low=1)
     vllm: Literal["off", "colocate", "server"] = setting(
         "sample answers with vLLM: in the training processes, or from a server; GPUs only",
         default="off",
@@ -196,17 +207,6 @@ class GrpoSettings(StageSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _need_chain(self.chain, "GRPO")
-        sampled = self.generation_batch or self.batch * self.accumulation
-        if sampled % self.num_generations:
-            raise BadConfig(
-                f"{sampled} answers are sampled at a time (generation_batch, else batch {self.batch} x"
-                f" accumulation {self.accumulation}); that cannot be divided into groups of"
-                f" num_generations {self.num_generations}. Use a multiple, such as batch"
-                f" {self.num_generations}."
-            )
-        weights_of(self.verifier_weights)
-        check_mode(self.v4)
         if self.vllm != "off" and self.weights == "nf4":
             raise BadConfig(
                 "vLLM is given the adapters merged into the base at every step, which 4-bit weights do not"
@@ -220,19 +220,32 @@ class GrpoSettings(StageSettings):
             )
 
 
+@dataclass(frozen=True)
+class GrpoSettings(SampledSettings):
+    """Settings of GRPO on top of a trained chain, rewarded by the verifiers."""
+
+    verifier_weights: str | Mapping[str, float] | None = setting(
+        f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
+        " none = the verifiers' own",
+        default=None,
+    )
+    v4: str = setting(
+        f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed",
+        default="proper",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _need_chain(self.chain, "GRPO")
+        weights_of(self.verifier_weights)
+        check_mode(self.v4)
+
+
 def _need_chain(chain: str, stage: str) -> None:
     if not chain.strip():
         raise BadConfig(
             f"chain is empty; name the run folder that {stage} starts from, such as runs/embedded/sft."
         )
-
-
-STAGES: Mapping[str, type[StageSettings]] = {
-    "sft": SftSettings,
-    "dpo": DpoSettings,
-    "grpo": GrpoSettings,
-}
-"""The settings of each stage that can be trained."""
 
 
 def as_document(settings: StageSettings) -> dict[str, Any]:

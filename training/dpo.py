@@ -16,20 +16,19 @@ from trl import DPOConfig, DPOTrainer
 
 from evals.questions import SYSTEM_PROMPT
 from training.alerts import DPO_RULES, AlertCallback
-from training.base import Base, chat_tokenizer, find_base
+from training.base import Base, find_base, load_tokenizer
 from training.config import DpoSettings
 from training.data import watched_questions
 from training.lengths import length_of, within
-from training.lineage import append_stage
 from training.monitor import ForgettingMonitor, Limits, Watch
-from training.policy import TRAINED, StackedPeftModel, policy_of
+from training.policy import policy_of
 from training.preferences import Preferences, read_preferences
+from training.record import record_of
 from training.request import Request
 from training.session import (
     Session,
     common_arguments,
     load_base_for,
-    record_of,
     run_command,
     session,
 )
@@ -57,19 +56,15 @@ def train(request: Request) -> None:
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
     data = read_preferences(settings.data, start.system_prompt or SYSTEM_PROMPT)
-    tokenizer = chat_tokenizer(base)
+    tokenizer = load_tokenizer(base)
     lengths = {pair.name: length_of(pair.row(), tokenizer) for pair in data.pairs}
     data = within(data, lengths, settings)
     record = record_of("dpo", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
         _watch(trainer, settings, data, start, current)
-        if not current.train(trainer):
-            return
-        if trainer.write(current.run.adapter):
-            say("measuring what the new stage computes")
-            stage = start.stage("dpo", current.run.adapter)
-            append_stage(current.run.path, stage, base, start.chain)
+        if current.train(trainer):
+            current.leave(trainer, start, base)
 
 
 def build_trainer(
@@ -86,16 +81,12 @@ def build_trainer(
     for what, count in data.notes.items():
         say(f"{count} x {what}")
     _warn(settings)
-    trainer = PreferenceTrainer(
+    return PreferenceTrainer(
         model=policy_of(model, start, settings),
         args=DPOConfig(**options(settings)),
         train_dataset=Dataset.from_list([pair.row() for pair in data.pairs]),
         processing_class=tokenizer,
     )
-    policy = trainer.accelerator.unwrap_model(trainer.model)
-    assert isinstance(policy, StackedPeftModel)
-    policy.set_adapter(TRAINED)  # TRL has added its own adapter since
-    return trainer
 
 
 def options(settings: DpoSettings) -> dict[str, Any]:

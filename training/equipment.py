@@ -4,7 +4,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from evals.errors import BadConfig
-from training.config import GrpoSettings, StageSettings
+from training.config import SampledSettings, StageSettings
+from training.launch import Launch
 
 PACKAGES = {
     "flash_attention_2": ("flash_attn", "pip install flash-attn --no-build-isolation"),
@@ -23,31 +24,56 @@ def is_installed(package: str) -> bool:
 
 
 def missing(
-    settings: StageSettings, *, has_gpu: bool, has: Callable[[str], bool] = is_installed
+    settings: StageSettings,
+    *,
+    has_gpu: bool,
+    has: Callable[[str], bool] | None = None,
+    launch: Launch | None = None,
 ) -> tuple[str, ...]:
-    """Return what the settings need and this machine lacks, a sentence each, with what to do."""
-    found = []
+    """Return what settings and launch need and this machine lacks, a sentence each, with what to do."""
+    has = has or is_installed
+    found = _for_launch(launch, has_gpu, has) if launch else []
+    if settings.weights == "nf4" and not has("bitsandbytes"):
+        found.append(
+            "weights nf4 needs the package bitsandbytes, which is not installed: pip install bitsandbytes."
+        )
     for value in (settings.attention, settings.report_to):
         package, remedy = PACKAGES.get(value, ("", ""))
         if package and not has(package):
             found.append(f"{value} needs the package {package}, which is not installed: {remedy}.")
     if settings.attention.startswith("flash") and not has_gpu:
         found.append(f"attention {settings.attention} runs on GPUs only; use sdpa here.")
-    if isinstance(settings, GrpoSettings) and settings.vllm != "off":
+    if isinstance(settings, SampledSettings) and settings.vllm != "off":
         found += _vllm(settings, has_gpu, has)
     return tuple(found)
 
 
 def check_equipment(
-    settings: StageSettings, *, has_gpu: bool, has: Callable[[str], bool] = is_installed
+    settings: StageSettings,
+    *,
+    has_gpu: bool,
+    has: Callable[[str], bool] | None = None,
+    launch: Launch | None = None,
 ) -> None:
-    """Raise BadConfig, saying what to do, if this machine lacks what the settings need."""
-    lacking = missing(settings, has_gpu=has_gpu, has=has)
+    """Raise BadConfig, saying what to do, if this machine lacks what the settings or the launch need."""
+    lacking = missing(settings, has_gpu=has_gpu, has=has, launch=launch)
     if lacking:
         raise BadConfig(" ".join(lacking))
 
 
-def _vllm(settings: GrpoSettings, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
+def _for_launch(launch: Launch, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
+    found = []
+    named = f"profile {launch.profile}" if launch.profile else "the launcher's configuration"
+    if launch.wants_gpus and not has_gpu:
+        found.append(
+            f"{named} is for GPUs, and there is none here; use --profile cpu or multi-cpu."
+        )
+    if launch.uses_deepspeed and not has("deepspeed"):
+        found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
+    return found
+
+
+def _vllm(settings: SampledSettings, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
     found = []
     if not has_gpu:
         found.append(

@@ -13,13 +13,15 @@ from pathlib import Path
 import yaml
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, GrpoSettings, SftSettings, StageSettings
+from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
 """A 4-bit weight with its double-quantised scale: 4 + 8/64 + 32/(64 · 256) bits (QLoRA, section 3)."""
 RUNTIME = 1_500_000_000
-"""Bytes of Python, the libraries, their buffers and a tile of the output layer, measured on a CPU."""
+"""Bytes of Python, the libraries and their buffers, measured on a CPU."""
+TILE = 5 * 2**25
+"""Bytes that scoring takes: five tables of 8 million numbers, whatever the vocabulary."""
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -113,17 +115,19 @@ def shape_of(source: str) -> Shape | None:
         ) from None
 
 
-def estimate(settings: StageSettings, shape: Shape, rows: int, processes: int = 1) -> Estimate:
+def estimate(
+    settings: StageSettings, shape: Shape, rows: int, processes: int = 1, *, has_gpu: bool = False
+) -> Estimate:
     """Return what a run needs on each of so many processes that hold a whole copy of the base each."""
     trained = shape.adapter_weights(settings.lora_r, settings.lora_targets)
-    per_weight = 8 if settings.weights == "nf4" else 16  # TRL trains in bfloat16 on 4-bit weights
     memory = {
         "base": _base_bytes(settings, shape),
-        "adapter, its gradients and AdamW's moments": trained * per_weight,
-        "activations": _activation_bytes(settings, shape),
+        "adapter, its gradients and AdamW's moments": trained * 16,
+        "activations": _activation_bytes(settings, shape, has_gpu=has_gpu),
+        "output layer": 2 * shape.vocab * shape.hidden + TILE,
         "libraries": RUNTIME,
     }
-    if isinstance(settings, GrpoSettings):
+    if isinstance(settings, SampledSettings):
         memory["keys and values while sampling"] = _cache_bytes(settings, shape, processes)
     return Estimate(trained, steps_of(settings, rows, processes), memory)
 
@@ -132,7 +136,7 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
     """Return the optimizer steps of a run over so many rows."""
     if settings.max_steps:
         return settings.max_steps
-    if isinstance(settings, GrpoSettings):
+    if isinstance(settings, SampledSettings):
         together = settings.batch * processes
         sampled = _sampled(settings, processes)
         questions = sampled // settings.num_generations
@@ -142,21 +146,42 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
     return math.ceil(settings.epochs * math.ceil(passes / settings.accumulation))
 
 
-def check_rows(settings: StageSettings, rows: int, processes: int = 1) -> None:
-    """Raise BadConfig if there are fewer questions than GRPO asks at a time: it would take no step."""
-    if not isinstance(settings, GrpoSettings):
+def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> None:
+    """Raise BadConfig if GRPO's answers do not divide into groups and batches, or the rows do not suffice.
+
+    With fewer questions than it asks at a time it would take no step.
+    """
+    if not isinstance(settings, SampledSettings):
         return
-    sampled = _sampled(settings, processes)
-    together = sampled // settings.num_generations
+    sampled, group = _sampled(settings, processes), settings.num_generations
+    if sampled % group:
+        raise BadConfig(
+            f"{sampled} answers are sampled at a time (generation_batch, else batch {settings.batch} x"
+            f" accumulation {settings.accumulation} x {processes} processes); that cannot be divided into"
+            f" groups of num_generations {group}. Use a multiple, such as generation_batch"
+            f" {math.lcm(group, settings.batch * processes)}."
+        )
+    if sampled % (settings.batch * processes):
+        raise BadConfig(
+            f"generation_batch {sampled} cannot be divided into batches of {settings.batch} on each of"
+            f" {processes} processes; use a multiple of {settings.batch * processes}, such as"
+            f" {math.lcm(group, settings.batch * processes)}."
+        )
+    if settings.vllm == "colocate" and processes % settings.vllm_tensor_parallel:
+        raise BadConfig(
+            f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
+            " which share vLLM's copies; use a divisor of them, or another --num_processes."
+        )
+    together = sampled // group
     if rows < together:
         raise BadConfig(
-            f"GRPO asks {together} questions at a time ({sampled} answers, {settings.num_generations} to"
+            f"GRPO asks {together} questions at a time ({sampled} answers, {group} to"
             f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
-            f" generation_batch of at most {rows * settings.num_generations}."
+            f" generation_batch of at most {rows * group}."
         )
 
 
-def _sampled(settings: GrpoSettings, processes: int) -> int:
+def _sampled(settings: SampledSettings, processes: int) -> int:
     """Return the answers that are sampled at a time over all processes."""
     return settings.generation_batch or settings.batch * settings.accumulation * processes
 
@@ -170,15 +195,19 @@ def _base_bytes(settings: StageSettings, shape: Shape) -> int:
     return (shape.linear_weights + shape.other_weights) * size + shape.linear_weights * copied
 
 
-def _activation_bytes(settings: StageSettings, shape: Shape) -> int:
+def _activation_bytes(settings: StageSettings, shape: Shape, *, has_gpu: bool) -> int:
     """What the way back needs of each token: with checkpointing one vector a layer, else all of them.
 
-    Per layer and token: 12 vectors of the hidden size, 4 of the keys and 5 of the inner size, among
-    them LoRA's copies of what goes into a layer, and 4 of the hidden size in float32 for the norms.
+    Per layer and token PEFT keeps 12 vectors of the hidden size, 4 of the keys and 5 of the inner size,
+    among them LoRA's copies of what goes into a layer, and 4 of the hidden size in float32 for the norms;
+    adapters that are computed together (`training.layers`) 10, 2, 4 and two and a half.
     """
     size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
     keys = shape.kv_heads * shape.head_dim
-    layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
+    if has_gpu or settings.weights == "nf4" or settings.lora_dropout:
+        layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
+    else:
+        layer = size * (10 * shape.hidden + 2 * keys + 4 * shape.intermediate) + 10 * shape.hidden
     if settings.activation_checkpointing:
         return _tokens(settings) * (shape.layers * size * shape.hidden + layer)
     return _tokens(settings) * shape.layers * layer
@@ -186,13 +215,13 @@ def _activation_bytes(settings: StageSettings, shape: Shape) -> int:
 
 def _tokens(settings: StageSettings) -> int:
     """Return the most tokens of one forward pass; DPO reads two answers a row."""
-    if isinstance(settings, GrpoSettings):
+    if isinstance(settings, SampledSettings):
         return settings.batch * (settings.max_prompt_length + settings.max_completion_length)
     assert isinstance(settings, SftSettings | DpoSettings)
     return settings.batch * settings.max_length * (2 if isinstance(settings, DpoSettings) else 1)
 
 
-def _cache_bytes(settings: GrpoSettings, shape: Shape, processes: int) -> int:
+def _cache_bytes(settings: SampledSettings, shape: Shape, processes: int) -> int:
     sampled = _sampled(settings, processes)
     tokens = settings.max_prompt_length + settings.max_completion_length
     size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2

@@ -54,12 +54,7 @@ def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def template_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a hash of the chat template; MissingModel if the tokenizer has none."""
-    if not tokenizer.chat_template:
-        raise MissingModel(
-            f"the tokenizer of {tokenizer.name_or_path!r} has no chat template, so questions cannot be"
-            " put to it; use an instruction-tuned model (its name often ends in -Instruct)."
-        )
+    """Return a hash of the chat template, which `training.base.load_tokenizer` sees to that there is."""
     return sha256_of_text(tokenizer.get_chat_template())
 
 

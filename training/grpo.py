@@ -17,20 +17,19 @@ from trl import GRPOConfig, GRPOTrainer
 
 from evals.questions import SYSTEM_PROMPT
 from training.alerts import GRPO_RULES, AlertCallback
-from training.base import Base, chat_tokenizer, find_base
-from training.config import GrpoSettings
+from training.base import Base, find_base, load_tokenizer
+from training.config import GrpoSettings, SampledSettings
 from training.data import TrainingData, grpo_data, grpo_row
-from training.estimate import check_rows
+from training.estimate import check_batches
 from training.lengths import length_of, within
-from training.lineage import append_stage
-from training.policy import TRAINED, StackedPeftModel, policy_of
+from training.policy import policy_of
+from training.record import record_of
 from training.request import Request
 from training.rewards import VerifierReward
 from training.session import (
     common_arguments,
     load_base_for,
     processes,
-    record_of,
     run_command,
     session,
 )
@@ -70,18 +69,14 @@ def train(request: Request) -> None:
     data = grpo_data(settings.data, settings.seed)
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
-    data = _fitting(data, start, settings, chat_tokenizer(base))
-    check_rows(settings, data.count, processes().num_processes)
+    data = _fitting(data, start, settings, load_tokenizer(base))
+    check_batches(settings, data.count, processes().num_processes)
     record = record_of("grpo", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
         trainer.add_callback(AlertCallback(current.run, GRPO_RULES))
-        if not current.train(trainer):
-            return
-        if trainer.write(current.run.adapter):
-            say("measuring what the new stage computes")
-            stage = start.stage("grpo", current.run.adapter)
-            append_stage(current.run.path, stage, base, start.chain)
+        if current.train(trainer):
+            current.leave(trainer, start, base)
 
 
 def build_trainer(
@@ -95,20 +90,16 @@ def build_trainer(
     say(f"sampling answers to {len(data.examples)} questions of at most {longest} tokens")
     for why, count in data.left_out.items():
         say(f"{count} rows are left out: {why}")
-    trainer = PolicyTrainer(
+    return PolicyTrainer(
         model=policy_of(model, start, settings),
         args=GRPOConfig(**options(settings)),
         train_dataset=Dataset.from_list([grpo_row(each, prompt) for each in data.examples]),
         processing_class=tokenizer,
         reward_funcs=VerifierReward(settings.verifier_weights, settings.v4),
     )
-    policy = trainer.accelerator.unwrap_model(trainer.model)
-    assert isinstance(policy, StackedPeftModel)
-    policy.set_adapter(TRAINED)  # TRL has added its own adapter since
-    return trainer
 
 
-def options(settings: GrpoSettings) -> dict[str, Any]:
+def options(settings: SampledSettings) -> dict[str, Any]:
     """Return every training argument of TRL's that has an effect; none is left to its default."""
     return {
         **common_arguments(settings),
@@ -143,7 +134,7 @@ def options(settings: GrpoSettings) -> dict[str, Any]:
     }
 
 
-def _sampling(settings: GrpoSettings) -> dict[str, Any]:
+def _sampling(settings: SampledSettings) -> dict[str, Any]:
     """Return how answers are drawn: from the plain distribution, whatever the model's own settings."""
     return {
         "num_generations": settings.num_generations,
@@ -164,7 +155,7 @@ def _sampling(settings: GrpoSettings) -> dict[str, Any]:
     }
 
 
-def _vllm(settings: GrpoSettings) -> dict[str, Any]:
+def _vllm(settings: SampledSettings) -> dict[str, Any]:
     """Return whether vLLM draws the answers, and how its probabilities are squared with ours."""
     return {
         "use_vllm": settings.vllm != "off",

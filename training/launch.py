@@ -13,11 +13,9 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from training.config import StageSettings
+from training.config import DpoSettings, StageSettings
 
 FOLDER = Path(__file__).parent / "configs" / "accelerate"
-SHARDED = ("zero3", "fsdp2")
-"""Profiles that divide the base's weights among the processes."""
 ASKED_FOR = "ASSAY_PROCESSES"
 """Variable that tells a stage how many processes were asked for: fewer would go unnoticed."""
 LAUNCHED_BY = "ASSAY_LAUNCHER"
@@ -54,6 +52,29 @@ class Launch:
         is_cpu = self._profile().get("use_cpu", False) or "--cpu" in self.options
         return 0 if is_cpu else max(1, self.processes // self.machines)
 
+    @property
+    def divides_weights(self) -> bool:
+        """Whether each process holds only a part of the base: FSDP and ZeRO-3."""
+        known = self._profile()
+        stage = self._given("zero_stage") or (known.get("deepspeed_config") or {}).get("zero_stage")
+        is_fsdp = known.get("distributed_type") == "FSDP" or "--use_fsdp" in self.options
+        return is_fsdp or (self.uses_deepspeed and str(stage) == "3")
+
+    @property
+    def uses_deepspeed(self) -> bool:
+        """Whether DeepSpeed drives the processes."""
+        named = self._profile().get("distributed_type") == "DEEPSPEED"
+        return named or "--use_deepspeed" in self.options
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether a configuration was chosen that is made for GPUs."""
+        return self._profile().get("use_cpu") is False and "--cpu" not in self.options
+
+    @property
+    def _name(self) -> str:
+        return f"profile {self.profile}" if self.profile else "this launch"
+
     def check(self, settings: StageSettings) -> None:
         """Raise BadConfig for what would start another run than was asked for, or none."""
         is_one = self.profile == "cpu" or "--cpu" in self.options
@@ -62,10 +83,18 @@ class Launch:
                 f"{self.processes} processes were asked for on the CPU, where accelerate starts a single"
                 " one and says nothing; use --profile multi-cpu, with -- --num_processes N for more."
             )
-        if self.profile in SHARDED and settings.weights == "nf4":
+        if not self.divides_weights:
+            return
+        if settings.weights == "nf4":
             raise BadConfig(
-                f"profile {self.profile} divides the weights of the base among processes, and 4-bit"
-                " weights cannot be divided; use weights bfloat16 with it, or profile multi-gpu."
+                f"{self._name} divides the weights of the base among processes, and 4-bit weights cannot"
+                " be divided; use weights bfloat16 with it, or profile multi-gpu."
+            )
+        if isinstance(settings, DpoSettings) and settings.monitor_steps:
+            raise BadConfig(
+                f"{self._name} divides the weights of the base among processes, and the monitor that"
+                " watches for forgetting needs a whole model on each; set monitor_steps to 0, or use a"
+                " profile that does not divide them (single-gpu, multi-gpu, zero2)."
             )
 
     def _profile(self) -> dict[str, Any]:

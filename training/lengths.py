@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, GrpoSettings, SftSettings, StageSettings
+from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
 
 Row = Mapping[str, Any]
 ANSWERS = ("completion", "chosen", "rejected")
@@ -71,7 +71,7 @@ def length_of(row: Row, tokenizer: Tokenizer) -> int:
 
 def limit_of(settings: StageSettings) -> tuple[str, int]:
     """Return the setting that bounds a row's length, and its value in tokens."""
-    if isinstance(settings, GrpoSettings):
+    if isinstance(settings, SampledSettings):
         return "max_prompt_length", settings.max_prompt_length
     assert isinstance(settings, SftSettings | DpoSettings)
     return "max_length", settings.max_length

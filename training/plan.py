@@ -8,25 +8,42 @@ from typing import Any
 
 from evals.errors import MissingModel
 from evals.questions import SYSTEM_PROMPT
-from training.config import STAGES, DpoSettings, GrpoSettings, StageSettings, as_document
-from training.data import TrainingData, grpo_data, grpo_row, sft_data, sft_row
-from training.estimate import Estimate, check_rows, estimate, shape_of
+from training.config import (
+    DpoSettings,
+    GrpoSettings,
+    ReviewSettings,
+    StageSettings,
+    as_document,
+)
+from training.conversations import Conversations, check_chain_prompt, read_conversations
+from training.data import (
+    TrainingData,
+    grpo_data,
+    grpo_row,
+    sft_data,
+    sft_row,
+    watched_questions,
+)
+from training.estimate import Estimate, check_batches, estimate, shape_of
 from training.launch import Launch
 from training.manifest import read_chain
 from training.preferences import Preferences, read_preferences
+from training.refining.data import RefinerData, are_records, check_refiner_chain, refiner_data
+from training.refining.settings import RefinerSettings
 from training.request import read_request
 from training.runs import RunFolder
+from training.stages import STAGES
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A command that can be run. `problems` are sentences about what it lacks here, on a dry run alone."""
+    """A command that can be run. `problems` are sentences about what it could not run without, on a dry run."""
 
     stage: str
     settings: StageSettings
     launch: Launch
     words: tuple[str, ...]
-    data: TrainingData | Preferences
+    data: TrainingData | Preferences | Conversations | RefinerData
     system_prompt: str
     problems: tuple[str, ...] = ()
 
@@ -49,10 +66,19 @@ class Plan:
         """Return the settings as plain values."""
         return as_document(self.settings)
 
+    @property
+    def questions(self) -> frozenset[str]:
+        """What the training data ask."""
+        if not isinstance(self.data, TrainingData):
+            return self.data.questions
+        return frozenset(example.prompt for example in self.data.examples)
+
     def rows(self) -> dict[str, Mapping[str, Any]]:
         """Return what TRL is given of each row, by the name of the row."""
         if isinstance(self.data, Preferences):
             return {pair.name: pair.row() for pair in self.data.pairs}
+        if isinstance(self.data, Conversations | RefinerData):
+            return {**self.data.trl_rows()}
         make = grpo_row if isinstance(self.settings, GrpoSettings) else sft_row
         return {each.id: make(each, self.system_prompt) for each in self.data.examples}
 
@@ -63,10 +89,13 @@ class Plan:
         stages = read_chain(self.settings.chain).manifest.stages
         return {f"stage {stage.name}": stage.sha256 for stage in stages}
 
-    def needs(self, rows: int) -> Estimate | None:
+    def needs(self, rows: int, *, has_gpu: bool = False) -> Estimate | None:
         """Return what the run would need with so many rows; None for a base of unknown shape."""
         shape = shape_of(self.settings.base)
-        return estimate(self.settings, shape, rows, self.launch.processes) if shape else None
+        if shape is None:
+            return None
+        on_gpu = has_gpu or self.launch.wants_gpus
+        return estimate(self.settings, shape, rows, self.launch.processes, has_gpu=on_gpu)
 
 
 def plan_of(
@@ -83,22 +112,36 @@ def plan_of(
     chosen.check(settings)
     RunFolder(Path(settings.output)).refuse_unless_open(overwrite=request.overwrite)
     problems: tuple[str, ...] = ()
-    prompt = SYSTEM_PROMPT
+    of_chain: str | None = None
     if settings.chain.strip():
         try:
-            prompt = read_chain(settings.chain).manifest.system_prompt
+            of_chain = read_chain(settings.chain).manifest.system_prompt
         except MissingModel as error:
             if not is_dry:
                 raise
             problems = (str(error),)
-    data = _data(settings, prompt)
-    check_rows(settings, data.count, chosen.processes)
+    prompt = of_chain or SYSTEM_PROMPT
+    data = _data(settings, prompt, of_chain)
+    check_batches(settings, data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
 
 
-def _data(settings: StageSettings, system_prompt: str) -> TrainingData | Preferences:
+def _data(
+    settings: StageSettings, system_prompt: str, of_chain: str | None
+) -> TrainingData | Preferences | Conversations | RefinerData:
     if isinstance(settings, DpoSettings):
-        return read_preferences(settings.data, system_prompt)
+        pairs = read_preferences(settings.data, system_prompt)
+        if settings.monitor_steps:  # refused now, not once the base has been loaded
+            watched_questions(settings.monitor_data, 1, settings.seed, pairs.questions)
+        return pairs
     if isinstance(settings, GrpoSettings):
         return grpo_data(settings.data, settings.seed)
+    if isinstance(settings, ReviewSettings):
+        data = read_conversations(settings.data)
+        check_chain_prompt(data, of_chain)
+        return data
+    if isinstance(settings, RefinerSettings) or are_records(settings.data):
+        records = refiner_data(settings.data, is_for_sft=not isinstance(settings, RefinerSettings))
+        check_refiner_chain(of_chain)
+        return records
     return sft_data(settings.data, settings.seed)

@@ -74,6 +74,17 @@ class StackedPeftModel(PeftModelForCausalLM):
             self.set_adapter(TRAINED)
         return result
 
+    def take_back(self) -> None:
+        """Undo what TRL did to the policy: its own adapter was chosen, and that of a 4-bit base rounded.
+
+        In bfloat16 a weight keeps 8 bits, so that a step below 1/512 of it is lost: all of them at the
+        learning rates of preference training.
+        """
+        for name, parameter in self.named_parameters():
+            if ".lora_" in name:
+                parameter.data = parameter.data.float()
+        self.set_adapter(TRAINED)
+
     def generate(self, *inputs: Any, **options: Any) -> Any:
         """Write answers in the arithmetic that they are scored in, doing once what each token needs."""
         rounded = torch.autocast("cpu", torch.bfloat16) if self.is_rounded else nullcontext()
@@ -153,7 +164,7 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
         policy = stacked_policy(model, start.frozen, lora, settings.seed)
     else:
         policy = continued_policy(model, start.frozen, start.continued, lora)
-    if policy.device.type == "cpu":
+    if policy.device.type == "cpu" and not torch.cuda.is_available():  # else it only waits there
         join_adapters(policy)
         if settings.autocast == "bfloat16":
             round_frozen(policy)

@@ -5,8 +5,8 @@
 A folder stands for its train.jsonl, as `assay prefs export` and `assay data pairs` write it; a name
 that is no path for a data set of the Hub, its split `train`; [:500] for the first 500 rows. Rows are
 conversational (lists of messages) or plain (text, which is trained on as it stands, without a chat
-template). A conversation without a prompt of its own has the turns that both answers share for one;
-plain text without a prompt is refused, because nobody can tell where the answer begins.
+template). A conversation without a prompt of its own has the turns that both answers share for one, and
+plain text the words that both begin with: what they share does not count in their difference.
 
 Rows about questions that are held out for testing are refused. Knows nothing of torch.
 """
@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from evals.schema import Message
 ROWS = "train.jsonl"
 SOURCE = re.compile(r"(?P<name>.+?)(?:\[:(?P<count>[1-9]\d*)\])?")
 HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
+SHARED_WORDS = re.compile(r".*\S(?=\s)", re.DOTALL)
+"""Of what two texts share, up to the last word that is whole."""
 
 Turns = tuple[Message, ...]
 Text = Turns | str
@@ -87,8 +90,9 @@ class Preferences:
 
     @property
     def questions(self) -> frozenset[str]:
-        """What the pairs ask."""
-        return frozenset(pair.question for pair in self.pairs)
+        """What the pairs ask, of plain text each line as well."""
+        asked = {pair.question for pair in self.pairs}
+        return frozenset(asked | {line for text in asked for line in text.splitlines()})
 
     @property
     def count(self) -> int:
@@ -195,15 +199,13 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
     """Return one pair with a prompt of its own; BadConfig if it cannot have one."""
     prompt, chosen, rejected = row.prompt, row.chosen, row.rejected
     if prompt is None:
+        what = "words" if isinstance(chosen, str) else "turns"
         prompt, chosen, rejected = _shared(name, chosen, rejected)
-        notes["prompts taken from the turns that both answers share"] += 1
+        notes[f"prompts taken from the {what} that both answers share"] += 1
     if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
         return Preference(name, prompt, chosen, rejected)
     if isinstance(prompt, str) or isinstance(chosen, str) or isinstance(rejected, str):
-        raise BadConfig(
-            f"row {name} mixes plain text and messages; prompt, chosen and rejected are all text or all"
-            ' lists of {"role", "content"}.'
-        )
+        raise BadConfig(_mixed(name))
     if not (prompt and chosen and rejected) or prompt[-1].role != "user":
         raise BadConfig(
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
@@ -217,18 +219,37 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
     return Preference(name, prompt, chosen, rejected)
 
 
-def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Turns, Turns, Turns]:
-    """Return the turns that two conversations begin with, and what follows in each."""
+def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
+    """Return what two conversations or texts begin with, and what follows in each."""
+    if isinstance(chosen, str) and isinstance(rejected, str):
+        return _shared_words(name, chosen, rejected)
     if isinstance(chosen, str) or isinstance(rejected, str):
-        raise BadConfig(
-            f"row {name} is plain text without a column `prompt`, so nobody can tell where the answers begin;"
-            " split each text into prompt, chosen and rejected."
-        )
+        raise BadConfig(_mixed(name))
     longest = min(len(chosen), len(rejected)) - 1
     length = 0
     while length < longest and chosen[length] == rejected[length]:
         length += 1
     return chosen[:length], chosen[length:], rejected[length:]
+
+
+def _shared_words(name: str, chosen: str, rejected: str) -> tuple[str, str, str]:
+    """Return the whole words that two texts begin with, and the rest of each with the space before it."""
+    same = takewhile(lambda letters: letters[0] == letters[1], zip(chosen, rejected, strict=False))
+    words = SHARED_WORDS.match("".join(letter for letter, _ in same))
+    if words is None:
+        raise BadConfig(
+            f"row {name} is plain text without a column `prompt`, and its two texts do not begin with the same"
+            " words, so there is no question in it; give it a prompt, or take it out."
+        )
+    length = words.end()
+    return chosen[:length], chosen[length:], rejected[length:]
+
+
+def _mixed(name: str) -> str:
+    return (
+        f"row {name} mixes plain text and messages; prompt, chosen and rejected are all text or all lists of"
+        ' {"role", "content"}.'
+    )
 
 
 def _refuse_held_out(name: str, rows: Sequence[PreferenceRow]) -> None:
@@ -246,10 +267,11 @@ def _refuse_held_out(name: str, rows: Sequence[PreferenceRow]) -> None:
 
 
 def _asked(row: PreferenceRow) -> list[str]:
-    """Return what a row may be asking: the user's turns, or the lines of a plain text."""
+    """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
     source = row.prompt if row.prompt is not None else row.chosen
     if isinstance(source, str):
-        return [source, *source.splitlines()]
+        lines = source.splitlines()
+        return [source, *lines, *(line.partition(": ")[2] for line in lines)]
     return [turn.content for turn in source if turn.role == "user"]
 
 

@@ -13,11 +13,12 @@ from transformers.utils import cached_file
 
 from evals.errors import BadConfig
 from training.base import EMBEDDED, EMBEDDED_HUB_ID, HUB_ID, default_cache
-from training.estimate import check_rows
-from training.fingerprint import template_sha256
+from training.estimate import check_batches
 from training.gguf import FOLDER_NAME
 from training.lengths import length_of, limit_of, sequences_of, within
 from training.plan import Plan
+from training.refining.data import RefinerData
+from training.template import notes_of, with_template
 
 SHOWN = 2
 
@@ -56,17 +57,21 @@ def preview(plan: Plan) -> Preview:
             " be shown; the first run fetches it."
         )
         return Preview(len(rows), len(rows), {}, None, (), (problem,))
-    template_sha256(tokenizer)  # a base that cannot write a chat is refused here as in training
+    data = plan.data
+    if isinstance(data, RefinerData):
+        budget = limit_of(plan.settings)[1]
+        data = data.shortened(budget, lambda row: length_of(row, tokenizer))
+        rows = data.trl_rows()
     lengths = {name: length_of(row, tokenizer) for name, row in rows.items()}
-    problems: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     kept = set(rows)
     try:
-        fitting = within(plan.data, lengths, plan.settings)
+        fitting = within(data, lengths, plan.settings)
         kept -= {name for name, size in lengths.items() if size > limit_of(plan.settings)[1]}
-        check_rows(plan.settings, len(kept), plan.launch.processes)
+        check_batches(plan.settings, len(kept), plan.launch.processes)
         left_out = fitting.record()
     except BadConfig as error:
-        problems, left_out = (str(error),), plan.data.record()
+        refusals, left_out = (str(error),), data.record()
     shown = [name for name in rows if name in kept][:SHOWN]
     sizes = sorted(lengths.values())
     return Preview(
@@ -75,8 +80,8 @@ def preview(plan: Plan) -> Preview:
         left_out={key: int(n) for key, n in left_out.items() if key.startswith("left out")},
         lengths=(sizes[0], round(median(sizes)), sizes[-1]),
         examples=tuple(each for name in shown for each in _tokens(name, rows[name], tokenizer)),
-        problems=problems,
-        is_refused=bool(problems),
+        problems=refusals or notes_of(tokenizer),
+        is_refused=bool(refusals),
     )
 
 
@@ -85,7 +90,8 @@ def tokenizer_here(source: str) -> PreTrainedTokenizerBase | None:
     folder = _folder_here(source)
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return None
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return with_template(tokenizer) if isinstance(tokenizer, PreTrainedTokenizerBase) else None
 
 
 def _folder_here(source: str) -> Path | None:

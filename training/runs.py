@@ -54,13 +54,24 @@ MAY_CHANGE_ON_RESUME = (
     "keep_checkpoints",
     "log_steps",
     "report_to",
+    "grid_co2",
+    "hour_price",
     "monitor_steps",
     "monitor_max_drop",
     "monitor_max_kl",
     "monitor_stop",
+    "judge",
+    "judge_probe",
+    "judge_concurrency",
+    "judge_timeout_seconds",
+    "judge_deadline_seconds",
+    "judge_retries",
+    "judge_cache",
+    "max_none_fraction",
+    "none_patience",
 )
 """Settings that leave the trained weights as they are."""
-PATHS = ("base", "output", "chain")
+PATHS = ("base", "output", "chain", "judge_cache")
 """Settings that may be paths of this machine."""
 LISTS_OF_PATHS = ("data", "monitor_data")
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"

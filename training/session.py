@@ -5,45 +5,35 @@ A stage file (sft.py, grpo.py) says what is trained; this one says what every tr
 
 import errno
 import os
-import shlex
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import TrainOutput
+from transformers.integrations import TensorBoardCallback
 
 from evals.errors import BadConfig, LabError, TrainingStopped
+from evals.questions import SYSTEM_PROMPT
 from evals.schema import RunRecord
 from training.base import Base, load_base
-from training.callbacks import MetricsCallback, StopCallback
-from training.checkpoints import step_of
+from training.callbacks import MeterCallback, MetricsCallback, StopCallback
 from training.config import StageSettings
+from training.energy import Meter, facts, meter_of
 from training.equipment import check_equipment
-from training.launch import ASKED_FOR, LAUNCHED_BY
+from training.launch import ASKED_FOR
+from training.lineage import append_stage
 from training.request import Request, read_request
-from training.runs import (
-    LISTS_OF_PATHS,
-    PATHS,
-    PROCESSES,
-    STOPPED_BECAUSE,
-    RunFolder,
-    public_config,
-    public_path,
-)
-from training.surroundings import code_revision, host, versions
+from training.runs import STOPPED_BECAUSE, RunFolder
+from training.start import Start
 from training.terminal import say
-from training.trainer import BetweenRounds, SafeTrainer, passes_of
+from training.trainer import BetweenRounds, SafeTrainer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
-"""Options of the launcher that name machines."""
 
 
 @dataclass
@@ -52,34 +42,63 @@ class Session:
 
     run: RunFolder
     checkpoint: Path | None
-    stop: StopCallback
-    keep_checkpoints: int
+    record: RunRecord
+    stop: StopCallback = field(default_factory=StopCallback)
     result: dict[str, float | int | str] = field(default_factory=dict)
 
     def train(self, trainer: SafeTrainer) -> bool:
         """Train, from the last checkpoint if there is one; return whether it came to its end."""
-        trainer.keep_checkpoints = self.keep_checkpoints
+        trainer.keep_checkpoints = int(str(self.record.config["keep_checkpoints"]))
+        trainer.meter = _meter()
         if self.checkpoint is not None:
             say(f"going on from {self.checkpoint.name}")
-            trainer.passes_done = passes_of(self.checkpoint)
+            trainer.take_up(self.checkpoint)
+        self._keep_boards_apart(trainer)
         trainer.add_callback(MetricsCallback(self.run))
+        trainer.add_callback(MeterCallback(trainer.meter))
         trainer.add_callback(self.stop)
         trainer.add_callback(BetweenRounds(trainer, self.stop))
-        with self.stop.listening():
-            done = trainer.train(
-                resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None
-            )
+        try:
+            with self.stop.listening():
+                done = trainer.train(
+                    resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None
+                )
+        except BaseException:  # what the other processes used cannot be asked for any more
+            spent = trainer.spent_before.and_then(trainer.meter.read())
+            self.result |= facts(spent, self.record.config)
+            raise
         if not done.global_step:
             raise TrainingStopped(
                 "training ended without a single step, so nothing was learned; use more rows, or a"
                 " smaller batch (GRPO: generation_batch)."
             )
-        done_before = step_of(self.checkpoint) if self.checkpoint else 0
-        loss = mean_loss(done, trainer.state.log_history, done_before)
-        self.result |= {"steps": done.global_step, "train_loss": round(loss, 6)}
+        self.result["steps"] = done.global_step
+        losses = trainer.losses_so_far()
+        if losses is not None:
+            self.result["train_loss"] = round(losses / done.global_step, 6)
+        self.result |= facts(trainer.spent_so_far(), self.record.config)
         if self.stop.reason:
             self.result[STOPPED_BECAUSE] = self.stop.reason
         return not self.stop.is_asked
+
+    def _keep_boards_apart(self, trainer: SafeTrainer) -> None:
+        """Let tensorboard write beside the run folder: its files name the machine and its folders."""
+        for each in trainer.callback_handler.callbacks:
+            if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
+                each.logging_dir = f"{self.run.path}.tensorboard"
+
+    def leave(
+        self, trainer: SafeTrainer, start: Start, base: Base, first_prompt: str = SYSTEM_PROMPT
+    ) -> None:
+        """Write the adapter and the chain that it ends, with what the new stage computes.
+
+        `first_prompt` is the system prompt of a chain that begins here.
+        """
+        if trainer.write(self.run.adapter):
+            say("measuring what the new stage computes")
+            stage = start.stage(self.record.stage, self.run.adapter)
+            prompt = start.system_prompt or first_prompt
+            append_stage(self.run.path, stage, base, start.chain, prompt)
 
     @property
     def status(self) -> Literal["finished", "stopped"]:
@@ -116,14 +135,16 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
 
     Of several processes only the first writes; the others read the checkpoint it chose.
     """
-    run, state, keep = RunFolder(output), processes(), int(str(record.config["keep_checkpoints"]))
+    run, state = RunFolder(output), processes()
     if not state.is_main_process:
         state.wait_for_everyone()
-        yield Session(run, run.last_checkpoint(), StopCallback(), keep)
+        yield Session(run, run.last_checkpoint(), record)
         return
     with run.lock():
-        current = Session(run, run.begin(record, overwrite=overwrite), StopCallback(), keep)
+        current = Session(run, run.begin(record, overwrite=overwrite), record)
         state.wait_for_everyone()
+        for note in record.substitutions:
+            say(f"note: {note}")
         try:
             yield current
         except BaseException as error:
@@ -155,67 +176,6 @@ def processes() -> PartialState:
     return state
 
 
-def record_of(
-    stage: Literal["sft", "dpo", "grpo"], request: Request, base: Base, data: dict[str, str | int]
-) -> RunRecord:
-    """Return the record that a run starts with; paths in it start from here or are left out."""
-    settings = request.settings
-    accelerator = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
-    return RunRecord(
-        name=Path(settings.output).name,
-        stage=stage,
-        command=command_line(stage, request),
-        config=public_config(settings),
-        seed=settings.seed,
-        data={**data, "base_sha256": base.weights_sha256},
-        versions=versions(),
-        code_revision=code_revision(),
-        host={**host(accelerator), PROCESSES: processes().num_processes},
-        started_at=datetime.now(UTC),
-        substitutions=base.substitutions,
-    )
-
-
-def command_line(stage: str, request: Request) -> str:
-    """Return the line that runs this again, without the folders of this machine."""
-    words = [*_launcher(), "-m", f"training.{stage}", "--config", public_path(str(request.config))]
-    for override in request.overrides:
-        key, _, value = override.partition("=")
-        name = key.removeprefix("--")
-        if name in LISTS_OF_PATHS:
-            value = ",".join(public_path(each.strip()) for each in value.split(","))
-        words += [key, public_path(value) if name in PATHS else value]
-    return shlex.join(words)
-
-
-def _launcher() -> list[str]:
-    """Return the launcher and its options as they were given, without names of machines."""
-    words: list[str] = []
-    given = shlex.split(os.environ.get(LAUNCHED_BY) or "accelerate launch")
-    while given:
-        key, equals, value = given.pop(0).partition("=")
-        if key.removeprefix("--").replace("-", "_") in ADDRESSES:
-            given = given if equals else given[1:]
-        else:
-            words.append(f"{key}={public_path(value)}" if equals else public_path(key))
-    return words
-
-
-def mean_loss(done: TrainOutput, logged: Sequence[Mapping[str, Any]], done_before: int) -> float:
-    """Return the mean loss of a run's steps, also of one that went on after `done_before` of them.
-
-    transformers divides the losses since the resume by all steps. Those before it are taken from the
-    log; steps that no line of it tells of (between the last line and the checkpoint) do not count.
-    """
-    total = done.training_loss * done.global_step
-    steps, last = done.global_step - done_before, 0
-    for row in logged:
-        if "loss" in row and row["step"] <= done_before:
-            total += row["loss"] * (row["step"] - last)
-            last = row["step"]
-    return total / (steps + last)
-
-
 def common_arguments(settings: StageSettings) -> dict[str, Any]:
     """Return the training arguments that every stage shares; what TRL changed is set outright."""
     return {
@@ -244,6 +204,8 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
         "save_total_limit": None,  # old ones go when the new one is sealed: training.trainer
         "logging_nan_inf_filter": False,
         "report_to": settings.report_to,
+        "run_name": Path(settings.output).name,
+        "project": "assay",
         "eval_strategy": "no",
     }
 
@@ -260,6 +222,16 @@ def load_base_for(
     if settings.attention != model.config._attn_implementation:
         model.set_attn_implementation(settings.attention)
     return model, tokenizer
+
+
+def _meter() -> Meter:
+    """Return the meter of this process: its GPUs, and of each machine's first process the processors."""
+    state, gpus = processes(), []
+    if torch.cuda.is_available():
+        is_alone = state.num_processes == 1
+        used = range(torch.cuda.device_count()) if is_alone else [state.local_process_index]
+        gpus = [f"GPU-{torch.cuda.get_device_properties(each).uuid}" for each in used]
+    return meter_of(gpus, counts_processors=state.is_local_main_process)
 
 
 def _end_badly(

@@ -2,8 +2,9 @@
 
     accelerate launch -m training.sft --config training/configs/embedded/sft.yaml
 
-The loss is on the answers alone. Every row is used whole, never cut. On a chain it goes on as
-`training.start` says. Left out on purpose: evaluation while training (`assay eval run`).
+The loss is on the answers alone. Every row is used whole, never cut; of the refiner's records, from
+which it learns to cite, passages that nothing rests on may go. On a chain it goes on as `training.start`
+says. Left out on purpose: evaluation while training (`assay eval run`).
 """
 
 from collections.abc import Sequence
@@ -15,24 +16,27 @@ from transformers import PreTrainedTokenizerBase
 from trl import SFTConfig, SFTTrainer
 
 from evals.questions import SYSTEM_PROMPT
-from training.base import Base, chat_tokenizer, find_base
+from evals.refiner.prompt import SYSTEM_PROMPT as REFINER_PROMPT
+from training.base import Base, find_base, load_tokenizer
 from training.config import SftSettings
-from training.data import TrainingData, sft_data, sft_row
+from training.data import Row, TrainingData, sft_data, sft_row
 from training.lengths import length_of, within
-from training.lineage import append_stage
 from training.packing import check_packing
 from training.policy import policy_of
+from training.record import record_of
+from training.refining.data import RefinerData, are_records, check_refiner_chain, refiner_data
 from training.request import Request
 from training.session import (
     common_arguments,
     load_base_for,
-    record_of,
     run_command,
     session,
 )
 from training.start import Start, start_of
 from training.terminal import announce, say
 from training.trainer import SafeTrainer
+
+Lessons = TrainingData | RefinerData
 
 
 class SupervisedTrainer(SafeTrainer, SFTTrainer):
@@ -48,38 +52,42 @@ def train(request: Request) -> None:
     """Train an adapter and leave it, with its chain and its records, in the run folder."""
     settings = request.settings
     assert isinstance(settings, SftSettings)
-    data = sft_data(settings.data, settings.seed)
+    data = lessons_of(settings)
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
-    data = _fitting(data, start, settings, chat_tokenizer(base))
+    if isinstance(data, RefinerData):
+        check_refiner_chain(start.system_prompt)
+    data = _fitting(data, start, settings, load_tokenizer(base))
     record = record_of("sft", request, base, {**data.record(), **start.record()})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
-        if not current.train(trainer):
-            return
-        if trainer.write(current.run.adapter):
-            say("measuring what the new stage computes")
-            prompt = start.system_prompt or SYSTEM_PROMPT
-            stage = start.stage("sft", current.run.adapter)
-            append_stage(current.run.path, stage, base, start.chain, prompt)
+        if current.train(trainer):
+            of_records = isinstance(data, RefinerData)
+            current.leave(trainer, start, base, REFINER_PROMPT if of_records else SYSTEM_PROMPT)
+
+
+def lessons_of(settings: SftSettings) -> Lessons:
+    """Return what is learned from: questions with their answers, or records with their references."""
+    if are_records(settings.data):
+        return refiner_data(settings.data, is_for_sft=True)
+    return sft_data(settings.data, settings.seed)
 
 
 def build_trainer(
-    settings: SftSettings, data: TrainingData, start: Start, base: Base
+    settings: SftSettings, data: Lessons, start: Start, base: Base
 ) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
     say(f"loading {base.public_name}")
-    prompt = start.system_prompt or SYSTEM_PROMPT
     model, tokenizer = load_base_for(settings, base)
     if settings.packing:
         check_packing(model)
-    say(f"training on {len(data.examples)} rows of at most {settings.max_length} tokens")
+    say(f"training on {data.count} rows of at most {settings.max_length} tokens")
     for why, count in data.left_out.items():
         say(f"{count} rows are left out: {why}")
     return SupervisedTrainer(
         model=policy_of(model, start, settings),
         args=SFTConfig(**options(settings)),
-        train_dataset=Dataset.from_list([sft_row(example, prompt) for example in data.examples]),
+        train_dataset=Dataset.from_list(list(_rows(data, start).values())),
         processing_class=tokenizer,
     )
 
@@ -104,12 +112,21 @@ def options(settings: SftSettings) -> dict[str, Any]:
     }
 
 
-def _fitting(
-    data: TrainingData, start: Start, settings: SftSettings, tokenizer: PreTrainedTokenizerBase
-) -> TrainingData:
-    """Return the rows that are short enough; BadConfig if one is not and may not be dropped."""
+def _rows(data: Lessons, start: Start) -> dict[str, Row]:
+    """Return what TRL is given of each row, by the name of the row."""
+    if isinstance(data, RefinerData):
+        return data.trl_rows()
     prompt = start.system_prompt or SYSTEM_PROMPT
-    lengths = {each.id: length_of(sft_row(each, prompt), tokenizer) for each in data.examples}
+    return {example.id: sft_row(example, prompt) for example in data.examples}
+
+
+def _fitting(
+    data: Lessons, start: Start, settings: SftSettings, tokenizer: PreTrainedTokenizerBase
+) -> Lessons:
+    """Return the rows that are short enough; BadConfig if one is not and may not be dropped."""
+    if isinstance(data, RefinerData):
+        data = data.shortened(settings.max_length, lambda row: length_of(row, tokenizer))
+    lengths = {name: length_of(row, tokenizer) for name, row in _rows(data, start).items()}
     return within(data, lengths, settings)
 
 

@@ -20,12 +20,12 @@ import yaml
 
 from evals.errors import BadConfig
 from evals.schema import Example, RunRecord
-from training.config import STAGES
-from training.data import TrainingData, sft_data
+from training.data import sft_data
 from training.launch import Launch
 from training.lengths import TOO_LONG
 from training.plan import Plan, plan_of
 from training.runs import PROCESSES, changes, public_config
+from training.stages import STAGES
 
 KEYS = ("stage", "config", "output", "dev")
 MOST = 100
@@ -59,15 +59,13 @@ class Sweep:
         """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""
         words = (*trial.words(self.config), *(["--overwrite"] if overwrite else []))
         plan = plan_of(self.stage, words, launch)
-        if isinstance(plan.data, TrainingData):
-            asked = {example.prompt for example in plan.data.examples}
-            both = [example.id for example in self.dev if example.prompt in asked]
-            if both:
-                raise BadConfig(
-                    f"{len(both)} of {len(self.dev)} dev questions (such as {both[0]}) are in the training"
-                    f" data of {trial.folder.name} as well, so it would be measured by what it has seen;"
-                    " name other rows as dev."
-                )
+        both = [example.id for example in self.dev if example.prompt in plan.questions]
+        if both:
+            raise BadConfig(
+                f"{len(both)} of {len(self.dev)} dev questions (such as {both[0]}) are in the training data"
+                f" of {trial.folder.name} as well, so it would be measured by what it has seen; name other"
+                " rows as dev."
+            )
         return plan
 
     def refuse_other(self, trial: Trial, launch: Launch, known: RunRecord) -> None:

@@ -10,11 +10,14 @@ What TRL 1.16 and transformers 5.23 lose on the way through a checkpoint, and wh
 """
 
 import gc
+import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from peft import PeftModel
 from safetensors import SafetensorError
 from torch.distributed.tensor import DTensor
@@ -24,11 +27,16 @@ from trl.trainer.utils import RepeatSampler
 from evals.errors import TrainingStopped
 from training.callbacks import StopCallback
 from training.checkpoints import PREFIX, check_room, drop_old, seal, writing_failed
+from training.energy import Meter, Spent
+from training.files import write_whole
 from training.head import score_learned_tokens
-from training.policy import write_adapter
+from training.policy import StackedPeftModel, write_adapter
 
 BYTES_PER_TRAINED_WEIGHT = 12
 """Of a checkpoint: the weight and AdamW's two moments, in float32."""
+
+TOTALS = "totals.json"
+"""In a checkpoint: the sum of the losses so far, which the log has means of, and what the run has used."""
 
 TORCH_COULD_NOT_WRITE = "PytorchStreamWriter"
 """In the message of the RuntimeError that torch.save raises when the disk refuses."""
@@ -40,10 +48,17 @@ class SafeTrainer(Trainer):
     keep_checkpoints: int = 2
     passes_done: int = 0
     """How often the data had been used up when the checkpoint was written that training goes on from."""
+    loss_sum: float | None = 0.0
+    """Of the losses of all steps of the run; None where a checkpoint did not tell those before it."""
+    meter: Meter | None = None
+    spent_before: Spent = Spent()
+    """What was used up to the checkpoint that training goes on from."""
 
     def __init__(self, *inputs: Any, **options: Any) -> None:
         super().__init__(*inputs, **options)
         policy = self.accelerator.unwrap_model(self.model)
+        if isinstance(policy, StackedPeftModel):
+            policy.take_back()
         model = policy.get_base_model() if isinstance(policy, PeftModel) else policy
         score_learned_tokens(model, getattr(self, "temperature", 1.0))
 
@@ -60,13 +75,38 @@ class SafeTrainer(Trainer):
     def training_step(self, *inputs: Any, **options: Any) -> torch.Tensor:
         """Return the loss; TrainingStopped if it is not a finite number."""
         loss = super().training_step(*inputs, **options)
-        if not torch.isfinite(loss).all():
+        value = float(loss)
+        if not math.isfinite(value):
             raise TrainingStopped(
-                f"the loss at step {self.state.global_step + 1} is {float(loss)}; nothing was learned"
+                f"the loss at step {self.state.global_step + 1} is {value}; nothing was learned"
                 " from it, and the last checkpoint is kept. Lower learning_rate or max_grad_norm, look"
                 " at the rows, or use autocast none, and train anew with --overwrite."
             )
+        if self.loss_sum is not None:
+            self.loss_sum += value
         return loss
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Remember what was done before `checkpoint`: passes over the data, losses, energy and time."""
+        self.passes_done = passes_of(checkpoint)
+        if (checkpoint / TOTALS).is_file():
+            known = json.loads((checkpoint / TOTALS).read_text(encoding="utf-8"))
+            self.loss_sum = known["loss_sum"]
+            self.spent_before = Spent(known["joules"], known["seconds"])
+        else:
+            self.loss_sum = None
+
+    def losses_so_far(self) -> float | None:
+        """Return the sum of the losses of all steps, the mean over the processes; every process has to ask."""
+        if self.loss_sum is None:
+            return None
+        here = torch.tensor(self.loss_sum, dtype=torch.float64, device=self.args.device)
+        return float(self.accelerator.reduce(here, "mean"))
+
+    def spent_so_far(self) -> Spent:
+        """Return what the run has used on all processes; every process has to ask."""
+        here = self.meter.read() if self.meter else Spent()
+        return self.spent_before.and_then(Spent.together(gather_object([here])))
 
     def gathered_weights(self) -> dict[str, torch.Tensor] | None:
         """Return the model's weights from all processes that hold a part each; None if all hold all.
@@ -115,8 +155,11 @@ class SafeTrainer(Trainer):
                 shutil.rmtree(checkpoint, ignore_errors=True)
                 check_room(run, BYTES_PER_TRAINED_WEIGHT * sum(each.numel() for each in trained))
             super()._save_checkpoint(model, trial)
+            losses, spent = self.losses_so_far(), self.spent_so_far()
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
+                totals = {"loss_sum": losses, "joules": spent.joules, "seconds": spent.seconds}
+                write_whole(checkpoint / TOTALS, json.dumps(totals))
                 seal(checkpoint)
         except (OSError, SafetensorError) as error:
             raise writing_failed(run, checkpoint, error) from error

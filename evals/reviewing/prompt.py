@@ -47,6 +47,6 @@ def check_prompt(stored: str, adapter: str) -> None:
         return
     raise ChainMismatch(
         f"{adapter} was trained with other review instructions (checksum {prompt_sha256(stored)[:12]}) than"
-        f" {PROMPT_VERSION} of this version of Assay ({prompt_sha256()[:12]}). Ask it with its own, which its"
-        " chain.json holds as system_prompt, or train it again."
+        f" {PROMPT_VERSION} of this version of Assay ({prompt_sha256()[:12]}). Use the version that it was"
+        " trained with, or train it again."
     )

@@ -83,3 +83,21 @@ class Receipt(Record):
     outcome: Literal["published", "already there"]
     files: dict[str, str]
     finished_at: datetime
+
+
+class JobPlan(Record):
+    """A training as a job on the Hub: where its code goes, what runs, where the run folder comes back.
+
+    `command` is what the machine is started with, once the commit of `code_repo` is known; `script` is what
+    that runs. `secrets` are names, never values.
+    """
+
+    code_repo: str
+    run_repo: str
+    image: str
+    flavor: str
+    timeout: str
+    script: str
+    secrets: tuple[str, ...]
+    files: int = Field(ge=0)
+    upload_bytes: int = Field(ge=0)

@@ -17,6 +17,17 @@
   const isTyping = (target) =>
     target.isContentEditable || Boolean(target.closest?.("input, textarea, select, [role=listbox], [role=combobox]"));
 
+  // Open the section of a concern's words, show them and say so to who cannot see.
+  window.assayShowPlace = (name) => {
+    const mark = document.getElementById(`place-${name}`);
+    if (!mark) return;
+    mark.closest("details").open = true;
+    document.querySelectorAll("mark.here").forEach((other) => other.classList.remove("here"));
+    mark.classList.add("here");
+    mark.scrollIntoView({ block: "center" });
+    mark.focus({ preventScroll: true });
+  };
+
   const setDark = (dark) => document.body.classList.toggle("dark", dark);
   const keep = (value) => {
     try {

@@ -77,11 +77,11 @@ def adapter(
     wishes = Wishes(repo, tag, base, base_revision, licence, limits)
     publication = Publication(wishes, public, create_pr)
     if dry_run:
-        _show_plans(plan_chain(connect(), run, publication), as_json=as_json)
+        show_plans(plan_chain(connect(), run, publication), as_json=as_json)
         return
     prove = _probe() if probe else None
-    receipts = publish_chain(connect(), run, publication, _say, prove)
-    _show_receipts(receipts, as_json=as_json)
+    receipts = publish_chain(connect(), run, publication, tell, prove)
+    show_receipts(receipts, as_json=as_json)
 
 
 @app.command()
@@ -116,12 +116,12 @@ def dataset(
     target = Target(repo, tag, public, create_pr)
     planned = plan(connect(), parcel, target, limits)
     if dry_run:
-        _show_plans([planned], as_json=as_json)
+        show_plans([planned], as_json=as_json)
         return
-    _warn(planned.warnings)
-    receipt = publish(connect(), parcel, target, limits, Steps(_say))
+    warn(planned.warnings)
+    receipt = publish(connect(), parcel, target, limits, Steps(tell))
     write_receipt(receipt, folder)
-    _show_receipts([receipt], as_json=as_json)
+    show_receipts([receipt], as_json=as_json)
 
 
 @app.command()
@@ -211,11 +211,13 @@ def _probe() -> "Callable[[Path], None]":
     return prove
 
 
-def _say(words: str) -> None:
+def tell(words: str) -> None:
+    """Show how far publishing is."""
     notes.print(words, soft_wrap=True)
 
 
-def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
+def show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
+    """Show what publishing would do."""
     emit(plans, as_json=as_json)
     for plan in () if as_json else plans:
         signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only there"}
@@ -226,11 +228,12 @@ def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
             f"{plan.upload_bytes:,} bytes to upload"
         )
         emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
-        _warn(plan.warnings)
+        warn(plan.warnings)
     notes.print("This was a dry run: nothing was written.")
 
 
-def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
+def show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
+    """Show what was published."""
     rows = [
         (
             each.repo,
@@ -258,7 +261,8 @@ def _show_findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
     emit(found, as_json=as_json, table=table_of(title, columns, rows))
 
 
-def _warn(found: "Sequence[Finding]") -> None:
+def warn(found: "Sequence[Finding]") -> None:
+    """Show what a person should look at before they publish."""
     for each in found:
         place = f"{each.path}{f', line {each.line}' if each.line else ''}"
         notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)

@@ -162,6 +162,13 @@ def infer(
             overwrite=overwrite,
         )
     _report(run, out, as_json=as_json)
+    if unanswered := run.finish_reasons.get("error", 0):
+        notes.print(
+            f"{counted(unanswered, 'paper')} got no answer; {out} says why. Give the same command again to"
+            " ask about them once more.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(1)
 
 
 def _articles(papers: str, split: Split, limit: int) -> "list[Article]":

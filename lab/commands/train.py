@@ -27,11 +27,15 @@ ABOUT = {
     "sft": "Fine-tune on questions and answers.",
     "dpo": "Learn from pairs of a better and a worse answer.",
     "grpo": "Reward a chain's own answers by the verifiers.",
+    "review": "Fine-tune a reviewer on papers and what people objected to.",
+    "refiner": "Reward answers that cite evidence by rubric and citations (GRPO).",
 }
 EXAMPLES = {
     "sft": "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run",
     "dpo": "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl",
     "grpo": "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2",
+    "review": "--config training/configs/embedded/review.yaml --dry-run",
+    "refiner": "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run",
 }
 Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
@@ -54,6 +58,14 @@ SlurmOption = Annotated[
     typer.Option(
         "--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."
     ),
+]
+
+HfJob = Annotated[
+    bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")
+]
+HfOption = Annotated[
+    list[str] | None,
+    typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
 ]
 
 
@@ -85,12 +97,21 @@ def _stage(
     dry_run: DryRun = False,
     slurm: Slurm = False,
     slurm_option: SlurmOption = None,
+    hf_job: HfJob = False,
+    hf_option: HfOption = None,
     as_json: Json = False,
 ) -> None:
     from training.launch import Launch
 
     words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
     launch = Launch(profile, context.meta[LAUNCHER])
+    if hf_job:
+        from lab.commands.hub_job import hub_job
+        from training.plan import plan_of
+
+        plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
+        hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
+        return
     wanted = Wanted(dry_run, as_json, slurm, tuple(slurm_option or ()))
     _train(str(context.info_name), words, launch, wanted)
 
@@ -114,10 +135,18 @@ def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> N
     elif wanted.slurm:
         _submit(plan, wanted)
     else:
+        _check_equipment(plan)
         notes.print(f"$ {plan.command}", soft_wrap=True)
         if _launch(plan):
             raise typer.Exit(1)
         _report(plan, as_json=wanted.as_json)
+
+
+def _check_equipment(plan: "Plan") -> None:
+    from lab.runner import has_gpu
+    from training.equipment import check_equipment
+
+    check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 
 
 def _launch(plan: "Plan") -> int:
@@ -167,19 +196,35 @@ def _submit(plan: "Plan", wanted: Wanted) -> None:
 
 def _look(plan: "Plan", wanted: Wanted) -> None:
     """Print what would be done; exit code 1 if the run would be refused."""
+    from lab.runner import has_gpu
     from training.preview import preview
 
     seen = preview(plan)
-    needs = plan.needs(seen.kept)
+    needs = plan.needs(seen.kept, has_gpu=has_gpu())
     if wanted.as_json:
         emit(_document(plan, seen, needs), as_json=True)
     else:
         _print_tables(plan, seen, needs)
-    for problem in (*plan.problems, *seen.problems):
-        notes.print(f"note: {problem}", style="yellow", soft_wrap=True)
+    refused = (*plan.problems, *(seen.problems if seen.is_refused else ()))
+    for problem in refused:
+        notes.print(f"would be refused: {problem}", style="red", soft_wrap=True)
+    for note in _noted(plan, seen):
+        notes.print(f"note: {note}", style="yellow", soft_wrap=True)
     notes.print(f"would run: {plan.command}", soft_wrap=True)
-    if seen.is_refused:
+    if refused:
         raise typer.Exit(1)
+
+
+def _noted(plan: "Plan", seen: "Preview") -> tuple[str, ...]:
+    """Return what to know of a plan beside why it would be refused, such as what this machine lacks."""
+    return (*(() if seen.is_refused else seen.problems), *_lacking(plan))
+
+
+def _lacking(plan: "Plan") -> tuple[str, ...]:
+    from lab.runner import has_gpu
+    from training.equipment import missing
+
+    return missing(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 
 
 def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[str, object]:
@@ -206,7 +251,7 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[s
             "trained_weights": needs.trained_weights,
             "memory_bytes": {**needs.memory, "total": needs.total},
         },
-        "problems": [*plan.problems, *seen.problems],
+        "problems": [*plan.problems, *seen.problems, *_lacking(plan)],
     }
 
 

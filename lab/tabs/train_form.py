@@ -15,8 +15,8 @@ from lab.runner import Preview, begin, preview
 from lab.services import Services
 from lab.views import notice
 from lab.wording import say
-from training.config import STAGES
 from training.launch import profiles
+from training.stages import STAGES
 
 FIRST = "embedded/sft"
 Painted = dict[Any, Any]

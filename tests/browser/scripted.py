@@ -14,6 +14,7 @@ from lab.services import build_services
 from lab.settings import from_environment
 from tests.lab.chains import STAGES, ScriptedChain, Word
 from tests.lab.evaluations import MUTE, scripted_report
+from tests.lab.reviewers import SAID, ScriptedReader
 
 ANSWERS = {
     "base": "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}",
@@ -52,7 +53,10 @@ def main() -> None:
     """Serve until stopped."""
     chain = PatientChain(ANSWERS, seconds_per_word=0.02)
     services = replace(
-        build_services(from_environment()), engine=Engine(lambda _: chain), reports=measured
+        build_services(from_environment()),
+        engine=Engine(lambda _: chain),
+        reports=measured,
+        readers=lambda: (ScriptedReader(pause=0.1), ScriptedReader("Other", SAID[1:])),
     )
     app = build_app(services)
     put_on_air(app, server_name="127.0.0.1", server_port=int(sys.argv[1]), quiet=True)

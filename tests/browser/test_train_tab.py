@@ -94,7 +94,9 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         expect(page.locator("#train-told .problem")).to_contain_text("a whole number from 1 to 512")
         page.fill("#train-field-lora-r textarea", "2")
         page.click("#train-check")
-        line = f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
+        line = (
+            f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
+        )
         expect(page.locator("#train-told .train-line")).to_have_text(line)
         assert not run.exists()
 

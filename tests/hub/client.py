@@ -46,6 +46,7 @@ def environment(url: str, home: str, *, is_xet: bool) -> dict[str, str]:
         "HF_TOKEN": TOKEN,
         "HF_HUB_OFFLINE": "0",
         "HF_DATASETS_OFFLINE": "0",
+        "HF_EVALUATE_OFFLINE": "0",
         "HF_HUB_DISABLE_XET": "0" if is_xet else "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -46,12 +46,29 @@ def add_chain(source: str, folder: Path) -> Any:
     return [stage.name for stage in manifest.stages]
 
 
-def die_at_commit(folder: Path, repo: str) -> None:
-    """Publish, and be killed at the moment of the commit."""
+def killed_at(method: str, folder: Path, repo: str, *, is_after: bool) -> int:
+    """Publish in a copy of this process that is killed at a step; return how it ended (9 = killed there)."""
+    copy = os.fork()
+    if copy == 0:
+        try:
+            _die_at(method, is_after=is_after)
+            publish_run(folder, repo)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
+def _die_at(method: str, *, is_after: bool) -> None:
     from huggingface_hub import HfApi
 
-    HfApi.create_commit = lambda *words, **named: os._exit(9)
-    publish_run(folder, repo)
+    original = getattr(HfApi, method)
+
+    def dying(self: Any, *words: Any, **named: Any) -> None:
+        if is_after:
+            original(self, *words, **named)
+        os._exit(9)
+
+    setattr(HfApi, method, dying)
 
 
 def tags(repo: str) -> dict[str, str]:
@@ -81,3 +98,56 @@ def load_rows(repo: str) -> list[dict[str, Any]]:
     from datasets import load_dataset
 
     return list(load_dataset(repo, split="train"))
+
+
+def publish_space(name: str, repo: str, *, is_public: bool = False) -> Any:
+    """Publish a Space; return the receipt, or the message of the error."""
+    from hub.bundles import bundle_folder, pack_space
+    from hub.checks import Limits
+    from hub.client import connect
+    from hub.plan import Target
+    from hub.publish import publish
+
+    try:
+        parcel = pack_space(bundle_folder(name), repo, {}, Limits())
+        return publish(connect(), parcel, Target(repo, None, is_public))
+    except LabError as error:
+        return str(error)
+
+
+def compute_metric(repo: str, predictions: list[float], references: list[float]) -> Any:
+    """Load a metric from the Hub as its users do, and compute it."""
+    import evaluate
+
+    return evaluate.load(repo).compute(predictions=predictions, references=references)
+
+
+def log_votes(repo: str, folder: Path, lines: list[str]) -> None:
+    """Keep lines in a data set; the first push may fail."""
+    from hub.client import HubTrouble, connect
+    from hub.votes import VoteLog
+
+    log = VoteLog(connect(), repo, folder / "log", minutes=60)
+    for line in lines:
+        log.write(line)
+    try:
+        log.push()
+    except HubTrouble:
+        log.push()
+    log.stop()
+
+
+def submit_job(repo: str, files: dict[str, bytes]) -> str:
+    """Submit a training as a job without our packages, which other tests send; return its number."""
+    from hub import jobs
+    from hub.client import connect
+    from hub.parcel import Parcel, part_of
+
+    line = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
+    work = jobs.Work(
+        "mine", line, "runs/mine", {path: part_of(content) for path, content in files.items()}
+    )
+    plan, parcel = jobs.plan_job(work, jobs.job_options([f"repo={repo}"]), "tester")
+    kept = {path: part for path, part in parcel.parts.items() if "/" not in path}
+    small = Parcel(parcel.kind, parcel.title, kept)
+    return jobs.submit(connect(), plan, small, lambda words: None)

@@ -72,6 +72,12 @@ def test_measured_emissions_stand_on_the_card(tmp_path):
     assert front_matter(card_of(run))["co2_eq_emissions"]["emissions"] == 12.5
 
 
+def test_data_sets_of_the_hub_are_named_so_that_it_links_them_and_files_are_not(tmp_path):
+    run = write_run(tmp_path, config={"data": ["org/pairs@main:500", "kmp-train", "rows/v.jsonl"]})
+    assert front_matter(card_of(run))["datasets"] == ["org/pairs"]
+    assert "datasets" not in front_matter(card_of(write_run(tmp_path / "own")))
+
+
 def test_figures_come_with_n_and_interval_and_controls(embedded):
     text = embedded.parts["README.md"].read().decode()
     metrics = [

@@ -1,5 +1,4 @@
 import zlib
-from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -203,15 +202,6 @@ def freshen(run, name):
 
     write_adapter(run / "adapter", tensors(zlib.crc32(name.encode())), CONFIG)
     refit(run)
-
-
-def test_a_process_that_is_killed_at_the_commit_leaves_nothing_and_the_next_completes(stand, run):
-    with pytest.raises(BrokenProcessPool):
-        stand.run(publishing.die_at_commit, run, "org/killed")
-    stand.client.close()
-    assert on_main(stand, "org/killed") == set()
-    (receipt,) = stand.run(publishing.publish_run, run, "org/killed")
-    assert receipt.outcome == "published"
 
 
 def test_somebody_elses_commit_meanwhile_is_never_overwritten(stand, run):

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig
 from evals.questions import DATASETS, write_examples
 from lab.cli import app
-from tests.models import tiny_base
+from tests.models import tiny_base, tiny_chain
+from training.launch import Launch
 from training.sweep import read_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +110,24 @@ def swept(folder: Path, file: Path) -> tuple[list[dict[str, object]], str]:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout), done.stderr
+
+
+def test_a_preference_sweep_that_would_be_measured_by_its_own_questions_is_refused(folder: Path):
+    chain = tiny_chain(folder / "chain")
+    pair = {
+        "prompt": [{"role": "user", "content": COUNTS[1].prompt}],
+        "chosen": [{"role": "assistant", "content": "Two."}],
+        "rejected": [{"role": "assistant", "content": "Three."}],
+    }
+    (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
+    settings = {"data": [str(folder / "pairs.jsonl")], "output": "unused", "chain": str(chain)}
+    (folder / "dpo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    file = sweep_file(folder, stage="dpo", config=str(folder / "dpo.yaml"), grid={"beta": [0.1]})
+    sweep = read_sweep(file)
+    with pytest.raises(
+        BadConfig, match=f"1 of 3 dev questions .such as {COUNTS[1].id}. are in the"
+    ):
+        sweep.plan(sweep.trials[0], Launch())
 
 
 def test_every_run_is_trained_measured_and_shown_with_intervals_once(folder: Path):

@@ -172,6 +172,43 @@ def test_a_dry_run_without_the_model_says_what_cannot_be_shown(settings: Path):
     assert plan["needs"]["trained_weights"] > 0
 
 
+@pytest.mark.parametrize("stage", ["dpo", "grpo"])
+def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(
+    settings: Path, stage: str
+):
+    values = yaml.safe_load(settings.read_text(encoding="utf-8"))
+    del values["max_length"]
+    if stage == "dpo":
+        pairs = settings.with_name("pairs.jsonl")
+        pairs.write_text('{"prompt": "Up?", "chosen": "Yes.", "rejected": "No."}\n')
+        values["data"] = [str(pairs)]
+    values |= {"chain": str(settings.parent / "nowhere"), "batch": 8}
+    file = settings.with_name("next.yaml")
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    result = invoke(stage, "--config", file, "--dry-run")
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "would be refused: " in said
+    assert "nowhere" in said
+    assert f"would run: accelerate launch --num_processes 1 -m training.{stage}" in said
+
+
+def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+):
+    tiny_base(settings.parent / "model")
+    monkeypatch.setattr("lab.runner.has_gpu", lambda: False)
+    monkeypatch.setattr("training.equipment.is_installed", lambda package: package == "torch")
+    words = ("sft", "--config", settings, "--profile", "zero2", "--report_to", "wandb")
+    problems = " ".join(dry(*words)["problems"])
+    for part in ("profile zero2 is for GPUs", "pip install deepspeed", "pip install wandb"):
+        assert part in problems
+    refused = invoke(*words)
+    assert isinstance(refused.exception, BadConfig)
+    assert "pip install deepspeed" in str(refused.exception)
+    assert not (settings.parent / "run").exists()
+
+
 def test_a_profile_by_name_becomes_the_configuration_of_the_launcher(settings: Path):
     line = dry("sft", "--config", settings, "--profile", "zero3")["command"]
     assert " --config_file " in line

@@ -104,8 +104,8 @@ def test_energy_is_shown_where_the_run_has_measured_it(tmp_path):
         training = look(run.path, now())
         return plain(panel(training, seen, progress_of(training, seen, now()), now()))
 
-    assert "0.125 energy kwh" in shown(measured)
-    assert "energy" not in shown(silent)
+    assert "0.125 Energy, kWh" in shown(measured)
+    assert "nergy" not in shown(silent)
 
 
 def test_alerts_stand_in_words_and_markup_in_them_is_shown_as_text(tmp_path):

@@ -48,7 +48,7 @@ def test_where_no_gpu_is_lent_the_chain_answers_as_it_is():
 
 
 def test_on_zero_gpu_the_gpu_is_borrowed_for_each_answer(lent):
-    chain = gpu.Borrowed(ScriptedChain({"base": "one two"}))
+    chain = gpu.Borrowed(ScriptedChain({"base": "one two"}), gpu.Gpu())
 
     assert words(chain, threading.Event()) == "one two"
     assert words(chain, threading.Event()) == "one two"
@@ -57,7 +57,7 @@ def test_on_zero_gpu_the_gpu_is_borrowed_for_each_answer(lent):
 
 def test_on_zero_gpu_an_answer_can_be_stopped(lent):
     stop = threading.Event()
-    pieces = gpu.Borrowed(ScriptedChain({"base": "one two three"})).stream(
+    pieces = gpu.Borrowed(ScriptedChain({"base": "one two three"}), gpu.Gpu()).stream(
         PROMPT, ["base"], Sampling(), stop
     )
 

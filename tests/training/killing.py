@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from training.config import STAGES
 from training.runs import RunFolder
+from training.stages import STAGES
 from training.trainer import SafeTrainer
 
 CONTEXT = multiprocessing.get_context("forkserver")

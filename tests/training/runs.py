@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import yaml
 
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_base
+from training.launch import profile_file
 
 ROOT = Path(__file__).parents[2]
+ACCELERATE = Path(sys.executable).with_name("accelerate")
 
 COMMON: Mapping[str, object] = {
     "max_steps": 2,
@@ -57,6 +61,30 @@ def environment() -> dict[str, str]:
     """Return what a command of ours is started with: our packages in sight, one thread."""
     places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+
+
+def launched(
+    stage: str, file: Path, profile: str | None, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a stage by the command that people type, and return how it ended and what it said."""
+    options = ["--config_file", str(profile_file(profile))] if profile else []
+    return subprocess.run(
+        [
+            str(ACCELERATE),
+            "launch",
+            *options,
+            "-m",
+            f"training.{stage}",
+            "--config",
+            str(file),
+            *words,
+        ],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture(autouse=True)

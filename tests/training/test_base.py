@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from evals.errors import BadConfig, MissingModel
 from tests.models import embedded_cache, tiny_base
 from training import gguf
-from training.base import find_base, identity_of, load_base
+from training.base import find_base, identity_of, load_base, load_tokenizer
 from training.fingerprint import weights_sha256
 
 
@@ -54,11 +54,17 @@ def test_a_folder_that_is_no_model_says_what_is_missing(folder, missing, words):
         find_base(str(folder))
 
 
-def test_a_model_without_a_tokenizer_or_template_says_so(folder):
+def test_a_chat_template_that_is_lost_makes_another_base_of_it(folder):
     base = find_base(str(folder))
+    before = identity_of(base, load_tokenizer(base))
     (folder / "chat_template.jinja").unlink()
-    with pytest.raises(MissingModel, match="no chat template"):
-        identity_of(base, load_base(base)[1])
+    after = identity_of(base, load_tokenizer(base))
+    assert before.tokenizer_sha256 == after.tokenizer_sha256
+    assert before.template_sha256 != after.template_sha256
+
+
+def test_a_model_without_a_tokenizer_says_so(folder):
+    base = find_base(str(folder))
     (folder / "tokenizer.json").unlink()
     with pytest.raises(MissingModel, match="no tokenizer"):
         load_base(base)

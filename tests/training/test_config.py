@@ -124,7 +124,6 @@ GRPO = {"data": "kmp-train", "output": "x", "chain": "runs/sft"}
     ("changes", "problem"),
     [
         ({"chain": ""}, "chain is empty"),
-        ({"batch": "6", "num_generations": "8"}, "cannot be divided into groups"),
         ({"num_generations": "1"}, "num_generations"),
         ({"verifier_weights": "V9=1"}, "no verifier is called V9"),
         ({"verifier_weights": "V1"}, "cannot read the weights .V1.; name a set"),

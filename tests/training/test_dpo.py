@@ -1,7 +1,5 @@
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,8 @@ from evals.model import Sampling
 from evals.questions import write_examples
 from evals.schema import Message
 from tests.models import ALL_LINEAR, tiny_base
-from tests.training.runs import COMMON, environment, one_thread, record, settings_file
+from tests.training.runs import COMMON, one_thread, record, settings_file
+from tests.training.runs import launched as typed
 from training import dpo, sft
 from training.adapter import read_adapter
 from training.chain import check_chain, load_chain, read_chain
@@ -26,8 +25,6 @@ from training.request import read_request
 from training.runs import RunFolder
 from training.stack import Stack
 
-ROOT = Path(__file__).parents[2]
-ACCELERATE = Path(sys.executable).with_name("accelerate")
 MODES = ("stack", "continue", "merge_then_new")
 TOKENS = torch.arange(24).reshape(2, 12)
 
@@ -100,15 +97,7 @@ def adapter(run: Path) -> dict[str, torch.Tensor]:
 def launched(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """One whole run by the command that people type, and what it said."""
     run = tmp_path_factory.mktemp("launched") / "run"
-    command = [str(ACCELERATE), "launch", "-m", "training.dpo", "--config"]
-    done = subprocess.run(
-        [*command, str(settings(taught, run)), "--beta", "0.05"],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = typed("dpo", settings(taught, run), None, "--beta", "0.05")
     assert done.returncode == 0, done.stderr[-3000:]
     return run, done.stderr
 
@@ -177,11 +166,13 @@ def test_before_the_first_step_the_policy_is_its_own_reference(by_mode: Path):
     assert figures(by_mode, "monitor/accuracy")[0] == 1.0
 
 
-@pytest.mark.parametrize("mode", ["stack", "continue"])
-def test_over_4_bit_weights_the_policy_is_its_own_reference_too(
-    taught: Path, tmp_path: Path, mode: str
+@pytest.mark.parametrize(
+    ("mode", "weights"), [("stack", "nf4"), ("continue", "nf4"), ("stack", "float32")]
+)
+def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(
+    taught: Path, tmp_path: Path, mode: str, weights: str
 ):
-    run = train(taught, tmp_path / "run", mode=mode, weights="nf4", autocast="bfloat16")
+    run = train(taught, tmp_path / "run", mode=mode, weights=weights, autocast="bfloat16")
     assert figures(run, "loss")[0] == pytest.approx(math.log(2), abs=1e-6)
     assert figures(run, "rewards/margins")[0] == 0.0
     assert figures(run, "monitor/kl")[0] == 0.0

@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM
 from evals.errors import BadConfig
 from tests.models import tiny_base
 from training.config import DpoSettings, GrpoSettings, SftSettings
-from training.estimate import check_rows, estimate, shape_of, steps_of
+from training.estimate import check_batches, estimate, shape_of, steps_of
 from training.policy import lora_of, stacked_policy
 
 MISTRAL = "mistralai/Mistral-7B-v0.3"
@@ -59,6 +59,42 @@ def test_checkpointing_and_shorter_rows_need_less_memory():
     assert activations(max_length=128) == activations(max_length=256) / 2
 
 
+MEASURED = [  # settings with the lengths that the rows really had, peak in GB
+    (SftSettings(**COMMON, batch=8, max_length=125), 3.52),
+    (SftSettings(**COMMON, batch=8, max_length=130), 3.85),
+    (
+        GrpoSettings(
+            **COMMON,
+            chain="y",
+            batch=16,
+            num_generations=8,
+            max_prompt_length=72,
+            max_completion_length=48,
+        ),
+        4.45,
+    ),
+    (
+        GrpoSettings(
+            **COMMON,
+            chain="y",
+            batch=32,
+            num_generations=8,
+            max_prompt_length=88,
+            max_completion_length=80,
+        ),
+        7.75,
+    ),
+]
+"""Runs of the embedded base on a CPU, r = 8 on all linear layers: the resident set at its highest."""
+
+
+@pytest.mark.parametrize(("settings", "peak"), MEASURED)
+def test_the_memory_of_runs_that_were_measured_is_estimated_within_an_eighth(settings, peak: float):
+    shape = shape_of("embedded")
+    assert shape is not None
+    assert estimate(settings, shape, 600).total / 1e9 == pytest.approx(peak, rel=1 / 8)
+
+
 def test_a_base_that_nobody_knows_has_no_shape():
     assert shape_of("somebody/unknown-7B") is None
 
@@ -87,11 +123,36 @@ def test_the_steps_of_a_run_follow_from_its_rows(settings, rows: int, processes:
     assert steps_of(settings, rows, processes) == steps
 
 
+UNEVEN = [  # settings, processes, what is said
+    ({"batch": 6}, 1, "6 answers are sampled at a time .* such as generation_batch 12"),
+    ({"batch": 2}, 1, "cannot be divided into groups of num_generations 4"),
+    ({"batch": 2}, 2, None),
+    ({"batch": 1, "accumulation": 4}, 1, None),
+    ({"batch": 4, "generation_batch": 6}, 1, "cannot be divided into groups"),
+    ({"batch": 8, "generation_batch": 12}, 1, "a multiple of 8, such as 8"),
+    ({"batch": 4, "generation_batch": 12}, 2, "batches of 4 on each of 2 processes"),
+    ({"batch": 4, "vllm": "colocate", "vllm_tensor_parallel": 2}, 3, "does not divide 3 processes"),
+    ({"batch": 4, "vllm": "colocate", "vllm_tensor_parallel": 2}, 4, None),
+]
+
+
+@pytest.mark.parametrize(("values", "processes", "problem"), UNEVEN)
+def test_answers_that_do_not_divide_among_groups_and_processes_are_refused(
+    values: dict[str, object], processes: int, problem: str | None
+):
+    settings = GrpoSettings(**GRPO, **values)
+    if problem is None:
+        check_batches(settings, 100, processes)
+        return
+    with pytest.raises(BadConfig, match=problem):
+        check_batches(settings, 100, processes)
+
+
 def test_fewer_questions_than_are_asked_at_a_time_are_refused_and_count_no_step():
     settings = GrpoSettings(**GRPO, batch=4, generation_batch=16)
     assert steps_of(settings, 3) == 0
     with pytest.raises(BadConfig, match=r"asks 4 questions at a time .* there are only 3"):
-        check_rows(settings, 3)
-    check_rows(settings, 4)
+        check_batches(settings, 3)
+    check_batches(settings, 4)
     with pytest.raises(BadConfig, match="asks 2 questions at a time"):
-        check_rows(GrpoSettings(**GRPO, batch=4), 1, processes=2)
+        check_batches(GrpoSettings(**GRPO, batch=4), 1, processes=2)

@@ -109,11 +109,20 @@ def test_what_was_sampled_and_how_it_was_judged_is_kept(start: Path):
     )
 
 
-@pytest.mark.parametrize("mode", ["stack", "continue", "merge_then_new"])
+BY_MODE = [
+    (mode, weights, autocast)
+    for mode in ("stack", "continue", "merge_then_new")
+    for weights, autocast in (("float32", "none"), ("float32", "bfloat16"), ("nf4", "bfloat16"))
+    if (mode, weights) != ("merge_then_new", "nf4")  # refused
+]
+
+
+@pytest.mark.parametrize(("mode", "weights", "autocast"), BY_MODE)
 def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft(
-    start: Path, mode: str
+    start: Path, mode: str, weights: str, autocast: str
 ):
-    trainer = prepared(start, max_steps=3, beta=0.5, mode=mode, lora_targets=list(ALL_LINEAR))
+    shape = {"lora_targets": list(ALL_LINEAR), "weights": weights, "autocast": autocast}
+    trainer = prepared(start, max_steps=3, beta=0.5, mode=mode, **shape)
     trainer.reward_funcs = [length_of_answer]
     before = {
         name: value.clone()

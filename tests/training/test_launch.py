@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,16 +6,13 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from evals.errors import BadConfig
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base
-from tests.training.runs import GRPO, SFT, environment, one_thread, record, settings_file
+from tests.training.runs import GRPO, SFT, launched, one_thread, record, settings_file
 from training import sft
 from training.base import find_base
-from training.config import SftSettings
+from training.config import DpoSettings, SftSettings
 from training.launch import Launch, profile_file, profiles
 from training.lineage import NewStage, append_stage
 from training.request import read_request
-
-ROOT = Path(__file__).parents[2]
-ACCELERATE = Path(sys.executable).with_name("accelerate")
 
 __all__ = ["one_thread"]
 
@@ -80,6 +75,33 @@ REFUSED = [
 ]
 
 
+SHARING = [
+    (Launch("zero3"), True),
+    (Launch("fsdp2"), True),
+    (Launch(None, ("--use_fsdp",)), True),
+    (Launch(None, ("--use_deepspeed", "--zero_stage", "3")), True),
+    (Launch("zero2"), False),
+    (Launch("zero2", ("--zero_stage=3",)), True),
+    (Launch("multi-gpu"), False),
+    (Launch(), False),
+]
+
+
+@pytest.mark.parametrize(("launch", "is_refused"), SHARING)
+def test_a_monitor_that_could_not_see_a_whole_model_is_refused_before_anything_starts(
+    launch: Launch, is_refused: bool
+):
+    watched, unwatched = (
+        DpoSettings(data=("a",), output="x", chain="y", monitor_steps=steps) for steps in (25, 0)
+    )
+    launch.check(unwatched)
+    if is_refused:
+        with pytest.raises(BadConfig, match="set monitor_steps to 0, or use a profile"):
+            launch.check(watched)
+    else:
+        launch.check(watched)
+
+
 @pytest.mark.parametrize(("launch", "values", "problem"), REFUSED)
 def test_a_launch_that_would_not_be_what_was_asked_for_is_refused(launch, values, problem: str):
     with pytest.raises(BadConfig, match=problem):
@@ -97,20 +119,6 @@ LINES = [
 @pytest.mark.parametrize(("launch", "options"), LINES)
 def test_without_a_profile_one_process_is_started_unless_told_otherwise(launch, options: str):
     assert " ".join(launch.line("sft", ())) == f"accelerate launch {options} -m training.sft"
-
-
-def launched(
-    stage: str, file: Path, profile: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    options = ["--config_file", str(profile_file(profile)), "-m", f"training.{stage}"]
-    return subprocess.run(
-        [str(ACCELERATE), "launch", *options, "--config", str(file)],
-        cwd=ROOT,
-        env={**environment(), **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_two_processes_on_the_cpu_train_together_and_write_one_run(tmp_path: Path):

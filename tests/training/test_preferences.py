@@ -94,6 +94,28 @@ def test_a_prompt_inside_both_answers_is_taken_out_of_them(tmp_path: Path):
     assert data.notes == {"prompts taken from the turns that both answers share": 1}
 
 
+SHARING = [
+    (
+        "Human: Why?\n\nAssistant: Because.",
+        "Human: Why?\n\nAssistant: Never.",
+        "Human: Why?\n\nAssistant:",
+    ),
+    ("Q: up? A: upwards", "Q: up? A: upstairs", "Q: up? A:"),
+    ("Why? Yes.", "Why? Yes. Or no.", "Why?"),
+]
+
+
+@pytest.mark.parametrize(("chosen", "rejected", "prompt"), SHARING)
+def test_of_plain_text_the_whole_words_that_both_answers_begin_with_are_the_prompt(
+    chosen: str, rejected: str, prompt: str, tmp_path: Path
+):
+    data = read_preferences([file(tmp_path, {"chosen": chosen, "rejected": rejected})], SYSTEM)
+    row = data.pairs[0].row()
+    assert row["prompt"] == prompt
+    assert (prompt + row["chosen"], prompt + row["rejected"]) == (chosen, rejected)
+    assert data.notes == {"prompts taken from the words that both answers share": 1}
+
+
 def test_a_parquet_file_holds_the_same_rows_as_a_jsonl_file(tmp_path: Path):
     rows = [pair("Why?"), pair("How?")]
     pandas.DataFrame(rows).to_parquet(tmp_path / "votes.parquet")
@@ -118,6 +140,15 @@ def test_pairs_that_say_nothing_are_left_out_and_counted(tmp_path: Path):
     assert data.notes["left out, the same pair again"] == 1
 
 
+def test_plain_texts_that_are_the_same_throughout_are_left_out_too(tmp_path: Path):
+    texts = [{"chosen": f"Why? {word}", "rejected": "Why? No."} for word in ("Yes.", "No.")]
+    data = read_preferences([file(tmp_path, *texts)], SYSTEM)
+    assert [each.row() for each in data.pairs] == [
+        {"prompt": "Why?", "chosen": " Yes.", "rejected": " No."}
+    ]
+    assert data.notes["left out, both answers are the same"] == 1
+
+
 KMP = kmp_test()[0]
 PATHWAY = pathway_heldout()[0]
 
@@ -130,11 +161,15 @@ PATHWAY = pathway_heldout()[0]
         pair("reworded", example_id=KMP.id),
         {"prompt": f"### Question:\n{KMP.prompt}\n### Answer:\n", "chosen": "A", "rejected": "B"},
         {
+            "chosen": f"Human: {KMP.prompt}\n\nAssistant: A",
+            "rejected": f"Human: {KMP.prompt}\n\nAssistant: B",
+        },
+        {
             "chosen": turns(("user", KMP.prompt), ("assistant", "A")),
             "rejected": turns(("user", KMP.prompt), ("assistant", "B")),
         },
     ],
-    ids=["question", "other case", "id", "inside a template", "implicit prompt"],
+    ids=["question", "other case", "id", "inside a template", "after a name", "implicit prompt"],
 )
 def test_a_pair_about_a_held_out_question_is_refused(row: dict[str, object], tmp_path: Path):
     with pytest.raises(
@@ -144,7 +179,8 @@ def test_a_pair_about_a_held_out_question_is_refused(row: dict[str, object], tmp
 
 
 WRONG = [
-    ({"chosen": "A", "rejected": "B"}, "plain text without a column `prompt`"),
+    ({"chosen": "A", "rejected": "B"}, "do not begin with the same words"),
+    ({"chosen": "Why? A", "rejected": turns(("assistant", "B"))}, "mixes plain text and messages"),
     (pair(prompt="Why?"), "mixes plain text and messages"),
     (pair(prompt=[]), "has no question"),
     (pair(prompt=turns(("assistant", "Hello."))), "has no question"),

@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from training.config import STAGES, StageSettings
+from training.config import StageSettings
 from training.launch import FOLDER, Launch
 from training.plan import plan_of
 from training.request import read_settings
+from training.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 RECIPES = sorted(file for file in CONFIGS.rglob("*.yaml") if file.parent != FOLDER)
+SHAPE_NOT_KNOWN = ("Qwen/Qwen3.5-9B", "google/gemma-4-31b-it")
+"""Bases whose sizes no published file here tells; what they need is not estimated."""
+CHAT = (
+    '{"id": "NAME", "conversations": [{"from": "system", "value": "Review."},'
+    ' {"from": "human", "value": "A paper."}, {"from": "gpt", "value": "[]"}]}\n'
+)
 PAIR = '{"prompt": "Up or down?", "chosen": "Up.", "rejected": "Down."}\n'
 
 
@@ -51,11 +58,17 @@ def test_a_recipe_can_be_planned_without_its_model(
         pairs = tmp_path / "pairs.jsonl"
         pairs.write_text(PAIR, encoding="utf-8")
         words += ["--data", str(pairs)]
+    if stage == "review":
+        rows = tmp_path / "rows.jsonl"
+        rows.write_text("".join(CHAT.replace("NAME", str(n)) for n in range(64)), encoding="utf-8")
+        words += ["--data", str(rows)]
     plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
     needs = plan.needs(len(plan.rows()))
-    assert needs is not None
-    assert needs.steps >= 1
-    assert needs.total > needs.memory["base"] > 0
+    if plan.settings.base in SHAPE_NOT_KNOWN:
+        assert needs is None
+    else:
+        assert needs.steps >= 1
+        assert needs.total > needs.memory["base"] > 0
     assert plan.command.startswith(
         "accelerate launch --config_file training/configs/accelerate/single-gpu.yaml -m training."
     )
@@ -108,3 +121,41 @@ def test_a_published_grpo_recipe_sets_what_trl_has_changed_since(name: str):
         assert (settings.max_prompt_length, settings.max_completion_length) == LENGTHS[name]
     if name in WEIGHTS:
         assert settings.verifier_weights == WEIGHTS[name]
+
+
+REVIEWERS = {  # dropout, length, batch, accumulation, checkpoints kept
+    "qwen2.5-7b": (0.05, 16384, 1, 8, 3),
+    "qwen2.5-14b": (0.05, 16384, 1, 8, 3),
+    "deepseek-r1-14b": (0.05, 16384, 1, 8, 3),
+    "qwen3-8b-all": (0.0, 16384, 1, 8, 4),
+    "qwen3-8b-sure": (0.0, 16384, 1, 8, 4),
+    "qwen3.5-9b-all": (0.05, 16384, 1, 8, 3),
+    "qwen3.5-9b-all-fast": (0.05, 16384, 2, 4, 5),
+    "qwen3.5-9b-sure": (0.05, 16384, 1, 8, 3),
+    "gemma2-9b-all": (0.05, 8192, 1, 8, 3),
+    "gemma2-9b-all-8k": (0.0, 8192, 1, 8, 3),
+    "gemma4-31b-all": (0.05, 8192, 1, 8, 4),
+    "gemma4-31b-all-4k": (0.05, 4096, 1, 8, 4),
+}
+
+
+def test_a_published_reviewer_has_the_published_settings_and_a_folder_of_its_own():
+    files = sorted((CONFIGS / "review").glob("*.yaml"))
+    assert {file.stem for file in files} == REVIEWERS.keys()
+    folders = set()
+    for file in files:
+        told = read_settings(STAGES["review"], file)
+        assert REVIEWERS[file.stem] == (
+            told.lora_dropout,
+            told.max_length,
+            told.batch,
+            told.accumulation,
+            told.keep_checkpoints,
+        )
+        assert (told.lora_r, told.lora_alpha, told.epochs, told.seed) == (16, 32, 3, 42)
+        assert (told.learning_rate, told.schedule, told.warmup) == (2e-4, "cosine", 0.03)
+        assert (told.weight_decay, told.max_grad_norm) == (0.01, 1.0)
+        assert (told.weights, told.optimizer, told.packing) == ("nf4", "adamw_bnb_8bit", False)
+        assert len(told.lora_targets) == 7
+        folders.add(told.output)
+    assert len(folders) == len(files)

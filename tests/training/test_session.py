@@ -3,18 +3,22 @@
 from pathlib import Path
 
 import pytest
-from transformers.trainer_utils import TrainOutput
 
-from evals.errors import BadConfig, MissingModel
+from evals.errors import BadConfig
+from evals.model import Sampling
+from evals.questions import SYSTEM_PROMPT
+from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import GRPO, SFT, one_thread, record, settings_file
 from training import sft
+from training.chain import check_chain, load_chain
 from training.config import DpoSettings, SftSettings
 from training.launch import environment
 from training.plan import plan_of
 from training.preview import preview
+from training.record import command_line
 from training.request import Request, read_request
-from training.session import command_line, mean_loss
+from training.template import with_template
 
 __all__ = ["one_thread"]
 
@@ -47,36 +51,68 @@ def test_a_line_has_the_launchers_options_but_no_address(monkeypatch: pytest.Mon
     )
 
 
-def test_the_loss_of_a_resumed_run_is_that_of_one_that_was_never_stopped():
-    logged = [{"step": step, "loss": float(step)} for step in range(1, 11)]
-    logged.insert(3, {"step": 3, "monitor/kl": 0.1})
-    whole = TrainOutput(10, 5.5, {})
-    resumed = TrainOutput(10, (7 + 8 + 9 + 10) / 10, {})  # as transformers divides it
-    assert mean_loss(whole, logged, 0) == pytest.approx(5.5)
-    assert mean_loss(resumed, logged, 6) == pytest.approx(5.5)
-
-
 def test_a_run_says_how_many_processes_trained_it(tmp_path: Path):
     file = settings_file(tmp_path, {**SFT, "max_steps": 1})
     sft.train(read_request(SftSettings, ["--config", str(file)]))
     assert record(tmp_path / "run")["host"]["processes"] == 1
 
 
-def test_a_base_that_cannot_write_a_chat_is_refused_before_training_and_in_a_dry_run(
-    tmp_path: Path,
-):
+@pytest.fixture
+def untaught(tmp_path: Path) -> Path:
+    """A folder with a base that was only pre-trained: its tokenizer has no chat template."""
     base = tiny_base(tmp_path / "model")
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = None
     for file in base.glob("*template*"):
         file.unlink()
     tokenizer.save_pretrained(base)
-    words = ["--config", str(settings_file(tmp_path, SFT))]
-    with pytest.raises(MissingModel, match="has no chat template"):
-        sft.train(read_request(SftSettings, words))
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(MissingModel, match="has no chat template"):
-        preview(plan_of("sft", words, is_dry=True))
+    return tmp_path
+
+
+def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked(untaught: Path):
+    plan = plan_of("sft", ["--config", str(settings_file(untaught, SFT))], is_dry=True)
+    seen = preview(plan)
+    assert not seen.is_refused
+    assert "no chat template, so questions are put as ### Instruction:" in seen.problems[0]
+    row = seen.examples[0]
+    asked, learned = "".join(row.tokens[: row.given]), "".join(row.tokens[row.given :])
+    example = next(each for each in plan.data.examples if each.id == row.name)
+    assert asked.startswith(f"<|im_start|>{SYSTEM_PROMPT}\n\n### Instruction:\n")
+    assert asked.endswith(f"{example.prompt}\n\n### Response:\n")
+    assert learned == f"{example.answer}<|im_end|>"
+
+
+def test_a_chain_on_a_base_without_a_chat_template_is_served_as_it_was_trained(untaught: Path):
+    file = settings_file(untaught, {**SFT, "max_steps": 1})
+    sft.train(read_request(SftSettings, ["--config", str(file)]))
+    run, base = untaught / "run", str(untaught / "model")
+    assert "### Instruction:" in record(run)["substitutions"][0]
+    assert all(finding.is_ok for finding in check_chain(run, base=base))
+    chain = load_chain(run, "float32", base=base)
+    assert chain.manifest.stages[0].probe.prompt.endswith("\n\n### Response:\n")
+    asked = [Message(role="user", content="How many?")]
+    assert len(chain.generate([asked], ("base", "sft"), Sampling(max_new_tokens=2))[0]) == 2
+
+
+TURNS = [
+    ([("user", "Up?")], "<|im_start|>### Instruction:\nUp?\n\n### Response:\n"),
+    (
+        [("system", "Be brief."), ("user", "Up?"), ("assistant", "Yes."), ("user", "Sure?")],
+        "<|im_start|>Be brief.\n\n### Instruction:\nUp?\n\n### Response:\nYes.<|im_end|>\n\n"
+        "### Instruction:\nSure?\n\n### Response:\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("turns", "text"), TURNS)
+def test_turns_are_written_one_after_the_other(turns: list[tuple[str, str]], text: str):
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = None
+    messages = [{"role": role, "content": content} for role, content in turns]
+    template = with_template(tokenizer)
+    assert (
+        template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == text
+    )
 
 
 def test_grpo_with_fewer_questions_than_it_asks_at_a_time_is_refused_in_the_plan(tmp_path: Path):

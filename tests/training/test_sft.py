@@ -15,7 +15,7 @@ from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
 from tests.training.runs import SFT, environment, one_thread, record, settings_file
-from training import sft, trainer
+from training import session, sft, trainer
 from training.adapter import WEIGHTS_NAME
 from training.chain import check_chain, load_chain, read_chain
 from training.config import SftSettings
@@ -101,23 +101,29 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "write_adapter", _stop)
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path / "parts", max_steps=4, save_steps=3)
+            train(tmp_path / "parts", max_steps=4, save_steps=3, log_steps=2)
     assert record(run)["status"] == "stopped"
     assert RunFolder(run).last_checkpoint() == run / "checkpoint-4"
     (run / "checkpoint-4" / "trainer_state.json").unlink()
     assert RunFolder(run).last_checkpoint() == run / "checkpoint-3"
-    train(tmp_path / "parts", max_steps=4, save_steps=3)
+    train(tmp_path / "parts", max_steps=4, save_steps=3, log_steps=2)
     one = load_file(whole / "adapter" / "adapter_model.safetensors")
     other = load_file(run / "adapter" / "adapter_model.safetensors")
     assert all(torch.equal(one[name], other[name]) for name in one)
-    steps = [row["step"] for row in RunFolder(run).metric_rows() if "loss" in row]
-    assert steps == [1, 2, 3, 4]
+    losses = [
+        [row["loss"] for row in RunFolder(each).metric_rows() if "loss" in row]
+        for each in (whole, run)
+    ]
+    assert [len(each) for each in losses] == [4, 2]  # the loss of step 3 was never logged
+    kept = [record(each)["result"]["train_loss"] for each in (whole, run)]
+    assert kept == [pytest.approx(sum(losses[0]) / 4, abs=1e-4)] * 2
+    assert kept[0] == kept[1]
 
 
 def test_the_trained_model_is_let_go_of_before_the_new_stage_is_measured(tmp_path: Path):
     trained: list[weakref.ref[torch.nn.Module]] = []
     left: list[bool] = []
-    build, append = sft.build_trainer, sft.append_stage
+    build, append = sft.build_trainer, session.append_stage
 
     def built(*parts):
         made = build(*parts)
@@ -130,7 +136,7 @@ def test_the_trained_model_is_let_go_of_before_the_new_stage_is_measured(tmp_pat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sft, "build_trainer", built)
-        patch.setattr(sft, "append_stage", appended)
+        patch.setattr(session, "append_stage", appended)
         train(tmp_path)
     assert left == [False]
 
@@ -205,3 +211,15 @@ def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsy
         sft.main(words)
     assert raised.value.code == code
     assert capsys.readouterr().err.startswith(said)
+
+
+def test_tensorboard_where_it_is_installed_gets_the_figures_beside_the_run_folder(tmp_path: Path):
+    pytest.importorskip("tensorboard")
+    run = train(tmp_path, report_to="tensorboard")
+    assert sorted(path.name for path in run.iterdir()) == [
+        "adapter",
+        "chain.json",
+        "metrics.jsonl",
+        "run.json",
+    ]
+    assert len(list(tmp_path.glob("run.tensorboard/events.*"))) == 1

@@ -33,6 +33,7 @@ class Asking:
     def __post_init__(self) -> None:
         if self.constrain not in CONSTRAIN:
             raise BadConfig(f"constrain is {self.constrain!r}; it takes {', '.join(CONSTRAIN)}.")
+        self.budget(self.context or Budget().context)  # refused now, not once a model is loaded
 
     def budget(self, context: int) -> Budget:
         """Return the room of a request for an engine that reads `context` tokens."""

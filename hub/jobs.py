@@ -1,0 +1,145 @@
+"""Training as a job on the Hub: code and data go there in one private commit, the run folder comes back.
+
+What is sent is checked and verified like any publication. A job that ends before training does leaves the run
+folder on the Hub with its checkpoints; submitted again, it goes on from there.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import metadata
+
+from huggingface_hub import HfApi, get_token
+
+from evals.errors import BadConfig, LabError
+from evals.schema.publishing import JobPlan
+from hub.bundles import package_parts
+from hub.client import check_repo, explained
+from hub.parcel import Parcel, Part, part_of
+from hub.plan import Target
+from hub.publish import TROUBLE, Say, Steps, publish
+
+SECRET = "HF_TOKEN"
+CARD = """---
+license: other
+license_name: see-the-files
+---
+
+# Code and data of a training job
+
+Sent by `assay train --hf-job`: what the job runs, as it was here. Not meant for anybody else; the licences of code and data
+are those of where they come from. Personal data: whatever the rows hold; nobody looked.
+"""
+SCRIPT = """set -eu
+pip install --quiet --requirement requirements.txt
+pip install --quiet --no-deps --requirement requirements-embedded.txt
+mkdir -p {output}
+hf download {repo} --local-dir {output} || echo "nothing to go on from"
+status=0
+{line} || status=$?
+hf upload {repo} {output} . --private --commit-message "The run folder"
+exit $status
+"""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What the machine shall be, and where the run folder goes; `repo` None = USER/NAME-run."""
+
+    repo: str | None = None
+    flavor: str = "a10g-small"
+    timeout: str = "8h"
+    image: str = "python:3.11"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A training to be sent: its name, its launch line, its run folder, the files beside our packages."""
+
+    name: str
+    line: tuple[str, ...]
+    output: str
+    files: Mapping[str, Part]
+
+
+def job_options(words: Sequence[str]) -> JobOptions:
+    """Return the options of `key=value` words; BadConfig for one that is not understood."""
+    known = {field.name for field in fields(JobOptions)}
+    chosen: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in known or not value:
+            raise BadConfig(
+                f"--hf-option {word!r} is not understood; write key=value with one of"
+                f" {', '.join(sorted(known))}, such as flavor=a10g-large or timeout=4h."
+            )
+        chosen[key] = value
+    return JobOptions(**chosen)
+
+
+def plan_job(work: Work, options: JobOptions, user: str) -> tuple[JobPlan, Parcel]:
+    """Return what would be submitted, and the code and data that go with it. Asks no Hub."""
+    repo = check_repo(options.repo or f"{user}/{work.name}-run")
+    script = SCRIPT.format(
+        output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line)
+    )
+    parts = {
+        **package_parts(),
+        **work.files,
+        "README.md": part_of(CARD.encode()),
+        "job.sh": part_of(script.encode()),
+    }
+    parcel = Parcel("dataset", f"{repo}-code", parts)
+    plan = JobPlan(
+        code_repo=check_repo(f"{repo}-code"),
+        run_repo=repo,
+        image=options.image,
+        flavor=options.flavor,
+        timeout=options.timeout,
+        script=script,
+        secrets=(SECRET,),
+        files=len(parts),
+        upload_bytes=sum(part.size for part in parts.values()),
+    )
+    return plan, parcel
+
+
+def user_of(api: HfApi) -> str:
+    """Return who is logged in; HubTrouble if nobody is."""
+    try:
+        return str(api.whoami()["name"])
+    except TROUBLE as error:
+        raise explained(error, "cannot find out who is logged in") from error
+
+
+def command_of(plan: JobPlan, revision: str) -> list[str]:
+    """Return what the machine is started with, the code pinned to its commit."""
+    client = f"huggingface_hub=={metadata.version('huggingface_hub')}"
+    steps = (
+        f"pip install --quiet {client}",
+        f"hf download {plan.code_repo} --repo-type dataset --revision {revision} --local-dir assay",
+        "cd assay",
+        "bash job.sh",
+    )
+    return ["bash", "-c", " && ".join(steps)]
+
+
+def submit(api: HfApi, plan: JobPlan, parcel: Parcel, say: Say) -> str:
+    """Send code and data, start the job, and return its number. LabError if something is in the way."""
+    token = api.token if isinstance(api.token, str) else get_token()
+    if not token:
+        raise LabError("a job needs a token to bring its run back; log in with `hf auth login`.")
+    receipt = publish(api, parcel, Target(plan.code_repo, None), steps=Steps(say))
+    try:
+        job = api.run_job(
+            image=plan.image,
+            command=command_of(plan, receipt.revision),
+            secrets={SECRET: token},
+            flavor=plan.flavor,
+            timeout=plan.timeout,
+            namespace=plan.code_repo.split("/")[0],
+            labels={"app": "assay"},
+        )
+    except TROUBLE as error:
+        raise explained(error, "cannot start the job") from error
+    return str(job.id)

@@ -1,0 +1,54 @@
+"""Scores of reviewers on the page: ranked above chance, one table per matcher and reference."""
+
+from pathlib import Path
+
+from evals.concerns.board import RULE, boards_of, read_score
+from evals.concerns.page import instrument, named, rate
+from evals.errors import LabError
+from evals.schema.reviewreports import Board, BoardRow
+from evals.schema.reviewscores import ReviewScore
+from lab.grid import Html, grid
+from lab.views import empty, notice
+from lab.wording import say
+
+CONTROLS = ("permuted", "generic", "bm25", "count_bound")
+
+
+def board_view(folder: Path) -> str:
+    """Return the leaderboards of the scores in a folder; without one, how to get some."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        return empty(say("review.board.empty", folder=folder.name))
+    scores: list[ReviewScore] = []
+    problems = []
+    for file in files:
+        try:
+            scores.append(read_score(file))
+        except LabError as error:
+            problems.append(notice(str(error), "problem"))
+    try:
+        tables = [_table(board) for board in boards_of(scores)]
+    except LabError as error:
+        return "".join([*problems, notice(str(error), "problem")])
+    return "".join([*problems, *tables, notice(RULE) if tables else ""])
+
+
+def _table(board: Board) -> Html:
+    columns = ("System", "Rank", "F1 above permuted", "F1", "Recall", "Precision")
+    columns += tuple(named(name).capitalize() for name in CONTROLS)
+    caption = f"{instrument(board)}; {board.n_human:,} human concerns"
+    return grid(caption, (*columns, "Answered"), [_row(row) for row in board.rows])
+
+
+def _row(row: BoardRow) -> tuple[object, ...]:
+    return (
+        row.system,
+        "–" if row.rank is None else row.rank,
+        rate(row.f1_above_permuted, row.interval_above),
+        *(
+            rate(getattr(row.micro, name), row.intervals.get(name))
+            for name in ("f1", "recall", "precision")
+        ),
+        *(rate(row.controls.get(name)) for name in CONTROLS),
+        f"{row.coverage.n_answered} of {row.coverage.n_articles}",
+    )

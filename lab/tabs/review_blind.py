@@ -1,0 +1,169 @@
+"""Two reviewers of one paper, compared without names: read both, vote, then see who wrote which."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import gradio as gr
+
+from evals.errors import LabError
+from evals.schema import Article, Choice
+from evals.schema.drafts import KeptReview
+from lab.events import ANSWERING
+from lab.review_views import read_only
+from lab.reviewing import ReviewSettings, desk_of, reader_named, reviewing
+from lab.services import Services, read_paper
+from lab.tabs.review_form import Composer
+from lab.views import empty, notice
+from lab.visitors import Door, Visitor
+from lab.wording import say
+
+CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
+
+
+@dataclass(frozen=True)
+class BlindPair:
+    """Two kept reviews, left and right. Never sent to the browser as it is."""
+
+    left: KeptReview
+    right: KeptReview
+
+
+@dataclass(frozen=True)
+class BlindView:
+    """What is shown: a line and both lists as HTML; `pair` once both are complete."""
+
+    notice: str
+    left: str
+    right: str
+    pair: BlindPair | None = None
+    is_busy: bool = False
+
+
+def both(
+    services: Services,
+    visitor: Visitor | None,
+    given: tuple[Article | None, str | None],
+    names: tuple[str | None, str | None],
+) -> Iterator[BlindView]:
+    """Yield what to show until both reviewers are done; who stands left is drawn.
+
+    Nothing of either is shown before both are complete: the first to write would be known.
+    """
+    article, text = given
+    try:
+        if visitor is None or names[0] == names[1]:
+            raise LabError(say("review.blind.same"))
+        readers = [reader_named(services.readers(), name) for name in names]
+        paper = read_paper(None, text) if (text or "").strip() or article is None else article
+        services.random.shuffle(readers)
+        kept: list[KeptReview] = []
+        for reader in readers:
+            for moment in reviewing(services, visitor, paper, reader, ReviewSettings()):
+                yield BlindView(
+                    notice(say("review.blind.writing")), empty(""), empty(""), None, True
+                )
+                if moment.kept is not None:
+                    kept.append(moment.kept)
+        if len(kept) < len(readers):
+            raise LabError(say("review.stopped_early"))
+    except LabError as error:
+        yield BlindView(notice(str(error), "problem"), "", "")
+        return
+    pair = BlindPair(*kept)
+    line = notice(say("review.blind.ready"))
+    yield BlindView(line, read_only(pair.left.concerns), read_only(pair.right.concerns), pair)
+
+
+def vote(
+    services: Services, visitor: Visitor | None, pair: BlindPair | None, choice: Choice
+) -> BlindView:
+    """Keep a vote and show who wrote which; both reviews are on the desk then."""
+    if visitor is None or pair is None:
+        return BlindView(notice(say("review.blind.early"), "problem"), "", "")
+    lists = (read_only(pair.left.concerns), read_only(pair.right.concerns))
+    try:
+        services.store.shelf.vote(desk_of(services, visitor), pair.left.id, pair.right.id, choice)
+    except LabError as error:
+        return BlindView(notice(str(error), "problem"), *lists, pair)
+    line = say(
+        "review.blind.thanks",
+        choice=say(f"review.blind.{choice}").lower(),
+        left=pair.left.reviewer.name,
+        right=pair.right.reviewer.name,
+    )
+    return BlindView(notice(line, "good"), *lists)
+
+
+Painted = tuple[object, ...]
+
+
+def build(services: Services, door: Door, composer: Composer, names: list[str]) -> None:
+    """Lay out the comparison below the review."""
+    with gr.Accordion(say("review.blind"), open=False, elem_id="review-blind"):
+        with gr.Row():
+            first = gr.Dropdown(
+                names, value=names[0] if names else None, label=say("review.blind.first")
+            )
+            second = gr.Dropdown(
+                names, value=names[-1] if names else None, label=say("review.blind.second")
+            )
+        start = gr.Button(
+            say("review.blind.start"), interactive=len(names) > 1, elem_id="blind-start", size="sm"
+        )
+        line = gr.HTML(elem_id="blind-notice")
+        with gr.Row():
+            left = gr.HTML(elem_id="blind-left")
+            right = gr.HTML(elem_id="blind-right")
+        votes = _vote_buttons()
+    pair = gr.State(None)
+    outputs = [pair, line, left, right, start, *votes.values()]
+
+    def on_start(
+        visitor: Visitor | None, article: Article | None, text: str, *chosen: str
+    ) -> Iterator[Painted]:
+        for view in both(services, visitor, (article, text), (chosen[0], chosen[1])):
+            yield _painted(view)
+
+    asked = [door.known, composer.article, composer.text, first, second]
+    start.click(on_start, asked, outputs, api_name="review_blind", **ANSWERING)
+    for choice, button in votes.items():
+        button.click(
+            _voting(services, choice),
+            [door.known, pair],
+            outputs,
+            api_name=f"review_vote_{choice}",
+            **ANSWERING,
+        )
+
+
+def _vote_buttons() -> dict[Choice, gr.Button]:
+    with gr.Row(elem_classes="votes"):
+        return {
+            choice: gr.Button(
+                say(f"review.blind.{choice}"),
+                visible=False,
+                elem_id=f"blind-{choice.replace('_', '-')}",
+            )
+            for choice in CHOICES
+        }
+
+
+def _voting(
+    services: Services, choice: Choice
+) -> Callable[[Visitor | None, BlindPair | None], Painted]:
+    def on_vote(visitor: Visitor | None, pair: BlindPair | None) -> Painted:
+        return _painted(vote(services, visitor, pair, choice))
+
+    return on_vote
+
+
+def _painted(view: BlindView) -> Painted:
+    may_vote = view.pair is not None
+    return (
+        view.pair,
+        view.notice,
+        view.left,
+        view.right,
+        gr.Button(interactive=not view.is_busy),
+        *(gr.Button(visible=may_vote) for _ in CHOICES),
+    )

@@ -1,0 +1,11 @@
+"""The whole lab on a Hugging Face Space: the same as `assay lab`, with what a Space lacks brought first."""
+
+import os
+
+from lab.commands.serve import open_lab
+from lab.settings import from_environment
+from lab.space import prepare
+
+if __name__ == "__main__":
+    prepare(os.environ)
+    open_lab(from_environment())

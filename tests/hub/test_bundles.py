@@ -1,0 +1,174 @@
+"""What goes into a Space's repository, and what would keep it from starting."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evals.errors import LabError
+from hub.bundles import ROOT, bundle_folder, bundles, pack_space
+from hub.checks import Limits, Refused, check_parcel
+from tests.hub import calls, publishing
+
+APPS = ("arena", "lab", "leaderboard")
+METRICS = ("paired_difference", "stated_calibration", "verifier_verdict")
+PAGE = {"index.html": b"<!doctype html><title>board</title>"}
+
+
+def packed(name, repo=None):
+    made = PAGE if name == "leaderboard" else {}
+    return pack_space(bundle_folder(name), repo or f"org/{name}", made, Limits())
+
+
+def pins(text):
+    lines = [line.split("#")[0].strip() for line in text.splitlines()]
+    found = (re.split(r"==|>=", line) for line in lines if line)
+    return {re.sub(r"\[.*", "", name): version for name, version in found}
+
+
+def settings(name):
+    return yaml.safe_load((bundle_folder(name) / "README.md").read_text().split("---\n")[1])
+
+
+@pytest.mark.parametrize("name", [*APPS, *METRICS])
+def test_every_space_that_can_be_published_passes_every_check(name):
+    warnings = check_parcel(packed(name), Limits())
+    assert [each.problem for each in warnings if each.check != "card"] == []
+
+
+def test_every_bundle_of_the_repository_can_be_published():
+    assert set(bundles()) >= {*APPS, *METRICS}
+
+
+def test_an_app_carries_the_packages_it_imports_and_nothing_that_lies_beside_them():
+    parts = packed("arena").parts
+    assert {"app.py", "requirements.txt", "lab/arena.py", "evals/facts/enrichment.csv"} <= set(
+        parts
+    )
+    assert "training/embedded/grpo/adapter/adapter_model.safetensors" in parts
+    assert not [path for path in parts if "__pycache__" in path or path.startswith((".", "tests"))]
+    assert "LICENSE" in parts
+
+
+def test_a_static_space_carries_no_code():
+    parts = packed("leaderboard").parts
+    assert set(parts) == {"README.md", "index.html"}
+
+
+def test_a_metric_shows_its_card_as_a_page():
+    page = packed("stated_calibration").parts["index.html"].read().decode()
+    assert "<h1>Stated calibration</h1>" in page
+    assert "<table>" in page
+
+
+def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
+    with pytest.raises(Refused, match="publish it as org/stated_calibration"):
+        check_parcel(packed("stated_calibration", "org/calibration"), Limits())
+
+
+@pytest.mark.parametrize("name", ["lab", "arena"])
+def test_a_bundle_runs_on_the_versions_that_were_tested(name):
+    ours = pins((ROOT / "requirements.txt").read_text())
+    wanted = pins((bundle_folder(name) / "requirements.txt").read_text())
+    lowest = [int(part) for part in wanted.pop("torch").split(".")]
+    assert lowest < [int(part) for part in ours["torch"].split(".")], (
+        "ZeroGPU may bring an older one"
+    )
+    assert wanted == {package: ours[package] for package in wanted}
+    assert settings(name)["sdk_version"] == ours["gradio"]
+    text = (bundle_folder(name) / "README.md").read_text()
+    assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
+
+
+def test_signing_in_is_asked_for_where_raters_vote_and_its_packages_come_along():
+    assert settings("arena")["hf_oauth"] is True
+    assert "gradio[oauth]==" in (bundle_folder("arena") / "requirements.txt").read_text()
+
+
+def test_an_unknown_name_is_answered_with_those_there_are():
+    with pytest.raises(LabError, match="there are arena, "):
+        bundle_folder("nothing")
+
+
+BROKEN = {
+    "no app": ({"app.py": None}, "there is no such file"),
+    "no version of gradio": ({"README.md": ("sdk_version", "x_version")}, "another may be taken"),
+    "no package spaces": (
+        {"requirements.txt": ("spaces==", "# spaces==")},
+        "does not name the pack",
+    ),
+    "code that does not parse": ({"app.py": ("import os", "import os os")}, "can run"),
+    "a folder that hides the package": ({"spaces/x.py": ""}, "hides the package"),
+    "a secret": (
+        {"app.py": ("import os", "import os  # hf_" + "AbCd" * 6)},
+        "a Hugging Face token",
+    ),
+    "a wrong colour": ({"README.md": ("colorFrom: green", "colorFrom: teal")}, "colorFrom"),
+    "a long description": (
+        {"README.md": ("short_description: W", "short_description: " + "W" * 61)},
+        "60",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_would_not_start_or_must_not_be_seen_is_refused(name, tmp_path):
+    changes, word = BROKEN[name]
+    folder = copied("arena", tmp_path)
+    (folder / "app.py").write_text("import os\n")  # without our packages: this is fast
+    for path, change in changes.items():
+        file = folder / path
+        if change is None:
+            file.unlink()
+        elif isinstance(change, str):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(change)
+        else:
+            file.write_text(file.read_text().replace(*change, 1))
+    with pytest.raises(Refused, match=word):
+        check_parcel(pack_space(folder, "org/arena", {}, Limits()), Limits())
+
+
+def copied(name: str, folder: Path) -> Path:
+    """Copy a bundle, to change it."""
+    target = folder / name
+    target.mkdir()
+    for file in bundle_folder(name).iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand, tmp_path):
+    receipt = stand.run(publishing.publish_space, "stated_calibration", "org/stated_calibration")
+    assert receipt.outcome == "published"
+    repository = stand.hub.repositories.find("space", "org/stated_calibration")
+    assert (repository.private, repository.sdk) == (True, "static")
+    found = stand.run(calls.snapshot, "org/stated_calibration", tmp_path / "down", "space")
+    script = bundle_folder("stated_calibration") / "stated_calibration.py"
+    assert found["stated_calibration.py"] == script.read_bytes()
+    again = stand.run(publishing.publish_space, "stated_calibration", "org/stated_calibration")
+    assert again.outcome == "already there"
+
+
+def test_a_published_metric_is_loaded_by_its_name(stand):
+    stand.run(
+        publishing.publish_space, "paired_difference", "org/paired_difference", is_public=True
+    )
+    found = stand.run(
+        publishing.compute_metric, "org/paired_difference", [1, 1, 1, 0], [0, 1, 0, 0]
+    )
+    assert found["difference"] == 0.5
+    assert found["n"] == 4
+
+
+def test_votes_go_to_a_private_data_set_and_a_push_that_failed_is_made_again(stand, tmp_path):
+    from hub.local import Fault
+
+    stand.hub.faults.append(Fault("POST", "/commit/", status=500, times=1))
+    stand.run(publishing.log_votes, "org/votes", tmp_path, ["{}", '{"a": 1}'])
+    repository = stand.hub.repositories.find("dataset", "org/votes")
+    assert repository.private
+    tree = stand.hub.repositories.commit(repository, "main").tree
+    (path,) = [path for path in tree if path.startswith("votes/")]
+    assert stand.hub.objects.read(tree[path].sha256) == b'{}\n{"a": 1}\n'

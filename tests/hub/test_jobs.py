@@ -1,0 +1,55 @@
+"""A training as a job on the Hub, up to the request: what is sent, what runs, what comes back."""
+
+import pytest
+
+from evals.errors import BadConfig
+from hub.jobs import Work, command_of, job_options, plan_job
+from hub.parcel import part_of
+from tests.hub import publishing
+
+LINE = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
+WORK = Work("mine", LINE, "runs/mine", {"my.yaml": part_of(b"base: embedded\n")})
+
+
+def test_a_job_is_planned_without_asking_anybody():
+    plan, parcel = plan_job(WORK, job_options(["flavor=l4x1", "timeout=2h"]), "ann")
+    assert (plan.run_repo, plan.code_repo) == ("ann/mine-run", "ann/mine-run-code")
+    assert (plan.flavor, plan.timeout) == ("l4x1", "2h")
+    assert "accelerate launch -m training.sft --config my.yaml || status=$?" in plan.script
+    assert {"my.yaml", "job.sh", "training/sft.py", "requirements.txt"} <= set(parcel.parts)
+    assert plan.secrets == ("HF_TOKEN",)
+
+
+def test_the_run_comes_back_even_if_training_fails_and_a_second_job_goes_on_from_it():
+    script = plan_job(WORK, job_options([]), "ann")[0].script
+    lines = script.splitlines()
+    fetched = next(
+        at for at, line in enumerate(lines) if line.startswith("hf download ann/mine-run ")
+    )
+    trained = next(at for at, line in enumerate(lines) if line.startswith("accelerate"))
+    returned = next(
+        at for at, line in enumerate(lines) if line.startswith("hf upload ann/mine-run ")
+    )
+    assert fetched < trained < returned
+    assert "--private" in lines[returned]
+    assert lines[-1] == "exit $status"
+
+
+@pytest.mark.parametrize("word", ["flavor", "speed=9", "timeout="])
+def test_an_option_that_is_not_understood_is_answered_with_those_there_are(word):
+    with pytest.raises(BadConfig, match="flavor, image, repo, timeout"):
+        job_options([word])
+
+
+def test_a_job_is_submitted_with_its_code_pinned_to_one_private_commit(stand):
+    number = stand.run(publishing.submit_job, "tester/mine-run", {"my.yaml": b"base: embedded\n"})
+    job = next(job for job in stand.hub.jobs if job["id"] == number)
+    code = stand.hub.repositories.find("dataset", "tester/mine-run-code")
+    assert code.private
+    plan, _ = plan_job(WORK, job_options(["repo=tester/mine-run"]), "tester")
+    assert job["command"] == command_of(plan, code.refs["refs/heads/main"])
+    assert (job["dockerImage"], job["flavor"]) == ("python:3.11", "a10g-small")
+    assert job["timeoutSeconds"] == 8 * 3600
+    assert job["secrets"] == ["HF_TOKEN"]
+    tree = stand.hub.repositories.commit(code, "main").tree
+    assert b"hf_test" not in stand.hub.objects.read(tree["job.sh"].sha256), "no token in a file"

@@ -1,0 +1,277 @@
+"""The Review tab without a browser: papers in, concerns out, changes kept, files made."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evals.errors import LabError, UnreadableArticle
+from lab.papers import demonstration_paper, paper_of
+from lab.review_board import board_view
+from lab.review_exports import export as exported
+from lab.reviewing import desk_of
+from lab.reviews import act, export, read, review, save, show_kept, undo
+from lab.settings import from_environment
+from lab.shelf import ReviewVote
+from lab.tabs.review_blind import both, vote
+from lab.visitors import new_visitor
+from tests.evals.concerns.test_report import scored
+from tests.lab.chains import lab_with
+from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
+
+USUAL = (0, 256, 0.1)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A lab with a scripted reviewer, closed at the end."""
+    services = replace(
+        lab_with(tmp_path),
+        readers=lambda: (
+            ScriptedReader(),
+            ScriptedReader("Other", SAID[1:]),
+            ScriptedReader("Long", SAID, 0, 2),
+        ),
+    )
+    yield services
+    services.store.close()
+
+
+def reviewed(room, visitor, name="Scripted"):
+    *_, view = review(room, visitor, (None, PAPER), name, USUAL)
+    return view
+
+
+def standing(room, visitor, view):
+    return room.store.shelf.concerns(view.review, desk_of(room, visitor))
+
+
+def test_a_paper_is_shown_as_it_was_read_and_a_script_in_it_shows_as_text():
+    article, view = read(None, PAPER)
+    assert article is not None and [each.name for each in article.sections] == [
+        "Methods",
+        "Results",
+    ]
+    assert "Diet and lifespan of mice" in view.paper
+    assert "<script>" not in view.paper
+
+
+BAD = [
+    (None, "", "give a paper first"),
+    (None, "Too short to be a paper.", "at least 200"),
+    ("nowhere.pdf", None, "no file"),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "words"), BAD)
+def test_what_is_no_paper_is_said_with_what_to_do(file, text, words):
+    with pytest.raises(UnreadableArticle, match=words):
+        paper_of(file, text)
+    assert words in read(file, text)[1].notice.replace("Give", "give")
+
+
+def test_concerns_appear_one_by_one_and_the_review_is_kept_at_the_end(room):
+    visitor = new_visitor()
+    views = list(review(room, visitor, (None, PAPER), "Scripted", USUAL))
+    counts = [view.concerns.count('class="concern"') for view in views]
+    assert counts == sorted(counts) and set(counts) == {0, 1, 2, 3}
+    assert [view.is_busy for view in views] == [True] * (len(views) - 1) + [False]
+    kept = room.store.shelf.review(views[-1].review, desk_of(room, visitor))
+    assert [each.text for each in kept.concerns] == [each.text for each in SAID]
+    assert kept.reviewer.stage == "review"
+
+
+def test_each_concern_shows_its_labels_and_its_place_or_that_it_has_none(room):
+    view = reviewed(room, new_visitor())
+    assert "statistical methodology" in view.concerns
+    assert QUOTE in view.concerns
+    assert view.concerns.count("No words of this concern were found in the paper") == 1
+    assert view.paper.count("<mark") == 2
+    assert "<img" not in view.concerns
+
+
+def test_a_paper_with_orders_to_the_reviewer_is_read_as_a_paper(room):
+    visitor = new_visitor()
+    view = reviewed(room, visitor)
+    assert len(standing(room, visitor, view)) == len(SAID)
+    assert "Ignore all earlier instructions" in view.paper
+
+
+def test_every_change_is_kept_and_can_be_taken_back_one_after_another(room):
+    visitor = new_visitor()
+    made = reviewed(room, visitor)
+    act(room, visitor, made.review, "accept", "m1")
+    act(room, visitor, made.review, "reject", "m3")
+    act(room, visitor, made.review, "down", "m1")
+    save(room, visitor, made.review, "m2", ("Another diet is missing.", "design_flaw", "minor"))
+    save(room, visitor, made.review, None, ("Was it blinded?", "design_flaw", "major"))
+    view = act(room, visitor, made.review, "delete", "m3")
+    assert view.notice == ""
+    now = standing(room, visitor, made)
+    assert [each.text for each in now] == [
+        "Another diet is missing.",
+        SAID[0].text,
+        "Was it blinded?",
+    ]
+    assert [each.decision for each in now] == ["open", "accepted", "accepted"]
+    assert now[0].before == SAID[1]
+    for _ in range(6):
+        undo(room, visitor, made.review)
+    assert [each.text for each in standing(room, visitor, made)] == [each.text for each in SAID]
+    assert "nothing to take back" in undo(room, visitor, made.review).notice
+    assert len(room.store.shelf.versions(made.review, desk_of(room, visitor))) == 6
+
+
+def test_the_same_decision_again_takes_it_back(room):
+    visitor = new_visitor()
+    made = reviewed(room, visitor)
+    act(room, visitor, made.review, "accept", "m1")
+    act(room, visitor, made.review, "accept", "m1")
+    assert standing(room, visitor, made)[0].decision == "open"
+
+
+WRONG = [
+    (("", "design_flaw", "major"), "write what the concern is"),
+    (("x" * 2001, "design_flaw", "major"), "2,001 characters"),
+    (("Fine.", "beauty", "major"), "beauty"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_a_bad_edit_changes_nothing_and_says_why(room, words, message):
+    visitor = new_visitor()
+    made = reviewed(room, visitor)
+    view = save(room, visitor, made.review, "m1", words)
+    assert message in view.notice.replace("Write", "write")
+    assert standing(room, visitor, made)[0].text == SAID[0].text
+
+
+def test_a_review_lies_on_one_desk_only_and_is_there_again_after_a_reload(room):
+    owner, other = new_visitor(), new_visitor()
+    made = reviewed(room, owner)
+    assert "not on your desk" in act(room, other, made.review, "accept", "m1").notice
+    assert "not on your desk" in show_kept(room, other, made.review).notice
+    assert QUOTE in show_kept(room, owner, made.review).concerns
+
+
+def test_whoever_asks_to_be_forgotten_takes_reviews_along(room):
+    visitor = new_visitor()
+    reviewed(room, visitor)
+    act(room, visitor, reviewed(room, visitor).review, "accept", "m1")
+    room.store.forget_rater(visitor.rater)
+    assert room.store.shelf.reviews(desk_of(room, visitor)) == ()
+
+
+def rows_of(path):
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_exports_hold_what_the_person_stands_by(room, tmp_path):
+    visitor = new_visitor()
+    made = reviewed(room, visitor)
+    line, file = export(room, visitor, made.review, "sft", tmp_path)
+    assert file is None and "Accept some concerns first" in line
+    act(room, visitor, made.review, "accept", "m1")
+    save(room, visitor, made.review, "m2", ("Another diet is missing.", "design_flaw", "minor"))
+    act(room, visitor, made.review, "reject", "m3")
+    files = {
+        form: export(room, visitor, made.review, form, tmp_path)[1]
+        for form in ("json", "markdown", "letter", "sft", "dpo")
+    }
+    (row,) = rows_of(files["sft"])
+    assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "gpt"]
+    reply = json.loads(row["conversations"][2]["value"])
+    assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
+    (pair,) = rows_of(files["dpo"])
+    assert json.loads(pair["chosen"][0]["content"]) == reply
+    assert len(json.loads(pair["rejected"][0]["content"])) == 3
+    document = json.loads(Path(files["json"]).read_text("utf-8"))
+    assert [each["decision"] for each in document["concerns"]] == ["accepted", "open", "rejected"]
+    assert "session" not in document
+    letter = Path(files["letter"]).read_text("utf-8")
+    assert letter.startswith("Dear authors") and "ethics" not in letter
+    assert "Another diet is missing." in Path(files["markdown"]).read_text("utf-8")
+
+
+def test_a_long_paper_gives_a_training_row_for_each_part(room, tmp_path):
+    visitor = new_visitor()
+    made = reviewed(room, visitor, "Long")
+    act(room, visitor, made.review, "accept", "m1")
+    act(room, visitor, made.review, "accept", "m2")
+    _, file = export(room, visitor, made.review, "sft", tmp_path)
+    replies = [json.loads(row["conversations"][2]["value"]) for row in rows_of(file)]
+    assert len(replies) == 2 and sum(map(len, replies)) == 2
+
+
+def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_pair(room):
+    visitor = new_visitor()
+    *early, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"))
+    assert all(view.left == view.right for view in early)
+    assert "Scripted" not in ready.left + ready.right and "Other" not in ready.left + ready.right
+    told = vote(room, visitor, ready.pair, "left")
+    again = vote(room, visitor, ready.pair, "right")
+    assert ready.pair.left.reviewer.name in told.notice
+    assert again.notice
+    (cast,) = room.store.shelf.votes()
+    assert isinstance(cast, ReviewVote) and cast.choice == "left"
+    made = exported(cast.right, cast.right.concerns, "dpo", [cast])
+    assert json.loads(made.text)["chosen_by"] == cast.left.reviewer.name
+
+
+def test_the_same_reviewer_twice_is_no_comparison(room):
+    (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"))
+    assert "two different reviewers" in view.notice
+
+
+def test_a_review_can_be_stopped_and_keeps_what_was_found(room):
+    visitor = new_visitor()
+    moments = review(room, visitor, (None, PAPER), "Scripted", USUAL)
+    for view in moments:
+        if view.concerns.count('class="concern"') == 1:
+            room.turns.stop(visitor.page)
+            break
+    *_, last = moments
+    assert "stopped" in last.notice
+    assert len(standing(room, visitor, last)) == 1
+
+
+def test_a_second_visitor_waits_for_the_first_and_is_told(room):
+    first = review(room, new_visitor(), (None, PAPER), "Scripted", USUAL)
+    next(first), next(first)
+    second = review(room, new_visitor(), (None, PAPER), "Scripted", USUAL)
+    seen = [next(second).notice, next(second).notice]
+    assert "Another review is being written" in seen[1]
+    list(first)
+    *_, last = second
+    assert last.review
+
+
+def test_an_unknown_reviewer_is_refused_and_the_paper_stays(room):
+    article, _ = read(None, PAPER)
+    (view,) = review(room, new_visitor(), (article, ""), "Nobody", USUAL)
+    assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
+
+
+def test_a_demonstration_paper_is_there_to_try():
+    assert demonstration_paper().sections
+
+
+def test_a_server_is_named_by_whoever_starts_the_lab():
+    settings = from_environment(
+        {"ASSAY_REVIEW_SERVER": "http://127.0.0.1:1/v1", "ASSAY_REVIEW_SERVER_MODEL": "m"}
+    )
+    assert settings.review_server is not None and settings.review_server.model == "m"
+    with pytest.raises(LabError, match="ASSAY_REVIEW_SERVER_CONTEXT"):
+        from_environment({"ASSAY_REVIEW_SERVER": "http://x", "ASSAY_REVIEW_SERVER_CONTEXT": "few"})
+
+
+def test_scores_beside_the_reviewer_are_ranked_on_the_page(tmp_path):
+    assert "assay review score" in board_view(tmp_path)
+    good = scored("good", 4)
+    for system, found in (("good", good), ("weak", scored("weak", 1, 3))):
+        (tmp_path / f"{system}.json").write_text(found.model_dump_json(), encoding="utf-8")
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    page = board_view(tmp_path)
+    assert page.index("good") < page.index("weak")
+    assert "other.json is no score" in page

@@ -1,0 +1,275 @@
+"""The refiner's reward as TRL calls it: who is judged, what a missing verdict costs, what is logged."""
+
+import asyncio
+import json
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from evals.errors import BadConfig, TrainingStopped
+from evals.refiner.heuristic import HeuristicJudge
+from evals.refiner.judging import Inquiry, Judge, Verdicts, missing
+from evals.refiner.rubric import items_of
+from evals.refiner.score import settle
+from evals.schema.refining import RewardConfig
+from tests.evals.refiner.answers import GOOD, record
+from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
+from training.judging.http import HttpJudge
+from training.judging.settings import HttpSettings
+from training.judging.stop import StopRule
+from training.refining.data import grpo_row
+from training.refining.figures import figures_of, means
+from training.refining.items import ItemBook
+from training.refining.reward import Judging, RefinerReward, records_of
+
+WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
+CUT = "<answer><snippet id=S1>OXPHOS is down"
+UNKNOWN = "<answer><snippet id=X9>OXPHOS is down in liver</snippet></answer>"
+
+
+class Log:
+    """What TRL keeps of a call."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.extras: dict[str, list[object]] = {}
+
+    def metric(self, name: str, value: float) -> None:
+        self.metrics[name] = value
+
+    def extra(self, name: str, values: list[object]) -> None:
+        self.extras[name] = values
+
+
+class Talked:
+    """A judge that gives full marks for every wanted behaviour, and none to some answers."""
+
+    label = "talked into it"
+
+    def __init__(self, is_missing: Callable[[Inquiry], bool] = lambda _: False) -> None:
+        self.is_missing = is_missing
+        self.asked: list[Inquiry] = []
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        self.asked.append(inquiry)
+        if self.is_missing(inquiry):
+            return missing(inquiry, "it said nothing")
+        top = inquiry.scale
+        return Verdicts(
+            raws=tuple(top if item.polarity == "positive" else 0.0 for item in inquiry.items),
+            quotes=("",) * len(inquiry.items),
+            support=(1.0,) * len(inquiry.claims),
+            relevance=tuple((1.0,) * len(ids) for ids in inquiry.cited),
+            needs=(0.0,) * len(inquiry.uncited),
+            canary=0.0,
+        )
+
+
+def called(
+    reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object
+) -> list[float | None]:
+    """Call the reward as TRL does: by keywords, in a loop of another thread."""
+    row = grpo_row(record(**about))["record"]
+    results: list[list[float | None]] = []
+    errors: list[BaseException] = []
+
+    async def work() -> list[float | None]:
+        try:
+            return await reward(
+                prompts=[[{"role": "user", "content": "q"}]] * len(texts),
+                completions=[[{"role": "assistant", "content": text}] for text in texts],
+                completion_ids=[[1]] * len(texts),
+                record=[row] * len(texts),
+                trainer_state=None,
+                log_metric=log.metric if log else None,
+                log_extra=log.extra if log else None,
+            )
+        finally:
+            await reward.close()
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(work()))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def reward_by(judge: Judge, stop: StopRule | None = None) -> RefinerReward:
+    return RefinerReward(RewardConfig(), Judging(judge), stop=stop)
+
+
+def test_a_good_answer_earns_more_than_a_wrong_one_and_a_broken_one_nothing():
+    good, wrong, cut = called(reward_by(HeuristicJudge()), [GOOD, WRONG, CUT])
+    assert good is not None and wrong is not None
+    assert 10.0 >= good > wrong > 0.0
+    assert cut == 0.0
+
+
+def test_nobody_is_asked_about_answers_whose_reward_is_known():
+    judge = Talked()
+    rewards = called(reward_by(judge), [GOOD, CUT, UNKNOWN, "<answer></answer>"])
+    assert rewards[1:] == [0.0, 0.0, 0.0]
+    assert len(judge.asked) == 1
+
+
+def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
+    judge = Talked(lambda inquiry: "up" in inquiry.answer)
+    rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
+    assert rewards[1] is None
+    assert rewards[0] == rewards[2] == pytest.approx(10.0)
+
+
+def test_a_judge_that_fails_too_often_ends_the_run_and_says_what_it_said():
+    judge = Talked(lambda inquiry: True)
+    with pytest.raises(TrainingStopped, match=r"no verdict on 2 of 2 answers.*it said nothing"):
+        called(reward_by(judge), [GOOD, WRONG])
+
+
+def test_patience_lets_a_judge_recover():
+    judge = Talked(lambda inquiry: len(judge.asked) <= 2)
+    reward = reward_by(judge, stop=StopRule(0.25, patience=2))
+    assert called(reward, [GOOD, GOOD]) == [None, None]
+    assert None not in called(reward, [GOOD, GOOD])
+
+
+def test_a_server_that_hangs_costs_one_deadline_and_gives_no_reward():
+    with JudgeServer(lambda asked: 30.0) as server:
+        judging = Judging(HttpJudge(HttpSettings(server.url, timeout_seconds=60)), 0.3)
+        reward = RefinerReward(RewardConfig(), judging, stop=StopRule(1.0))
+        assert called(reward, [GOOD, WRONG]) == [None, None]
+
+
+def test_parts_and_the_line_to_the_judge_are_logged():
+    log = Log()
+    with JudgeServer() as server:
+        reward = reward_by(HttpJudge(HttpSettings(server.url)))
+        called(reward, [GOOD, WRONG, CUT], log)
+    assert {"judge/none_rate", "judge/latency_s", "judge/retries", "judge/cache_hit"} <= set(
+        log.metrics
+    )
+    assert log.metrics["judge/asked"] == pytest.approx(2 / 3)
+    assert set(log.extras) == {"why", "rubric", "citation_f1", "format_bonus", "claims"}
+    assert all(len(values) == 3 for values in log.extras.values())
+
+
+def test_the_same_cache_gives_the_same_rewards_without_a_server(tmp_path):
+    with JudgeServer() as server:
+        settings = HttpSettings(server.url, model="m", cache=tmp_path / "v.sqlite", retries=0)
+        first = called(reward_by(HttpJudge(settings)), [GOOD, WRONG])
+    again = called(reward_by(HttpJudge(replace(settings))), [GOOD, WRONG])
+    assert again == first and None not in first
+
+
+def test_a_second_judge_reads_a_share_and_its_distance_is_logged():
+    log = Log()
+    second = Talked()
+    judging = Judging(HeuristicJudge(), second=second, second_share=1.0)
+    called(RefinerReward(RewardConfig(), judging), [GOOD, WRONG], log)
+    assert len(second.asked) == 2
+    assert log.metrics["judge/second_gap"] > 0.05
+    none = Judging(HeuristicJudge(), second=(quiet := Talked()), second_share=0.0)
+    called(RefinerReward(RewardConfig(), none), [GOOD, WRONG], Log())
+    assert quiet.asked == []
+
+
+def test_the_reward_travels_between_processes():
+    with JudgeServer() as server:
+        reward = reward_by(HttpJudge(HttpSettings(server.url)))
+        again = pickle.loads(pickle.dumps(reward))
+        assert called(again, [GOOD]) == called(reward, [GOOD])
+
+
+def test_rows_of_a_table_are_read_without_a_record_column():
+    one = json.loads(grpo_row(record())["record"])
+    columns = {name: [value] for name, value in one.items() if name != "prompt"}
+    (read,) = records_of({**columns, "question": [None]}, ["Which way?"], 1)
+    assert read.tool_output == record().tool_output
+    assert read.positive_rubrics == record().positive_rubrics
+
+
+@pytest.mark.parametrize(
+    ("columns", "says_what"),
+    [
+        ({}, "columns found: none"),
+        ({"record": ['{"id": "a", "prompt": "q"}']}, "tool_output"),
+        ({"id": ["a"], "tool_output": ["<snippet id=S1>x"]}, "never closed"),
+    ],
+)
+def test_rows_that_hold_no_record_are_refused(columns, says_what):
+    with pytest.raises(BadConfig, match=says_what):
+        records_of(columns, ["q"], 1)
+
+
+def test_an_item_that_no_longer_tells_answers_apart_is_retired_after_so_many_visits():
+    items = items_of(record(), RewardConfig(static_rubrics=False))
+    book = ItemBook(retire_after=2)
+    for _ in range(2):
+        book.note("r1", items, (2.0, 0.0))
+        book.note("r1", items, (2.0, 1.0))
+        book.settle([book.take()])
+    assert [item.title for item in book.asked("r1", items)] == ["wrong way"]
+    assert book.retired == 1
+    assert book.asked("another", items) == items
+
+
+def test_an_item_that_varies_again_starts_anew_and_one_always_stays():
+    items = items_of(record(), RewardConfig(static_rubrics=False))
+    book = ItemBook(retire_after=2)
+    for scores in ((1.0, 1.0), (1.0, 2.0), (1.0, 1.0)):
+        for score in scores:
+            book.note("r1", items, (score, score))
+        book.settle([book.take()])
+    assert book.retired == 0
+    for _ in range(3):
+        book.note("r1", items, (1.0, 1.0))
+        book.note("r1", items, (1.0, 1.0))
+        book.settle([book.take()])
+    assert len(book.asked("r1", items)) == 1
+
+
+def test_processes_that_share_a_group_agree_on_its_items():
+    items = items_of(record(), RewardConfig(static_rubrics=False))
+    here, there = ItemBook(1), ItemBook(1)
+    here.note("r1", items, (1.0, 0.0))
+    there.note("r1", items, (1.0, 2.0))
+    parts = [here.take(), there.take()]
+    for book in (here, there):
+        book.settle(parts)
+    assert here.alike == there.alike == {"r1": {"+:way": 1, "-:wrong way": 0}}
+
+
+def test_what_was_not_judged_is_no_visit():
+    items = items_of(record(), RewardConfig(static_rubrics=False))
+    book = ItemBook(1)
+    book.note("r1", items, (None, 1.0))
+    book.note("r1", items, (2.0, None))
+    book.settle([book.take()])
+    assert book.retired == 0
+
+
+def test_figures_that_do_not_apply_stay_out_of_the_mean():
+    reward = reward_by(HeuristicJudge())
+    case = reward._prepared(record(), CUT)
+    found = means([figures_of(case, None, settle(case, None))])
+    assert "answer/ids_per_claim" not in found
+    assert found["score/format"] == 0.0
+
+
+def test_a_server_that_fails_now_and_then_leaves_the_other_rows_alone():
+    def moody(asked: Asked) -> Reply:
+        return says("I would rather not.") if "up" in asked.parts["ANSWER"] else well(asked)
+
+    with JudgeServer(moody) as server:
+        judge = HttpJudge(HttpSettings(server.url, retries=0))
+        rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG])
+    assert rewards[0] is not None and rewards[1] is None

@@ -1,0 +1,192 @@
+"""Fine-tuning of a reviewer on the tiny model, by the command that people type."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evals.errors import BadConfig, BadRow, ChainMismatch
+from evals.reviewing import PROMPT_VERSION, prompt_sha256, system_prompt
+from tests.models import tiny_base, tiny_tokenizer
+from tests.training.reviewers import CONTEXT
+from tests.training.runs import COMMON, environment, one_thread, record
+from training import review
+from training.config import ReviewSettings
+from training.conversations import check_chain_prompt, check_replies, read_conversations
+from training.request import read_request
+from training.template import notes_of, with_template
+
+ROOT = Path(__file__).parents[2]
+ACCELERATE = Path(sys.executable).with_name("accelerate")
+REPLY = '[{"text": "There is no control.", "category": "design_flaw", "severity": "major"}]'
+
+__all__ = ["one_thread"]
+
+
+def chat(name: str, prompt: str | None = None, reply: str = REPLY, key: str = "from") -> dict:
+    """Return a ShareGPT row, or one of messages where `key` is role."""
+    told = [
+        ("system", prompt or system_prompt()),
+        ("human" if key == "from" else "user", f"Review the paper {name}."),
+        ("gpt" if key == "from" else "assistant", reply),
+    ]
+    if key == "from":
+        turns = [{"from": who, "value": value} for who, value in told]
+        return {"id": name, "article_id": name, "source": "demo", "conversations": turns}
+    return {"id": name, "messages": [{"role": who, "content": value} for who, value in told]}
+
+
+def rows(folder: Path, *documents: dict) -> str:
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in documents), encoding="utf-8")
+    return str(file)
+
+
+def settings_file(folder: Path, **values: object) -> Path:
+    base = tiny_base(folder / "model", context=CONTEXT)
+    data = rows(folder, *(chat(f"demo:{n}") for n in range(4)))
+    known = {"base": str(base), "data": [data], "output": str(folder / "run"), **COMMON}
+    file = folder / "settings.yaml"
+    known |= {"batch": 2, "max_length": 4096, **values}
+    file.write_text(yaml.safe_dump(known), encoding="utf-8")
+    return file
+
+
+def train(folder: Path, **values: object) -> None:
+    file = settings_file(folder, **values)
+    review.train(read_request(ReviewSettings, ["--config", str(file)]))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One whole run by accelerate."""
+    folder = tmp_path_factory.mktemp("review")
+    file = str(settings_file(folder))
+    done = subprocess.run(
+        [*(str(ACCELERATE), "launch", "-m", "training.review"), "--config", file],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "training on 4 rows" in done.stderr
+    return folder / "run"
+
+
+def test_a_run_leaves_a_reviewer_that_carries_its_instructions(trained: Path):
+    chain = json.loads((trained / "chain.json").read_text(encoding="utf-8"))
+    assert chain["system_prompt"] == system_prompt()
+    assert [(stage["name"], stage["kind"]) for stage in chain["stages"]] == [("review", "review")]
+    kept = record(trained)
+    assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "review", 2)
+    assert kept["data"]["prompt_version"] == PROMPT_VERSION
+    assert kept["data"]["prompt_sha256"] == prompt_sha256()
+    assert (kept["data"]["rows"], kept["data"]["rows of rows.jsonl"]) == (4, 4)
+    assert kept["command"] == "accelerate launch -m training.review --config settings.yaml"
+
+
+def test_the_trained_reviewer_reviews(trained: Path):
+    from tests.training.reviewers import paper
+    from training.chain import load_chain
+    from training.reviewing.engine import Asking
+    from training.reviewing.local import ChainEngine
+    from training.reviewing.review import review_article
+
+    asking = Asking(max_new_tokens=32)
+    chain = load_chain(trained, "float32", base=str(trained.parent / "model"))
+    row = review_article(paper("mice"), ChainEngine(chain, asking), asking, lambda: 0.0)
+    assert row.parts[0].tokens_read > 1000
+    assert not row.parts[0].error
+
+
+def test_rows_of_both_forms_are_read_and_a_repeated_one_is_counted(tmp_path: Path):
+    data = read_conversations([rows(tmp_path, chat("a"), chat("b", key="role"), chat("a"))])
+    assert [row.name for row in data.rows] == ["a", "b"]
+    assert data.left_out == {"the same row again": 1}
+    assert data.rows[0].reply == data.rows[1].reply == REPLY
+
+
+@pytest.mark.parametrize(
+    ("documents", "error", "said"),
+    [
+        ([chat("a"), chat("b", prompt="Be kind.")], BadConfig, "different system prompts"),
+        ([chat("a"), chat("a", reply="[]")], BadConfig, "two different rows are called 'a'"),
+        ([chat("a", reply=" ")], BadRow, "one of its turns is empty"),
+        (
+            [{"id": "a", "conversations": chat("a")["conversations"][1:]}],
+            BadRow,
+            "they have to be system, user, assistant",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_learned_from_are_refused(tmp_path, documents, error, said):
+    with pytest.raises(error, match=said):
+        read_conversations([rows(tmp_path, *documents)])
+
+
+def test_a_file_that_is_not_there_says_how_to_come_by_one(tmp_path: Path):
+    with pytest.raises(Exception, match="assay data review --corpus a"):
+        read_conversations([str(tmp_path / "none.jsonl")])
+
+
+TEMPLATES = {
+    "before the paper": "{{ messages[2]['content'] if messages|length > 2 else '' }}"
+    "{{ messages[0]['content'] }}{{ messages[1]['content'] }}",
+    "changed": "{% for each in messages %}{{ each['content']|upper }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(
+    tmp_path, template
+):
+    data = read_conversations([rows(tmp_path, chat("a"))])
+    tokenizer = tiny_tokenizer()
+    check_replies(data, tokenizer, "tiny")
+    tokenizer.chat_template = template
+    with pytest.raises(BadConfig, match="Training on the whole text is refused"):
+        check_replies(data, tokenizer, "tiny")
+
+
+GEMMA = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}{% for each in messages %}<{{ each['role'] }}>{{ each['content'] }}</turn>"
+    "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_a_template_without_a_turn_for_instructions_has_them_before_the_paper(tmp_path: Path):
+    data = read_conversations([rows(tmp_path, chat("a"))])
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = GEMMA
+    with_template(tokenizer)
+    check_replies(data, tokenizer, "gemma")
+    (row,) = data.trl_rows().values()
+    text = tokenizer.apply_chat_template(row["prompt"] + row["completion"], tokenize=False)
+    assert text.startswith(f"<user>{system_prompt()}\n\nReview the paper a.</turn>")
+    assert "before the first question" in notes_of(tokenizer)[0]
+
+
+def test_a_chain_that_was_trained_with_other_instructions_is_not_gone_on_with(tmp_path: Path):
+    data = read_conversations([rows(tmp_path, chat("a"))])
+    check_chain_prompt(data, None)
+    check_chain_prompt(data, system_prompt())
+    with pytest.raises(ChainMismatch, match="another system prompt"):
+        check_chain_prompt(data, "Answer in one sentence.")
+
+
+def test_a_row_that_is_too_long_is_refused_and_never_cut(tmp_path: Path):
+    with pytest.raises(BadConfig, match="none is ever cut"):
+        train(tmp_path, max_length=512)
+    assert not (tmp_path / "run").exists()
+
+
+def test_unsloth_that_is_asked_for_and_not_here_stops_the_run(tmp_path: Path):
+    with pytest.raises(BadConfig, match="pip install unsloth"):
+        train(tmp_path, loader="unsloth")
+    assert not (tmp_path / "run").exists()
