@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,11 +63,15 @@ def lab(
 
 
 def open_lab(
-    settings: "Settings", ready: Callable[[], None] = lambda: None, **options: Any
+    settings: "Settings",
+    ready: Callable[[], None] = lambda: None,
+    *,
+    tabs: Collection[str] | None = None,
+    **options: Any,
 ) -> None:
     """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
 
-    `ready` is called once the page and the database are there. Raises LabError if the database cannot
+    `tabs` names those to show, None = all. `ready` is called once the page and the database are there. Raises LabError if the database cannot
     be opened.
     """
     # Read by gradio when it is imported.
@@ -77,7 +81,7 @@ def open_lab(
         from lab.services import build_services
 
         services = build_services(settings)
-        app = build_app(services)
+        app = build_app(services, tabs)
         put_on_air(app, **options)
     run(app, services, ready)
 

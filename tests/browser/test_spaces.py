@@ -117,6 +117,18 @@ def test_the_lab_shows_its_leaderboard(page, tmp_path):
         expect(page.locator("#leaderboard-tables")).to_contain_text("GRPO")
 
 
+def test_the_reviewer_opens_a_paper_and_nothing_else(page, tmp_path):
+    settings = {
+        "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'r.db'}",
+        "ASSAY_CACHE": str(tmp_path),
+    }
+    with started("reviewer", tmp_path, **settings) as url:
+        page.goto(url)
+        page.click("#review-demo")
+        expect(page.locator("#review-paper")).to_contain_text("Methods", timeout=PATIENCE)
+        assert page.locator("[role=tab]").all_inner_texts() == ["Review"]
+
+
 def test_the_leaderboard_is_a_page_that_needs_no_server(page, tmp_path):
     from lab.board import board_page
     from tests.lab.evaluations import scripted_report

@@ -1,6 +1,7 @@
 """What goes into a Space's repository, and what would keep it from starting."""
 
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from evals.errors import LabError
 from hub.bundles import ROOT, bundle_folder, bundles, pack_space
 from hub.checks import Limits, Refused, check_parcel
 from tests.hub import calls, publishing
+from tests.imports import imports_of
+from tests.spaces import uploaded
 
-APPS = ("arena", "lab", "leaderboard")
+APPS = ("arena", "lab", "leaderboard", "reviewer")
 METRICS = ("paired_difference", "stated_calibration", "verifier_verdict")
 PAGE = {"index.html": b"<!doctype html><title>board</title>"}
 
@@ -25,6 +28,14 @@ def pins(text):
     lines = [line.split("#")[0].strip() for line in text.splitlines()]
     found = (re.split(r"==|>=", line) for line in lines if line)
     return {re.sub(r"\[.*", "", name): version for name, version in found}
+
+
+def requirements_of(name):
+    return (bundle_folder(name) / "requirements.txt").read_text()
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def settings(name):
@@ -67,7 +78,7 @@ def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
         check_parcel(packed("stated_calibration", "org/calibration"), Limits())
 
 
-@pytest.mark.parametrize("name", ["lab", "arena"])
+@pytest.mark.parametrize("name", ["lab", "arena", "reviewer"])
 def test_a_bundle_runs_on_the_versions_that_were_tested(name):
     ours = pins((ROOT / "requirements.txt").read_text())
     wanted = pins((bundle_folder(name) / "requirements.txt").read_text())
@@ -79,6 +90,21 @@ def test_a_bundle_runs_on_the_versions_that_were_tested(name):
     assert settings(name)["sdk_version"] == ours["gradio"]
     text = (bundle_folder(name) / "README.md").read_text()
     assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
+
+
+@pytest.mark.parametrize("name", ["lab", "reviewer"])
+def test_a_bundle_lists_whatever_its_pages_may_import_later(name):
+    listed = {canonical(each) for each in uploaded.listed(requirements_of(name))}
+    providers = metadata.packages_distributions()
+    files = (file for name in ("lab", "evals", "hub") for file in (ROOT / name).rglob("*.py"))
+    missing = {
+        f"{entry.file}: {entry.root}"
+        for file in files
+        if "metrics" not in file.parts  # these are Spaces of their own
+        for entry in imports_of(file, ROOT)
+        if entry.root in providers and canonical(providers[entry.root][0]) not in {*listed, "assay"}
+    }
+    assert missing == set()
 
 
 def test_signing_in_is_asked_for_where_raters_vote_and_its_packages_come_along():
