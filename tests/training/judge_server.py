@@ -39,9 +39,14 @@ class Asked:
         score, quote = 0.0, ""
         if item["kind"] in ("support", "relevance"):
             score = 1.0
-        elif item["kind"] == "behaviour" and phrases and all(p in answer for p in phrases):
+        elif item["kind"] == "behaviour" and phrases and all(_says(answer, p) for p in phrases):
             score, quote = 2.0, phrases[0]
         return {"item": item["item"], "evidence_quote": quote, "score": score}
+
+
+def _says(answer: str, phrase: str) -> bool:
+    """Whether a phrase stands in an answer as whole words."""
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", answer) is not None
 
 
 def says(content: object) -> Reply:

@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 import unicodedata
+from functools import lru_cache
 
 LOOKALIKE = re.compile(
     r"={3,}|-{5,}|(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|ANSWER|ITEMS)\b)", re.I
@@ -33,8 +34,7 @@ class Fences:
 
     def shared(self, name: str, text: str) -> str:
         """Return a text between fences whose word follows from the text and our secret."""
-        word = hmac.new(self._secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
-        return fenced(name, text, word)
+        return _shared(self._secret, name, text)
 
     def single(self, name: str, text: str) -> str:
         """Return a text between fences of a new random word."""
@@ -48,5 +48,14 @@ def fenced(name: str, text: str, word: str) -> str:
 
 def harmless(text: str) -> str:
     """Return a text in which nothing looks like a fence or a turn of a conversation."""
-    visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    visible = text
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
     return ROLE.sub(REMOVED, LOOKALIKE.sub(REMOVED, visible))
+
+
+@lru_cache(maxsize=256)
+def _shared(secret: bytes, name: str, text: str) -> str:
+    """Return a text between fences that follow from it; the same evidence is asked about again and again."""
+    word = hmac.new(secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
+    return fenced(name, text, word)

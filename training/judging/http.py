@@ -106,7 +106,7 @@ class HttpJudge:
 
         A judge that says yes to the canary was talked into it: then all its verdicts are void.
         """
-        key = self._key(inquiry, questions)
+        key = self._key(inquiry, questions) if self._cache else ""
         kept = self._cache.get(key) if self._cache else None
         if kept is not None:
             self.counts.hits += 1

@@ -7,6 +7,7 @@ and order of the items follow from a checksum, so they tell nothing and are the 
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Literal
 
@@ -16,6 +17,8 @@ from training.judging.fence import Fences
 VERSION = "1"
 """Of the prompt: goes up whenever a judge would read other words."""
 CANARY = "canary"
+_json = json.JSONEncoder(ensure_ascii=False).encode
+"""One encoder for all that is quoted in a request: `json.dumps` would make a new one each time."""
 SCHEMA = {
     "name": "verdicts",
     "strict": True,
@@ -83,7 +86,7 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
     for place, (claim, ids) in enumerate(zip(inquiry.claims, inquiry.cited, strict=True)):
         if not ids:
             continue
-        said = json.dumps(claim.text, ensure_ascii=False)
+        said = _json(claim.text)
         together = ", ".join(ids)
         text = f"How far do the passages {together} together say what the claim {said} says: 1 wholly, 0.5 in part, 0 not."
         asked.append(Question(f"support {place}", "support", text, 1.0))
@@ -91,7 +94,7 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
             text = f"Does the passage {name} bear on the claim {said}: 1 yes, 0 no."
             asked.append(Question(f"relevance {place} {name}", "relevance", text, 1.0))
     for place, passage in enumerate(inquiry.uncited):
-        said = json.dumps(passage.text, ensure_ascii=False)
+        said = _json(passage.text)
         text = f"Is the sentence {said} a statement of fact that could be checked: 1 yes, 0 no."
         asked.append(Question(f"need {place}", "need", text, 1.0))
     return (*asked, canary(1.0)) if asked else ()
@@ -139,6 +142,7 @@ def fingerprint(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@cache
 def instruction() -> str:
     """Return what every judge is told first."""
     return files("training.judging").joinpath("instruction.txt").read_text(encoding="utf-8")
@@ -156,4 +160,4 @@ def _items(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
         }
         for name, question in names_of(inquiry, questions).items()
     ]
-    return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    return "\n".join(map(_json, lines))
