@@ -22,7 +22,7 @@ SCRIPT = """
 const chosen = () => ["questions", "group", "order"].map((name) => document.getElementById(name).value);
 const show = () => {
   const wanted = chosen().join("/");
-  const panels = [...document.querySelectorAll("section")];
+  const panels = [...document.querySelectorAll("section[data-of]")];
   const found = panels.find((each) => each.dataset.of === wanted)
     ?? panels.find((each) => each.dataset.of.startsWith(chosen()[0] + "/"));
   panels.forEach((each) => { each.hidden = each !== found; });

@@ -138,11 +138,12 @@ def test_the_leaderboard_is_a_page_that_needs_no_server(page, tmp_path):
     folder = uploaded.unpacked(parcel, tmp_path / "space")
 
     page.goto((folder / "index.html").as_uri())
-    expect(page.locator("section:visible")).to_have_count(1)
-    expect(page.locator("section:visible caption").first).to_contain_text("accuracy")
+    expect(page.locator("section[data-of]:visible")).to_have_count(1)
+    expect(page.locator("section[data-of]:visible caption").first).to_contain_text("accuracy")
+    expect(page.locator("section[data-of]:visible section").first).to_be_visible()
     page.select_option("#order", "reward")
-    expect(page.locator("section:visible caption").first).to_contain_text("reward")
-    expect(page.locator("section:visible")).to_have_count(1)
+    expect(page.locator("section[data-of]:visible caption").first).to_contain_text("reward")
+    expect(page.locator("section[data-of]:visible")).to_have_count(1)
 
 
 def test_a_metric_shows_how_it_is_used(page, tmp_path):

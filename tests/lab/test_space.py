@@ -1,6 +1,7 @@
 import pytest
 
 from lab import space
+from lab.gpu import Gpu
 
 
 @pytest.fixture
@@ -25,3 +26,14 @@ def test_a_laptop_is_left_to_make_setup(without_the_package):
 
 def test_a_failed_installation_does_not_keep_the_page_from_starting(without_the_package):
     assert not space.bring_embedded_model({"SPACE_ID": "a/b"}, lambda line: 1)
+
+
+def test_on_a_space_the_gpu_is_asked_for_before_the_page_is_on_the_air(monkeypatch):
+    asked = []
+    monkeypatch.setattr(space, "bring_embedded_model", lambda environment: False)
+    monkeypatch.setattr(space, "the_gpu", lambda: asked.append(True) or Gpu())
+
+    space.prepare({})
+    assert asked == []
+    space.prepare({"SPACE_ID": "a/b"})
+    assert asked == [True]

@@ -1,0 +1,103 @@
+import pytest
+
+from evals.errors import BadConfig
+from evals.schema.votes import VoteEvent
+from lab.app import build_app
+from lab.arena import place_of_votes
+from lab.kept import ToldStore
+from lab.migrate import upgrade
+from lab.signin import NEEDED, can_sign_in
+from tests.lab.votes import answer, services_in, url_in, vote
+
+HUB = {"ASSAY_VOTES_REPO": "org/votes", "HF_TOKEN": "hf_x"}
+PLACES = {
+    "nothing that stays": ({}, False, "nowhere"),
+    "persistent storage": ({}, True, "volume"),
+    "a data set": (HUB, False, "dataset"),
+    "a data set and storage: what was asked for": (HUB, True, "dataset"),
+    "a database that is named": (
+        {**HUB, "ASSAY_DATABASE_URL": "sqlite:////x/y.db"},
+        True,
+        "database",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_votes_go_where_they_stay(tmp_path, name):
+    environment, has_volume, kind = PLACES[name]
+    volume = tmp_path / "volume"
+    if has_volume:
+        volume.mkdir()
+    place = place_of_votes(environment, tmp_path, volume)
+    assert place.kind == kind
+    assert place.repo == ("org/votes" if kind == "dataset" else None)
+    assert (str(volume) in place.url) == (kind == "volume")
+
+
+def test_a_data_set_without_a_token_is_refused_before_anybody_votes(tmp_path):
+    with pytest.raises(BadConfig, match="there is no HF_TOKEN"):
+        place_of_votes({"ASSAY_VOTES_REPO": "org/votes"}, tmp_path)
+
+
+@pytest.fixture
+def told(tmp_path):
+    lines = []
+    upgrade(url_in(tmp_path))
+    store = ToldStore(url_in(tmp_path), lines.append)
+    yield store, lines
+    store.close()
+
+
+def test_each_vote_is_told_once_with_both_answers_and_without_the_raters_name(told):
+    store, lines = told
+    left, right = answer("a", "sft"), answer("b", "grpo")
+    store.add_answers([left, right])
+    store.add_comparison(vote(left, right, "left"))
+    store.add_comparison(vote(left, right, "right", id="a second click"))
+
+    (line,) = lines
+    event = VoteEvent.model_validate_json(line)
+    assert (event.kind, event.vote.choice) == ("vote", "left")
+    assert (event.left, event.right) == (left, right)
+    assert '"kim"' not in line
+    assert "\n" not in line
+
+
+def test_a_vote_that_is_taken_back_is_told_too(told):
+    store, lines = told
+    left, right = answer("a", "sft"), answer("b", "grpo")
+    store.add_answers([left, right])
+    kept = store.add_comparison(vote(left, right, "tie"))
+    store.void_comparison(kept.id, "kim")
+
+    event = VoteEvent.model_validate_json(lines[1])
+    assert (event.kind, event.vote_id, event.vote) == ("withdrawn", kept.id, None)
+
+
+def texts(app):
+    return str(app.get_config_file()["components"])
+
+
+def test_the_arena_has_one_tab_and_says_where_votes_are_lost(tmp_path):
+    app = build_app(services_in(tmp_path), ("Compare",), note="votes are lost")
+    shown = texts(app)
+    assert "compare-start" in shown
+    assert "ask-button" not in shown
+    assert "Votes are lost" in shown
+    assert "sign-in" not in shown
+
+
+SPACE = dict.fromkeys(NEEDED, "x")
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_signing_in_is_offered_only_where_a_space_has_oauth(monkeypatch, missing):
+    monkeypatch.setattr("lab.signin.find_spec", lambda name: object())
+    assert can_sign_in(SPACE)
+    assert not can_sign_in({name: "x" for name in NEEDED if name != missing})
+
+
+def test_signing_in_is_not_offered_without_the_packages_for_it(monkeypatch):
+    monkeypatch.setattr("lab.signin.find_spec", lambda name: None)
+    assert not can_sign_in(SPACE)
