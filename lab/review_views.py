@@ -22,6 +22,7 @@ element.addEventListener('click', (event) => {
   if (button.dataset.do === 'show') { window.assayShowPlace(button.dataset.place); return; }
   element.dataset.last = `[data-do="${button.dataset.do}"][data-id="${id}"]`;
   trigger('click', { do: button.dataset.do, id });
+  if (button.dataset.do === 'edit') document.querySelector('#review-edit-text textarea')?.focus();
 });
 watch('value', () => {
   const last = element.dataset.last;
@@ -29,7 +30,10 @@ watch('value', () => {
   if (button) button.focus({ preventScroll: true });
 });
 """
-"""A click on a button of a card: shown at once, or told to the lab; the focus stays where it was."""
+"""A click on a button of a card: shown at once, or told to the lab.
+
+The focus stays where it was; the editor takes it when a concern is to be edited.
+"""
 
 
 def paper(article: Article | None, concerns: Sequence[DraftConcern] = ()) -> str:
