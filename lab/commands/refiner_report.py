@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from evals.refiner.answering import Answered
+    from evals.refiner.judging import Judge
     from evals.schema.refinerreports import RefinerComparison, RefinerReport, RefinerRow
     from evals.schema.refining import RefinerRecord, RewardConfig
     from evals.schema.reports import Metric
-    from training.judging.settings import HttpSettings
 
 EXAMPLE_RUN = "Example: assay refiner run --chain runs/refiner --judge heuristic --out report.json"
 EXAMPLE_COMPARE = "Example: assay refiner compare report.json --stages sft,refiner"
-SHOWN = ("reward", "rubric", "citation_f1", "wellformed", "format_bonus", "right_to_abstain")
+SHOWN = ("reward", "rubric", "citation_f1", "wellformed")
+"""What 80 columns hold; --json has every metric."""
+DEADLINE_SECONDS = 3600.0
 DTYPE = "float32"
 """In it an answer does not depend on what else is in the batch."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -68,16 +70,16 @@ def run(
 
     records = _records(data)[:limit]
     config = RewardConfig.model_validate({"preset": preset})
-    http = _http(judge, model, key_env, allow_remote, cache)
+    asked, mode = _judge(judge, model, key_env, allow_remote, cache)
     given = _answered(chain, stage, records, max_new_tokens)
-    rows, label = _judged(given.answers, config, judge, http)
+    rows = _judged(given.answers, config, asked)
     name = public_path(data)
     origin = Origin(
         data_name=name if limit is None else f"{name} (first {len(records)})",
         chain_name=given.chain_name,
         stage_checksums=given.stage_checksums,
-        judge=label,
-        judge_mode=http.mode if http else "no language model",
+        judge=asked.label,
+        judge_mode=mode,
         reward=config,
         settings={"max_new_tokens": max_new_tokens, "temperature": 0.0, "dtype": DTYPE},
         versions={**versions(), "judge prompt": VERSION},
@@ -86,7 +88,9 @@ def run(
     )
     report = build(rows, records, origin)
     write_whole(out, report.model_dump_json(indent=1) + "\n")
-    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {label}", soft_wrap=True)
+    notes.print(
+        f"wrote {out}: {counted(len(rows), 'answer')}, judged by {asked.label}", soft_wrap=True
+    )
     emit(report, as_json=as_json, table=_table(report))
 
 
@@ -158,46 +162,42 @@ def _records(data: str) -> "tuple[RefinerRecord, ...]":
     return read_records(Path(data))
 
 
-def _http(
-    judge: str, model: str, key_env: str, allow_remote: bool, cache: Path | None
-) -> "HttpSettings | None":
-    from training.judging.choice import backend_of
+def _judge(
+    word: str, model: str, key_env: str, allow_remote: bool, cache: Path | None
+) -> "tuple[Judge, str]":
+    """Return who judges, and how they are asked; refused before any answer is written."""
+    from training.judging.choice import backend_of, judge_of
     from training.judging.settings import HttpSettings
 
-    backend = backend_of(judge)
+    backend = backend_of(word)
     if backend == "stub":
-        raise BadConfig("the stub judge reads a table that answers of a model do not have.")
+        raise BadConfig(
+            "the stub judge reads a table that answers of a model do not have; use heuristic, or the"
+            " address of a server."
+        )
     if backend == "heuristic":
-        return None
-    return HttpSettings(
-        base_url=judge, model=model, key_variable=key_env, allow_remote=allow_remote, cache=cache
+        return judge_of(backend), "no language model"
+    settings = HttpSettings(
+        base_url=word, model=model, key_variable=key_env, allow_remote=allow_remote, cache=cache
     )
+    return judge_of(backend, settings), settings.mode
 
 
 def _judged(
-    given: "Sequence[Answered]", config: "RewardConfig", judge: str, http: "HttpSettings | None"
-) -> "tuple[list[RefinerRow], str]":
-    """Return the rows and who judged; whatever is well formed is judged, gate or not."""
+    given: "Sequence[Answered]", config: "RewardConfig", judge: "Judge"
+) -> "list[RefinerRow]":
+    """Return the rows of a report; whatever is well formed is judged, gate or not."""
     from training.judging.batch import judged
-    from training.judging.choice import backend_of, judge_of
 
     prepared = [each.prepared(config) for each in given]
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
-    chosen = judge_of(backend_of(judge), http)
+    inquiries = [prepared[at].inquiry() for at in asked]
     with notes.status(f"judging {counted(len(asked), 'answer')}"):
-        verdicts = dict(
-            zip(
-                asked,
-                judged(chosen, [prepared[at].inquiry() for at in asked], 3600.0),
-                strict=True,
-            )
-        )
-    label = chosen.label
-    rows = [
-        each.row(case, verdicts.get(place), label)
+        verdicts = dict(zip(asked, judged(judge, inquiries, DEADLINE_SECONDS), strict=True))
+    return [
+        each.row(case, verdicts.get(place), judge.label)
         for place, (each, case) in enumerate(zip(given, prepared, strict=True))
     ]
-    return rows, label
 
 
 def _command(chain: str, judge: str, data: str, stage: str, preset: str) -> str:
@@ -243,7 +243,7 @@ def _differences(found: "RefinerComparison") -> "Table":
 def _metric(metric: "Metric") -> str:
     if metric.value is None:
         return "none"
-    span = "" if metric.low is None else f" [{metric.low:.2f}, {metric.high:.2f}]"
+    span = "" if metric.low is None else f"\n{metric.low:.2f} to {metric.high:.2f}"
     return f"{metric.value:.2f}{span}"
 
 

@@ -1,0 +1,79 @@
+"""`assay refiner run` and `compare`: a real chain answers records, the report is read back and compared."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.refiner.baselines import BASELINES
+from evals.refiner.report import read_report
+from lab.commands.refiner import app
+from tests.training.refiners import RECORDS, with_chain
+from tests.training.runs import one_thread
+
+__all__ = ["one_thread"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny chain, its records, and the report of a run on them."""
+    start = with_chain(tmp_path_factory.mktemp("refiner-report"))
+    rows = start / "records.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in RECORDS), encoding="utf-8")
+    words = ["run", "--chain", str(start / "sft"), "--judge", "heuristic", "--data", str(rows)]
+    done = CliRunner().invoke(
+        app, [*words, "--max-new-tokens", "1", "--out", str(start / "report.json")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "judged by heuristic" in done.output
+    return start
+
+
+def test_a_report_holds_every_answer_of_every_stage_and_of_those_without_a_model(folder: Path):
+    report = read_report(folder / "report.json")
+    assert {row.stage for row in report.rows} == {"base", "sft", *BASELINES}
+    assert len(report.rows) == len(RECORDS) * (2 + len(BASELINES))
+    means = {each.stage: each.metrics["reward"].value for each in report.summaries}
+    assert means["silent"] == 0.0
+    assert means["reference"] == max(value for value in means.values() if value is not None)
+    assert "heuristic" in report.judge and report.judge_mode == "no language model"
+    assert report.stage_checksums["sft"]
+
+
+def test_a_report_tells_nothing_of_the_folders_of_this_machine(folder: Path):
+    assert str(folder) not in (folder / "report.json").read_text(encoding="utf-8")
+
+
+def test_two_stages_of_a_report_are_compared(folder: Path):
+    words = ["compare", str(folder / "report.json"), "--stages", "silent,reference", "--json"]
+    done = CliRunner().invoke(app, words)
+    found = json.loads(done.stdout)
+    reward = next(each for each in found["differences"] if each["metric"] == "reward")
+    assert (found["first"], found["second"], found["n"]) == ("silent", "reference", len(RECORDS))
+    assert reward["difference"] > 5
+    assert reward["p_permutation"] == 2 / 2 ** len(RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "says_what"),
+    [
+        (["compare", "REPORT", "--stages", "sft"], "two stages"),
+        (["compare", "REPORT", "--stages", "sft,refiner"], "it has base, sft"),
+        (["run", "--chain", "x", "--judge", "stub", "--out", "o.json"], "stub judge"),
+        (["run", "--chain", "x", "--judge", "gpt", "--out", "o.json"], "no judge 'gpt'"),
+        (
+            ["run", "--chain", "x", "--judge", "https://a.org/v1", "--out", "o.json"],
+            "not on this machine",
+        ),
+        (
+            ["run", "--chain", "x", "--judge", "heuristic", "--data", "y", "--out", "o.json"],
+            "refiner-test",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_a_model_is_loaded(folder, words, says_what):
+    given = [str(folder / "report.json") if word == "REPORT" else word for word in words]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code != 0
+    assert says_what in str(done.exception)
