@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from evals.concerns.clean import key_of, written
 from evals.concerns.parse import parse
@@ -12,7 +13,7 @@ from evals.schema.reviewreports import (
     SharedErrors,
     WorstArticle,
 )
-from evals.schema.reviews import PredictionRow
+from evals.schema.reviews import ParseStatus, PredictionRow
 from evals.schema.reviewscores import ArticleScore, ReviewScore
 
 WORST = 10
@@ -21,13 +22,14 @@ LOOP_TIMES = 10
 LOOP_LINE = 20
 """Characters of a line from which a repeat counts; brackets and commas repeat in any list."""
 LOOP_TEXT = 200
+STATUSES = get_args(ParseStatus)
 BINS: tuple[RecallBin, ...] = ("all", "half or more", "below half", "none", "no human concerns")
 
 
 def mode_of(row: PredictionRow | None) -> Mode:
     """Return how an answer ended; a row that keeps no `raw_output` is judged by its concerns alone.
 
-    A loop is a line of more than 20 characters, or a concern, that stands in it ten times or more.
+    A row that says its own `status`, as `assay review infer` writes it, is believed. A loop is a line of more than 20 characters, or a concern, that stands in it ten times or more.
     """
     if row is None:
         return "missing"
@@ -37,12 +39,13 @@ def mode_of(row: PredictionRow | None) -> Mode:
         return "loop"
     if extra.get("finish_reason") == "length":
         return "cut"
+    known = extra.get("status")
+    status = known if known in STATUSES else None
+    if status is None and isinstance(raw, str):
+        status = parse(row.article_id, raw).status
     if any((each.text or "").strip() for each in written(row)):
-        is_whole = not isinstance(raw, str) or parse(row.article_id, raw).status == "ok"
-        return "ok" if is_whole else "partial"
-    if isinstance(raw, str):
-        return "empty" if parse(row.article_id, raw).status in {"ok", "empty"} else "failed"
-    return "empty"
+        return "ok" if status in {None, "ok"} else "partial"
+    return "failed" if status in {"failed", "partial"} else "empty"
 
 
 def errors_of(

@@ -168,6 +168,9 @@ MODES = [
     (row("\n".join(["The same sentence over again."] * 12)), "loop"),
     (row(json.dumps([{"text": "The same concern."}] * 12), "The same concern."), "loop"),
     (row("a\n" * 200), "failed"),
+    (row("", status="failed"), "failed"),
+    (row("", "No control arm.", status="partial"), "partial"),
+    (row(f"{ONE}\n[]", "No control arm.", status="ok"), "ok"),
 ]
 
 
