@@ -20,6 +20,8 @@ ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")
 MEASURED = re.compile(r"package-\d+|dram")
 """Parts of a processor that do not contain each other."""
 PROCESSORS, GPUS = "processors", "GPUs"
+NVML = "pynvml"
+"""What the package nvidia-ml-py is imported as; not one of ours, so it may be missing."""
 JOULES_PER_KWH = 3.6e6
 
 
@@ -151,7 +153,7 @@ def rapl(root: Path = POWERCAP) -> tuple[list[Zone], str]:
 def nvml(uuids: Sequence[str], library: Any = None) -> tuple[list[Gpu], str]:
     """Return the counters of the GPUs with these UUIDs; none, and why, where they cannot be read."""
     try:
-        known = library or import_module("pynvml")
+        known = library or import_module(NVML)
     except ImportError:
         return [], "NVML's package is not installed (pip install nvidia-ml-py)"
     try:
