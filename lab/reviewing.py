@@ -112,25 +112,10 @@ def reviewing(
 ) -> Iterator[ReviewMoment]:
     """Yield moments until the review is complete and kept. LabError if the model cannot review."""
     stop = services.turns.begin(visitor.page)
-    paper = Map(article)
-    moment = ReviewMoment(article, line=say("review.reading"))
-    yield moment
-    while not services.turns.turn.acquire(timeout=WAIT_SECONDS):
-        if stop.is_set():
-            yield replace(moment, line=say("review.stopped_early"), is_done=True)
-            return
-        yield replace(moment, line=say("review.waiting"))
     try:
-        for step in reader.review(article, settings, stop):
-            moment = _moment(article, step, paper)
-            if step.answer is None:
-                yield moment
-                continue
-            kept = _kept(services, visitor, moment, (reader.reviewer(settings), step.answer))
-            services.store.shelf.add(kept)
-            yield replace(moment, kept=kept, line=finished_line(kept), is_done=True)
+        yield from _in_turn(services, visitor, (article, reader), (settings, stop))
     finally:
-        services.turns.turn.release()
+        services.turns.end(visitor.page, stop)
 
 
 def desk_of(services: "Services", visitor: "Visitor") -> str:
@@ -161,6 +146,35 @@ def finished_line(kept: KeptReview) -> str:
         parts.append(say("review.done.lost", tokens=answer.tokens_lost))
     parts.append(say("review.done.seconds", seconds=answer.seconds))
     return " ".join(parts)
+
+
+def _in_turn(
+    services: "Services",
+    visitor: "Visitor",
+    what: tuple[Article, Reader],
+    how: tuple[ReviewSettings, threading.Event],
+) -> Iterator[ReviewMoment]:
+    """Yield moments of waiting, then of the review; the turn is given back however it ends."""
+    (article, reader), (settings, stop) = what, how
+    paper = Map(article)
+    moment = ReviewMoment(article, line=say("review.reading"))
+    yield moment
+    while not services.turns.turn.acquire(timeout=WAIT_SECONDS):
+        if stop.is_set():
+            yield replace(moment, line=say("review.stopped_early"), is_done=True)
+            return
+        yield replace(moment, line=say("review.waiting"))
+    try:
+        for step in reader.review(article, settings, stop):
+            moment = _moment(article, step, paper)
+            if step.answer is None:
+                yield moment
+                continue
+            kept = _kept(services, visitor, moment, (reader.reviewer(settings), step.answer))
+            services.store.shelf.add(kept)
+            yield replace(moment, kept=kept, line=finished_line(kept), is_done=True)
+    finally:
+        services.turns.turn.release()
 
 
 def _moment(article: Article, step: Step, paper: Map) -> ReviewMoment:

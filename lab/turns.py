@@ -22,6 +22,7 @@ class Turns:
         if owner in self._events:
             self._events[owner].set()
 
-    def end(self, owner: str) -> None:
-        """Forget a page whose review is over."""
-        self._events.pop(owner, None)
+    def end(self, owner: str, event: threading.Event) -> None:
+        """Forget a review that is over; one that the same page has begun since stays."""
+        if self._events.get(owner) is event:
+            del self._events[owner]
