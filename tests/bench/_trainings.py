@@ -175,8 +175,8 @@ def _ours(stage: str, output: Path, clock: Any, extra: Mapping[str, object]) -> 
     import yaml
 
     from training import grpo, sft
-    from training.config import STAGES
     from training.request import read_request
+    from training.stages import STAGES
 
     module: Any = {"sft": sft, "grpo": grpo}[stage]
     build = module.build_trainer

@@ -10,8 +10,9 @@ from lab.recipes import Recipe, read_recipe, recipes, save, text_of
 
 @pytest.mark.parametrize("name", list(recipes(Path("none"))))
 def test_every_settings_file_passes_through_the_form_unchanged(name, tmp_path):
-    from training.config import STAGES, as_document
+    from training.config import as_document
     from training.request import read_settings
+    from training.stages import STAGES
 
     file = recipes(tmp_path)[name]
     recipe = read_recipe(file)
