@@ -20,7 +20,7 @@ def judge_of(backend: Backend, settings: HttpSettings | None = None) -> Judge:
         return StubJudge()
     if settings is None:
         raise BadConfig(
-            "the judge is http, but no address was given; set judge_url, such as http://127.0.0.1:8000/v1."
+            "the judge is http, but no address was given; set judge to one, such as http://127.0.0.1:8000/v1."
         )
     return HttpJudge(settings)
 
