@@ -127,7 +127,7 @@ def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
             continue
         started = started or services.now()
         seconds = (services.now() - started).total_seconds()
-        now = replace(now, drafts=_grown(now.drafts, ticket, update, seconds))
+        now = replace(now, drafts=grown(now.drafts, ticket, update, seconds))
         if not all(draft.finish_reason for draft in now.drafts):
             yield now  # complete answers are shown once they are kept
     if ticket.replaced.is_set():
@@ -162,20 +162,21 @@ def stage_name(stage: str) -> str:
     return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
 
 
+def grown(
+    drafts: tuple[Draft, ...], ticket: Ticket, pieces: tuple[Piece, ...], seconds: float
+) -> tuple[Draft, ...]:
+    """Return the drafts with the pieces that came since, one draft per stage of the ticket."""
+    by_stage = {draft.stage: draft for draft in drafts or map(Draft, ticket.stages)}
+    for piece in pieces:
+        by_stage[piece.stage] = by_stage[piece.stage].grown(piece, seconds)
+    return tuple(by_stage.values())
+
+
 def _number(name: str, value: object, low: float, high: float, *, is_whole: bool = True) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not low <= value <= high or (is_whole and value != int(value)):
         raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
     return float(value)
-
-
-def _grown(
-    drafts: tuple[Draft, ...], ticket: Ticket, pieces: tuple[Piece, ...], seconds: float
-) -> tuple[Draft, ...]:
-    by_stage = {draft.stage: draft for draft in drafts or map(Draft, ticket.stages)}
-    for piece in pieces:
-        by_stage[piece.stage] = by_stage[piece.stage].grown(piece, seconds)
-    return tuple(by_stage.values())
 
 
 def _finished(services: Services, asking: Asking, now: Snapshot) -> Snapshot:

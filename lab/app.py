@@ -14,13 +14,18 @@ from lab.events import AT_ONCE, QUIET
 from lab.frontpage import KeptFrontPage
 from lab.services import Services
 from lab.signin import meet_signed_in
-from lab.tabs import ask, calibration, compare, leaderboard, preferences, review, train
+from lab.tabs import ask, calibration, compare, leaderboard, preferences, refine, review, train
 from lab.theme import ASSETS, ROUTE, Theme
 from lab.visitors import door, meet
 from lab.wording import say
 
 STATUS_SECONDS = 1.0
-WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build, "Review": review.build}
+WITH_VISITOR = {
+    "Ask": ask.build,
+    "Compare": compare.build,
+    "Review": review.build,
+    "Refine": refine.build,
+}
 WITH_TAB = {
     "Preferences": preferences.build,
     "Leaderboard": leaderboard.build,

@@ -84,13 +84,14 @@ class Waiting:
 class Request:
     """One question to the model, and the page that asked it.
 
-    `pick` chooses among the stages of the chain once it is there, in the order to answer in.
+    `pick` chooses among the stages, in order, once the chain is there; `prompt` is for tasks with their own.
     """
 
     owner: str
     question: str
     pick: Callable[[tuple[str, ...]], tuple[str, ...]]
     sampling: Sampling
+    prompt: tuple[Message, ...] | None = None
 
 
 @dataclass(eq=False)
@@ -285,7 +286,7 @@ class Engine:
     def _stream(self, chain: Chain, ticket: Ticket) -> None:
         request = ticket.request
         ticket.stages = request.pick(chain.stages)
-        prompt = prompt_of(chain.manifest.system_prompt, request.question)
+        prompt = request.prompt or prompt_of(chain.manifest.system_prompt, request.question)
         for piece in chain.stream(prompt, ticket.stages, request.sampling, ticket.stop):
             ticket.pieces.put(piece)
 

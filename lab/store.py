@@ -21,6 +21,7 @@ from lab.outcomes import JudgedPair
 from lab.shelf import Shelf, forget_reviews
 from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
 from lab.tally import tally
+from lab.workbench import Workbench, forget_refinements
 
 STANDS = ComparisonRow.voided_at.is_(None)
 
@@ -53,6 +54,11 @@ class Store:
     def shelf(self) -> Shelf:
         """Reviews of papers and what people made of them."""
         return Shelf(self._engine, self._now)
+
+    @property
+    def workbench(self) -> Workbench:
+        """Graded answers with citations and what people made of them."""
+        return Workbench(self._engine, self._now)
 
     def close(self) -> None:
         """Give back the connections."""
@@ -141,7 +147,7 @@ class Store:
     def forget_rater(self, rater: str) -> int:
         """Delete every vote of a rater, withdrawn ones too, and return how many there were.
 
-        Reviews on the rater's desk, with their papers, go as well.
+        Reviews and graded answers on the rater's desk, with papers and records, go as well.
         `rater` is the identifier that votes were cast with, or the hash that exports show.
         """
         names = (rater, self.hash_rater(rater))
@@ -149,6 +155,7 @@ class Store:
         with writing(self._engine) as session:
             count = len(session.scalars(select(ComparisonRow.id).where(theirs)).all())
             session.execute(delete(ComparisonRow).where(theirs))
+            forget_refinements(session, names)
             return count + forget_reviews(session, names)
 
     def hash_rater(self, rater: str) -> str:

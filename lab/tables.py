@@ -1,4 +1,4 @@
-"""The tables of the store, as SQLAlchemy models: answers and votes on them, reviews, one setting.
+"""The tables of the store, as SQLAlchemy models: answers, votes, reviews, refinements, one setting.
 
 A change here needs a revision under `lab/migrations/versions` and a new `REVISION`; a test
 compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice, Verdict
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -55,6 +55,7 @@ class VerdictDocument(TypeDecorator[Verdict]):
 
 Key = Annotated[str, mapped_column(Text, primary_key=True)]
 StoredReview = Annotated[str, mapped_column(Text, ForeignKey("reviews.id"))]
+StoredRefinement = Annotated[str, mapped_column(Text, ForeignKey("refinements.id"))]
 Document = Annotated[Any, mapped_column(JSON)]
 """What a record dumps to; read back and checked by whoever knows the record."""
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
@@ -184,6 +185,37 @@ class ReviewVoteRow(Table):
             sqlite_where=text("voided_at IS NULL"),
             postgresql_where=text("voided_at IS NULL"),
         ),
+    )
+
+
+class RefinementRow(Table):
+    """Graded answers to a record: `document` is an `evals.schema.refinements.KeptRefinement`."""
+
+    __tablename__ = "refinements"
+
+    id: Mapped[Key]
+    made_at: Mapped[datetime]
+    session: Mapped[str]
+    document: Mapped[Document]
+
+    __table_args__ = (Index("refinements_by_session", "session", "made_at"),)
+
+
+class RefinementVersionRow(Table):
+    """The marks on answers after one change; `voided_at` marks a change that was taken back."""
+
+    __tablename__ = "refinement_versions"
+
+    id: Mapped[Key]
+    refinement_id: Mapped[StoredRefinement]
+    number: Mapped[int]
+    made_at: Mapped[datetime]
+    action: Mapped[str]
+    marks: Mapped[Document]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("one_refinement_version_per_number", "refinement_id", "number", unique=True),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.commands import refiner_report
+from lab.commands import refiner_export, refiner_report
 from lab.console import counted, emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Short answers whose claims cite evidence: score them, run a chain on records, compare stages.",
 )
 app.command("run", epilog=refiner_report.EXAMPLE_RUN)(refiner_report.run)
+app.command("export", epilog=refiner_export.EXAMPLE)(refiner_export.export)
 app.command("compare", epilog=refiner_report.EXAMPLE_COMPARE)(refiner_report.compare)
 
 

@@ -1,0 +1,286 @@
+"""What the Refine tab shows, as HTML: stages side by side, each claim coloured by its citation check.
+
+Every word of a record, a model or a person goes through `escape`: an answer with a script in it shows
+the script. A colour never stands alone: a sign and words say the same.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evals.refiner.evidence import Evidence, evidence_of
+from evals.refiner.grammar import TAG
+from evals.refiner.words import content, tokens
+from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer
+from evals.schema.refining import CheckedClaim, Relevance, RewardConfig, ScoredAnswer
+from lab.answers import stage_name
+from lab.grid import Html, grid
+from lab.refine_parts import parts, rubric
+from lab.views import empty, escape
+from lab.wording import lines, say
+
+WORD = re.compile(r"\w[\w.,-]*\w|\w")
+SIGNS = {"full": "✓", "half": "½", "none": "✗", "missing": "?"}
+CLICKS = """
+const open = (claim) => {
+  const card = claim.closest('.refined');
+  const wanted = claim.getAttribute('aria-controls');
+  const isOpen = claim.getAttribute('aria-expanded') === 'true';
+  card.querySelectorAll('.claim').forEach((each) => {
+    const same = each === claim && !isOpen;
+    each.setAttribute('aria-expanded', String(same));
+  });
+  card.querySelectorAll('.claim-why').forEach((each) => { each.hidden = each.id !== wanted || isOpen; });
+};
+element.addEventListener('click', (event) => {
+  const claim = event.target.closest('.claim');
+  if (claim) { open(claim); return; }
+  const button = event.target.closest('[data-do]');
+  if (!button) return;
+  element.dataset.last = `[data-do="${button.dataset.do}"][data-id="${button.dataset.id}"]`;
+  trigger('click', { do: button.dataset.do, id: button.dataset.id });
+});
+element.addEventListener('keydown', (event) => {
+  const claim = event.target.closest('.claim');
+  if (!claim || (event.key !== 'Enter' && event.key !== ' ')) return;
+  event.preventDefault();
+  open(claim);
+});
+watch('value', () => {
+  const last = element.dataset.last;
+  const button = last && element.querySelector(last);
+  if (button) button.focus({ preventScroll: true });
+});
+"""
+"""A click or Enter on a claim opens its snippets; buttons are told to the lab, and keep the focus."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One graded answer as it is shown: its `key` in the page, its heading, and what can be done."""
+
+    key: str
+    title: str
+    meaning: str
+    scored: ScoredAnswer
+    finish_reason: str = "given"
+    rating: str | None = None
+    has_buttons: bool = False
+
+
+def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
+    """Return all answers of a refinement, corrections after what they correct; a table if several."""
+    if kept is None:
+        return empty(say("refine.empty"))
+    sheets = sheets_of(kept, marks)
+    evidence = evidence_of(kept.record.tool_output)
+    cards = "".join(_card(sheet, evidence, kept.reward) for sheet in sheets)
+    table = compared(sheets) if len(sheets) > 1 else ""
+    judge = sheets[0].scored.judge
+    judged = f'<p class="refine-judge">{escape(say("refine.judged_by", judge=judge))}</p>'
+    return f'<div class="refine-sheets">{judged}{table}{_legend()}<div class="cards">{cards}</div></div>'
+
+
+def sheets_of(kept: KeptRefinement, marks: Sequence[Mark]) -> list[Sheet]:
+    """Return what is shown of a refinement, in order."""
+    known = {mark.answer_id: mark for mark in marks}
+    found = []
+    for answer in kept.answers:
+        mark = known.get(answer.id)
+        found.append(
+            Sheet(
+                key=answer.id,
+                title=title_of(answer),
+                meaning=_meaning(answer),
+                scored=answer.scored,
+                finish_reason=answer.finish_reason,
+                rating=mark.rating if mark else None,
+                has_buttons=True,
+            )
+        )
+        if mark is not None and mark.correction is not None:
+            found.append(
+                Sheet(
+                    key=f"{answer.id}-corrected",
+                    title=say("refine.correction", name=title_of(answer)),
+                    meaning=say("refine.correction.meaning"),
+                    scored=mark.correction,
+                )
+            )
+    return found
+
+
+def title_of(answer: RefinedAnswer) -> str:
+    """Return who wrote an answer."""
+    return say("refine.yours") if answer.name == "yours" else stage_name(answer.name)
+
+
+def compared(sheets: Sequence[Sheet]) -> Html:
+    """Return the answers' figures under each other; the highest reward is marked."""
+    best = max((sheet.scored.reward or 0.0 for sheet in sheets), default=0.0)
+    rows = [
+        (
+            sheet.title,
+            _best(sheet.scored.reward, best),
+            _figure(sheet.scored.rubric),
+            _figure(sheet.scored.citation_precision),
+            _figure(sheet.scored.citation_recall),
+            _figure(sheet.scored.citation_f1),
+            _figure(sheet.scored.format_bonus),
+            len(sheet.scored.claims),
+        )
+        for sheet in sheets
+    ]
+    columns = tuple(
+        say(f"refine.column.{name}")
+        for name in ("answer", "reward", "rubric", "precision", "recall", "f1", "format", "claims")
+    )
+    return grid(say("refine.compared"), columns, rows)
+
+
+def coloured(scored: ScoredAnswer, key: str = "") -> str:
+    """Return the words of an answer, its tags left out, each claim to click on.
+
+    An answer without a readable block has no claims: it is shown as it was written, tags and all.
+    """
+    text = scored.completion
+    pieces = [
+        (claim.start, claim.end, _claim(place, claim, key)) for place, claim in _placed(scored)
+    ]
+    pieces += [
+        (each.start, each.end, f'<span class="uncited" title="{say("refine.uncited")}">{escape(each.text)}</span>')
+        for each in scored.uncited
+        if each.needs_citation
+    ]  # fmt: skip
+    if not pieces and not all(scored.format_checks.values()):
+        return escape(text)
+    made, at = [], 0
+    for start, end, markup in sorted(pieces):
+        made.append(escape(TAG.sub("", text[at:start])))
+        made.append(markup)
+        at = end
+    return "".join([*made, escape(TAG.sub("", text[at:]))]).strip()
+
+
+def support_of(claim: CheckedClaim) -> str:
+    """Return how far a claim is supported, as a word: full, half, none or missing."""
+    if claim.support is None:
+        return "missing"
+    return "full" if claim.support >= 1.0 else "half" if claim.support > 0.0 else "none"
+
+
+def _placed(scored: ScoredAnswer) -> list[tuple[int, CheckedClaim]]:
+    return list(enumerate(scored.claims, start=1))
+
+
+def _claim(number: int, claim: CheckedClaim, key: str) -> str:
+    kind = support_of(claim)
+    name = f"{escape(key)}-{number}"
+    told = escape(say("refine.claim.open", number=number, support=say(f"refine.support.{kind}")))
+    words = escape(claim.text) or escape(say("refine.claim.empty"))
+    ids = escape(", ".join(claim.ids)) or escape(say("refine.claim.no_ids"))
+    return (
+        f'<span class="claim {kind}" role="button" tabindex="0" aria-expanded="false"'
+        f' aria-controls="why-{name}" aria-description="{told}" title="{told}">{words}'
+        f'<sup><i aria-hidden="true">{SIGNS[kind]}</i> {ids}</sup></span>'
+    )
+
+
+def _why(number: int, claim: CheckedClaim, evidence: Evidence, key: str) -> str:
+    kind = support_of(claim)
+    head = say("refine.why", number=number, support=say(f"refine.support.{kind}"))
+    note = f"<p>{escape(claim.note)}</p>" if claim.note else ""
+    cited = "".join(_citation(each, claim, evidence) for each in claim.citations)
+    listed = f"<ul>{cited}</ul>" if cited else f"<p>{escape(say('refine.claim.no_ids'))}</p>"
+    return (
+        f'<section class="claim-why {kind}" id="why-{escape(key)}-{number}" hidden>'
+        f"<h4>{escape(head)}</h4><p>“{escape(claim.text)}”</p>{note}{listed}</section>"
+    )
+
+
+def _citation(cited: Relevance, claim: CheckedClaim, evidence: Evidence) -> str:
+    if not cited.is_known:
+        words = escape(say("refine.cited.unknown"))
+        return f'<li class="unknown"><b>{escape(cited.id)}</b> <em>{words}</em></li>'
+    kind = "missing" if cited.relevant is None else "yes" if cited.relevant else "no"
+    return (
+        f'<li class="{kind}"><b>{escape(cited.id)}</b> <em>{escape(say(f"refine.cited.{kind}"))}</em>'
+        f"<blockquote>{_shared(evidence[cited.id], claim.text)}</blockquote></li>"
+    )
+
+
+def _shared(snippet: str, claim: str) -> str:
+    """Return a snippet with the words that the claim has too made bold."""
+    said, made, at = content(claim), [], 0
+    for word in WORD.finditer(snippet):
+        if said & content(word[0]) and tokens(word[0]):
+            made.append(f"{escape(snippet[at : word.start()])}<b>{escape(word[0])}</b>")
+            at = word.end()
+    return "".join([*made, escape(snippet[at:])])
+
+
+def _card(sheet: Sheet, evidence: Evidence, reward: RewardConfig) -> str:
+    scored = sheet.scored
+    text = coloured(scored, sheet.key)
+    shown = text or f"<em>{escape(say('answer.empty'))}</em>"
+    whys = "".join(_why(n, claim, evidence, sheet.key) for n, claim in _placed(scored))
+    stopped = ""
+    if sheet.finish_reason in {"length", "cancelled"}:
+        stopped = f'<p class="figures">{escape(say(f"answer.{sheet.finish_reason}"))}</p>'
+    meaning = f"<p>{escape(sheet.meaning)}</p>" if sheet.meaning else ""
+    raw = escape(scored.completion)
+    return (
+        f'<article class="card refined" data-title="{escape(sheet.title)}" data-answer="{escape(sheet.key)}">'
+        f"<header><h3>{escape(sheet.title)}{_reward(scored)}</h3>{meaning}</header>"
+        f'<div class="answer" dir="auto">{shown}</div>{stopped}{whys}'
+        f"{rubric(scored.items)}{parts(scored, reward)}"
+        f'<details class="raw"><summary>{escape(say("refine.raw"))}</summary><pre>{raw}</pre></details>'
+        f"{_buttons(sheet)}</article>"
+    )
+
+
+def _reward(scored: ScoredAnswer) -> str:
+    if scored.reward is None:
+        return f'<span class="reward missing">{escape(say("refine.reward.missing"))}</span>'
+    return f'<span class="reward">{escape(say("refine.reward", value=scored.reward))}</span>'
+
+
+def _buttons(sheet: Sheet) -> str:
+    if not sheet.has_buttons:
+        return ""
+    made = []
+    for action in ("good", "bad", "correct"):
+        state = ""
+        if action != "correct":
+            state = f' aria-pressed="{str(sheet.rating == action).lower()}"'
+        made.append(
+            f'<button type="button" data-do="{action}" data-id="{escape(sheet.key)}"{state}'
+            f' aria-label="{escape(say(f"refine.{action}"))}: {escape(sheet.title)}">'
+            f"{escape(say(f'refine.{action}'))}</button>"
+        )
+    return f'<p class="refine-buttons">{"".join(made)}</p>'
+
+
+def _meaning(answer: RefinedAnswer) -> str:
+    if answer.name == "yours":
+        return say("refine.yours.meaning")
+    return lines().get(f"stage.{answer.name}", say("stage.other"))
+
+
+def _legend() -> str:
+    kinds = "".join(
+        f'<li><span class="claim {kind}"><i aria-hidden="true">{sign}</i> '
+        f"{escape(say(f'refine.support.{kind}'))}</span></li>"
+        for kind, sign in SIGNS.items()
+    )
+    uncited = f'<li><span class="uncited">{escape(say("refine.uncited"))}</span></li>'
+    return f'<ul class="refine-legend" aria-label="{escape(say("refine.legend"))}">{kinds}{uncited}</ul>'
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _best(reward: float | None, best: float) -> Html:
+    words = escape(_figure(reward))
+    return Html(f"<b>{words}</b>" if reward is not None and 0 < best == reward else words)

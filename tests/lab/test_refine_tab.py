@@ -1,0 +1,92 @@
+import threading
+
+import pytest
+
+from evals.refiner.prompt import messages
+from lab.refine_desk import answer, choices, demo, pick, records, score, stop
+from lab.visitors import new_visitor as somebody
+from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.refined import GOOD, RECORD, TYPED, refining_lab
+
+USUAL = ("assay", 0, 256, 0.0)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A lab whose stages answer with citations, closed at the end."""
+    services = refining_lab(tmp_path)
+    yield services
+    services.store.close()
+
+
+def test_every_stage_answers_and_is_graded_with_the_judge_named(room):
+    *before, view = answer(room, somebody(), TYPED, USUAL)
+
+    assert all(each.is_busy for each in before)
+    assert not view.is_busy
+    assert [view.answers.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [
+        1,
+        1,
+        1,
+    ]
+    assert "heuristic (word overlap" in view.answers
+    assert "3 answers graded" in view.notice
+
+
+def test_stages_read_the_record_as_the_refiner_was_trained_to(tmp_path):
+    chain = ScriptedChain({"base": GOOD}, stages=("base",))
+    services = lab_with(tmp_path, chain)
+
+    list(answer(services, somebody(), TYPED, USUAL))
+
+    assert chain.prompts == [messages(RECORD)]
+    services.store.close()
+
+
+def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
+    view = score(room, somebody(), TYPED, GOOD, "assay")
+
+    assert 'data-title="Your answer"' in view.answers
+    assert room.engine.status.state == "idle"
+
+
+@pytest.mark.parametrize(
+    ("pasted", "told"), [("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")]
+)
+def test_what_is_no_answer_is_refused_with_a_reason(room, pasted, told):
+    assert told in score(room, somebody(), TYPED, pasted, "assay").notice.lower()
+
+
+def test_a_wrong_setting_is_told_before_anything_is_asked(room):
+    (view,) = answer(room, somebody(), TYPED, ("assay", -1, 256, 0.0))
+
+    assert "problem" in view.notice and "-1" in view.notice
+
+
+def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
+    gate = threading.Semaphore(4)
+    services = lab_with(tmp_path, ScriptedChain({"grpo": GOOD}, stages=("grpo",), gate=gate))
+    visitor = somebody()
+    views = answer(services, visitor, TYPED, USUAL)
+    for view in views:
+        if 'data-state="writing"' in view.answers:
+            break
+
+    stop(services, visitor)
+    gate.release(50)
+    *_, last = views
+
+    assert "not exactly one &lt;answer&gt; block" in last.answers
+    assert "stopped" in last.answers
+    services.store.close()
+
+
+def test_every_example_can_be_picked_and_those_kept_for_testing_say_so(room):
+    listed = choices()
+
+    assert len(listed) == len(records()) >= 120
+    name = next(name for label, name in listed if "kept for testing" in label)
+    record, fields, line = pick(name)
+    assert (record.id, fields.question) == (name, record.asked)
+    assert "exports for training leave it out" in line
+    assert "exports" not in pick(demo(room))[2]

@@ -1,0 +1,29 @@
+import json
+
+from typer.testing import CliRunner
+
+from evals.refiner.records import read_records
+from lab.cli import app
+from lab.refine_desk import score
+from lab.refine_marking import desk_name, rate
+from lab.visitors import new_visitor
+from tests.lab.refined import HALF, TYPED, refining_lab
+from tests.lab.votes import url_in
+
+
+def test_answers_of_all_visitors_are_written_as_records(tmp_path, monkeypatch):
+    room = refining_lab(tmp_path)
+    for _ in range(2):
+        visitor = new_visitor()
+        kept = score(room, visitor, TYPED, HALF, "assay").kept
+        (worked,) = room.store.workbench.everything(desk_name(room, visitor))
+        rate(room, visitor, kept, worked.kept.answers[0].id, "good")
+    room.store.close()
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    out = tmp_path / "rows" / "refined.jsonl"
+
+    done = CliRunner().invoke(app, ["refiner", "export", "--out", str(out), "--json"])
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows"] == 1
+    assert [row.reference for row in read_records(out)] == [HALF]
