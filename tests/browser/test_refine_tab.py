@@ -1,0 +1,113 @@
+"""The Refine tab in a real browser: claims coloured and opened, rated, corrected, exported."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_page import CONTRAST, open_tab
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+PATIENCE = 60_000
+PASTED = (
+    "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
+    " <snippet id=S9>Kidney <img src=x onerror=alert(1)> is up.</snippet></answer>"
+)
+BETTER = "<answer><snippet id=S1>OXPHOS is down in flight.</snippet></answer>"
+EVIDENCE = (
+    "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
+    "<snippet id=S2>RR-3 <script>alert(2)</script> kidney: no change.</snippet>"
+)
+READ = (
+    "#refine-answers .claim.full",
+    "#refine-answers .claim.none",
+    "#refine-answers .claim.full sup",
+    "#refine-answers .claim.none sup",
+    "#refine-answers .uncited",
+    "#refine-answers .refine-judge",
+    "#refine-answers .reward",
+    "#refine-answers .rubric li p",
+    "#refine-answers .rubric small",
+    "#refine-answers .reward-parts dt",
+    "#refine-answers .reward-parts dd",
+    "#refine-answers .refine-buttons button",
+)
+
+
+def grade(page, answer=PASTED):
+    open_tab(page, "Refine")
+    page.fill("#refine-question textarea", "Which way does OXPHOS move in mouse liver?")
+    page.fill("#refine-evidence textarea", EVIDENCE)
+    page.fill("#refine-pasted textarea", answer)
+    page.click("#refine-score")
+    expect(page.locator("#refine-answers .refined")).to_have_count(1, timeout=PATIENCE)
+
+
+def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    grade(page)
+    answer = page.locator("#refine-answers .refined .answer")
+    expect(answer.locator(".claim")).to_have_count(2)
+    assert answer.locator("img, script").count() == 0
+    expect(page.locator("#refine-answers .refine-judge")).to_contain_text("word overlap")
+
+    why = page.locator("#refine-answers .claim-why")
+    expect(why.first).to_be_hidden()
+    answer.locator(".claim.full").click()
+    expect(why.first).to_be_visible()
+    expect(why.first).to_contain_text("it is down in flight")
+    answer.locator(".claim.none").focus()
+    page.keyboard.press("Enter")
+    expect(why.first).to_be_hidden()
+    expect(why.last).to_contain_text("is not in the evidence")
+
+    page.click("#refine-answers [data-do=bad]")
+    expect(page.locator("#refine-answers [data-do=bad]")).to_have_attribute("aria-pressed", "true")
+    page.click("#refine-answers [data-do=correct]")
+    expect(page.locator("#refine-edit-text textarea")).to_have_value(PASTED)
+    page.fill("#refine-edit-text textarea", BETTER)
+    page.click("#refine-edit-save")
+    expect(page.locator("#refine-answers .refined")).to_have_count(2, timeout=PATIENCE)
+
+    page.click("#refine-export-make")
+    expect(page.locator("#refine-export-message")).to_contain_text("1 row", timeout=PATIENCE)
+    with page.expect_download() as download:
+        page.click("#refine-download")
+    (row,) = [
+        json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()
+    ]
+    assert row["reference"] == BETTER
+    assert row["tool_output"] == EVIDENCE
+
+
+def test_stages_stand_side_by_side_on_a_picked_record_and_come_back_later(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    page.click("#refine-demo")
+    expect(page.locator("#refine-evidence textarea")).not_to_have_value("", timeout=PATIENCE)
+    question = page.input_value("#refine-question textarea")
+
+    page.click("#refine-start")
+
+    expect(page.locator("#refine-answers .refined")).to_have_count(3, timeout=PATIENCE)
+    expect(page.locator("#refine-answers caption")).to_have_text("Answers compared")
+    page.fill("#refine-question textarea", "Something else?")
+    page.click("#refine-mine > button")
+    page.locator("#refine-earlier input").click()
+    page.get_by_role("option").filter(has_text=question[:40]).first.click()
+    expect(page.locator("#refine-question textarea")).to_have_value(question)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_graded_answers_fit_a_phone_and_stand_out_from_their_background(
+    open_page, scripted_lab, dark
+):
+    page = open_page(scripted_lab, width=390, height=844, dark=dark)
+    grade(page, PASTED.replace("It fell", "verylongword" * 12 + " It fell"))
+    page.mouse.move(2, 2)
+    page.wait_for_timeout(400)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ratios = page.evaluate(CONTRAST, list(READ))
+    assert [(name, round(ratio, 2)) for name, ratio in ratios if ratio < 4.5] == []
