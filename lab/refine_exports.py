@@ -17,10 +17,9 @@ from evals.questions import is_held_out
 from evals.refiner.checks import HARD
 from evals.refiner.prompt import messages
 from evals.refiner.records import as_jsonl
-from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer, RowForm
+from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer, RowForm, Worked
 from evals.schema.refining import RefinerRecord, ScoredAnswer
 from lab.wording import say
-from lab.workbench import Worked
 
 
 @dataclass(frozen=True)

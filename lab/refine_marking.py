@@ -5,7 +5,7 @@ from datetime import UTC
 from pathlib import Path
 
 from evals.errors import LabError
-from evals.schema.refinements import Mark, RefinedAnswer, RowForm
+from evals.schema.refinements import Mark, RefinedAnswer, RowForm, Worked
 from evals.schema.refining import RefinerRecord
 from lab.console import counted
 from lab.refine_desk import RefineView, checked_answer, held_out
@@ -18,7 +18,6 @@ from lab.services import Services
 from lab.views import notice
 from lab.visitors import Visitor
 from lab.wording import say
-from lab.workbench import Worked
 
 Change = Callable[[Worked, RefinedAnswer, Mark], Mark]
 

@@ -8,11 +8,15 @@ from lab.views import escape
 from lab.wording import say
 
 
-def rubric(items: Sequence[JudgedItem]) -> str:
-    """Return each item with what was seen of it, the quote it rests on and what it earns."""
+def rubric(items: Sequence[JudgedItem], *, is_judged: bool = True) -> str:
+    """Return each item with what was seen of it, the quote it rests on and what it earns.
+
+    Closed where nobody judged: there is nothing to see in an answer that cannot be read.
+    """
     rows = "".join(_item(item) for item in items)
-    head = escape(say("refine.rubric"))
-    return f'<details class="rubric" open><summary>{head}</summary><ul>{rows}</ul></details>'
+    head = escape(say("refine.rubric" if is_judged else "refine.rubric.not_judged"))
+    state = " open" if is_judged else ""
+    return f'<details class="rubric"{state}><summary>{head}</summary><ul>{rows}</ul></details>'
 
 
 def parts(scored: ScoredAnswer, reward: RewardConfig) -> str:

@@ -26,14 +26,14 @@ const open = (claim) => {
   const card = claim.closest('.refined');
   const wanted = claim.getAttribute('aria-controls');
   const isOpen = claim.getAttribute('aria-expanded') === 'true';
-  card.querySelectorAll('.claim').forEach((each) => {
+  card.querySelectorAll('.claim[aria-controls]').forEach((each) => {
     const same = each === claim && !isOpen;
     each.setAttribute('aria-expanded', String(same));
   });
   card.querySelectorAll('.claim-why').forEach((each) => { each.hidden = each.id !== wanted || isOpen; });
 };
 element.addEventListener('click', (event) => {
-  const claim = event.target.closest('.claim');
+  const claim = event.target.closest('.claim[aria-controls]');
   if (claim) { open(claim); return; }
   const button = event.target.closest('[data-do]');
   if (!button) return;
@@ -41,7 +41,7 @@ element.addEventListener('click', (event) => {
   trigger('click', { do: button.dataset.do, id: button.dataset.id });
 });
 element.addEventListener('keydown', (event) => {
-  const claim = event.target.closest('.claim');
+  const claim = event.target.closest('.claim[aria-controls]');
   if (!claim || (event.key !== 'Enter' && event.key !== ' ')) return;
   event.preventDefault();
   open(claim);
@@ -233,7 +233,7 @@ def _card(sheet: Sheet, evidence: Evidence, reward: RewardConfig) -> str:
         f'<article class="card refined" data-title="{escape(sheet.title)}" data-answer="{escape(sheet.key)}">'
         f"<header><h3>{escape(sheet.title)}{_reward(scored)}</h3>{meaning}</header>"
         f'<div class="answer" dir="auto">{shown}</div>{stopped}{whys}'
-        f"{rubric(scored.items)}{parts(scored, reward)}"
+        f"{rubric(scored.items, is_judged=scored.is_judged)}{parts(scored, reward)}"
         f'<details class="raw"><summary>{escape(say("refine.raw"))}</summary><pre>{raw}</pre></details>'
         f"{_buttons(sheet)}</article>"
     )

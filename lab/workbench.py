@@ -6,28 +6,19 @@ else. Versions are never overwritten; one that was taken back is marked.
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Engine, delete, select
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
-from evals.schema.refinements import KeptRefinement, Mark
+from evals.schema.refinements import KeptRefinement, Mark, Worked
 from lab.database import reading, writing
 from lab.tables import RefinementRow, RefinementVersionRow
 from lab.wording import say
 
 LISTED = 30
 STANDS = RefinementVersionRow.voided_at.is_(None)
-
-
-@dataclass(frozen=True)
-class Worked:
-    """A refinement and what stands of it: a mark for each answer that was rated or corrected."""
-
-    kept: KeptRefinement
-    marks: tuple[Mark, ...] = ()
 
 
 class Workbench:
@@ -128,7 +119,7 @@ def _last(session: Session, name: str) -> RefinementVersionRow | None:
 def _worked(session: Session, row: RefinementRow) -> Worked:
     last = _last(session, row.id)
     marks = last.marks if last is not None else []
-    return Worked(_kept(row), tuple(Mark.model_validate(mark) for mark in marks))
+    return Worked(kept=_kept(row), marks=tuple(Mark.model_validate(mark) for mark in marks))
 
 
 def _kept(row: RefinementRow) -> KeptRefinement:

@@ -61,3 +61,10 @@ class Mark(Record):
     answer_id: str
     rating: Rating | None = None
     correction: ScoredAnswer | None = None
+
+
+class Worked(Record):
+    """A refinement and what stands of it: a mark for each answer that was rated or corrected."""
+
+    kept: KeptRefinement
+    marks: tuple[Mark, ...] = ()

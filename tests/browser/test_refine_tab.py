@@ -54,6 +54,7 @@ def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_pa
 
     why = page.locator("#refine-answers .claim-why")
     expect(why.first).to_be_hidden()
+    page.click("#refine-answers .refine-legend .claim.full")
     answer.locator(".claim.full").click()
     expect(why.first).to_be_visible()
     expect(why.first).to_contain_text("it is down in flight")
