@@ -59,7 +59,7 @@ def dataset_card(
         license=statistics.licence,
         task_categories=["text-generation"],
         tags=["preference", "human-feedback", "assay", *TAGS[statistics.format]],
-        size_categories=[_size(statistics.rows)],
+        size_categories=[size_category(statistics.rows)],
         configs=[
             {
                 "config_name": "default",
@@ -78,7 +78,7 @@ def dataset_card(
         origin_fields=[f"`{name}`" for name in AnswerOrigin.model_fields],
         guidelines=guidelines,
         agreement_names=NAMES,
-        cell=_cell,
+        cell=cell,
     )
     return DatasetCard(card.content)
 
@@ -89,7 +89,7 @@ def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
         pretty_name="Preference pairs made from verifier verdicts",
         task_categories=["text-generation"],
         tags=["preference", "synthetic", "assay", *TAGS["dpo"]],
-        size_categories=[_size(statistics.rows)],
+        size_categories=[size_category(statistics.rows)],
         configs=[
             {
                 "config_name": "default",
@@ -106,15 +106,16 @@ def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
         reasons=PAIR_REASONS,
         columns=columns,
         origin_fields=[f"`{name}`" for name in pairs.SampleOrigin.model_fields],
-        cell=_cell,
+        cell=cell,
     )
     return DatasetCard(card.content)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return `text` as it can stand in a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _size(rows: int) -> str:
+def size_category(rows: int) -> str:
+    """Return the Hub's word for how many rows there are."""
     return next((name for limit, name in SIZES if rows < limit), "n>1M")

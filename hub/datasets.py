@@ -1,6 +1,7 @@
 """A folder of rows as it is published: an allow-list of files, a licence, raters only as hashes.
 
-Takes what `assay prefs export`, `assay data` and `assay eval run` write: JSONL or parquet with a card.
+Takes what `assay prefs export`, `assay data` and `assay eval run` write: JSONL or parquet with a card,
+reports, and rows without a card whose kind their columns tell.
 """
 
 import json
@@ -18,21 +19,24 @@ from evals.schema.publishing import Finding
 from hub.checks import Limits, size_finding
 from hub.frontmatter import FrontMatterError, body_of, read_front_matter
 from hub.parcel import Parcel, Part, part_of
+from hub.rowcard import as_parquet, written
+from hub.rowcounts import RATERS
 
 CARD, STATISTICS = "README.md", "statistics.json"
 ROWS = (".jsonl", ".parquet")
 TEXTS = (".md", ".txt", ".json", ".png", ".svg")
 NAMES = ("LICENSE", "NOTICE")
 HASHED = re.compile(r"[0-9a-f]{32,64}")
-RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
-"""Columns that tell who judged."""
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
 
 
-def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits) -> Parcel:
+def pack_dataset(
+    folder: Path, repo: str, licence: str | None, limits: Limits, is_parquet: bool = False
+) -> Parcel:
     """Return what goes into a data set's repository; what is wrong is among its findings.
 
-    LabError for a folder without rows or card. Files of other kinds are left out, with a warning.
+    A folder of rows whose kind is known gets a card if it has none. `is_parquet` puts JSONL files in
+    once more as parquet. LabError for a folder without rows. Files of other kinds are left out, with a warning.
     """
     if not folder.is_dir():
         raise LabError(f"{folder} is no folder; name one that `assay prefs export` wrote.")
@@ -44,14 +48,23 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits) -
             parts[path] = part_of(file)
         else:
             findings.append(found)
+    if CARD not in parts:
+        added = written(parts, is_parquet=is_parquet)
+        parts |= added.parts
+        findings += added.findings
+    elif is_parquet:
+        added = as_parquet(parts, list(parts))
+        parts |= added.parts
+        findings += [*added.findings, *_unnamed(added.parts, parts[CARD])]
     rows = [path for path in parts if path.endswith(ROWS)]
     if not rows and not findings:
         raise LabError(
-            f"{folder} holds no rows (*.jsonl or *.parquet); export some first, for example with"
+            f"{folder} holds no rows (*.jsonl, *.parquet or a report of `assay eval run`); export some first, for example with"
             " `assay prefs export --out FOLDER`."
         )
     for path in rows:
-        findings += _row_findings(path, folder / path)
+        if isinstance(parts[path].content, Path):
+            findings += _row_findings(path, folder / path)
     findings += _statistics_findings(parts)
     if CARD in parts:
         parts[CARD] = part_of(
@@ -85,7 +98,7 @@ def _row_findings(path: str, file: Path) -> Iterator[Finding]:
     """Yield rows that cannot be read, and raters that stand there by name."""
     try:
         for number, row in _rows(path, file):
-            named = [key for key in RATERS if _is_name(row.get(key))]
+            named = [key for each in _judged(row) for key in RATERS if _is_name(each.get(key))]
             if named:
                 yield Finding(
                     check="personal data",
@@ -107,7 +120,7 @@ def _row_findings(path: str, file: Path) -> Iterator[Finding]:
 def _rows(path: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     if path.endswith(".parquet"):
         table = pq.ParquetFile(file)
-        columns = [name for name in table.schema_arrow.names if name in RATERS]
+        columns = [name for name in table.schema_arrow.names if name in (*RATERS, "concerns")]
         at = 0
         for batch in table.iter_batches(columns=columns):
             for row in batch.to_pylist():
@@ -121,6 +134,27 @@ def _rows(path: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 if not isinstance(row, dict):
                     raise ValueError(f"line {number} is no JSON object")
                 yield number, row
+
+
+def _judged(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a row and its concerns, which may each tell who labelled them."""
+    concerns = row.get("concerns")
+    inner = concerns if isinstance(concerns, list) else []
+    return [row, *(each for each in inner if isinstance(each, dict))]
+
+
+def _unnamed(made: Mapping[str, Part], card: Part) -> Iterator[Finding]:
+    """Yield parquet files that the card, which somebody wrote, does not lead to."""
+    text = card.read().decode("utf-8", "replace")
+    for path in made:
+        if path not in text:
+            yield Finding(
+                check="card",
+                path=CARD,
+                problem=f"does not name {path}, so readers load the JSONL file",
+                remedy="name it under configs, data_files",
+                is_error=False,
+            )
 
 
 def _is_name(value: object) -> bool:

@@ -87,7 +87,7 @@ def adapter(
 @app.command()
 def dataset(
     folder: Annotated[
-        Path, typer.Argument(help="A folder of rows with a card, as exports write it.")
+        Path, typer.Argument(help="A folder of rows, or of reports of `assay eval run`.")
     ],
     repo: Repo,
     dry_run: DryRun = False,
@@ -96,13 +96,19 @@ def dataset(
     tag: Tag = "v1.0",
     licence: Licence = None,
     max_file_gb: MaxFile = 2.0,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Put the rows in once more as parquet.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
 
+    A folder without a README.md gets a card if its rows are concerns, reviews to train on, or judged
+    answers: figures, columns, checksums and, where several people labelled the same, their agreement.
     E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
 
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
+    Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
     """
     from hub.checks import GIGABYTE, Limits
     from hub.client import connect
@@ -112,7 +118,7 @@ def dataset(
     from hub.receipts import write_receipt
 
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
-    parcel = pack_dataset(folder, repo, licence, limits)
+    parcel = pack_dataset(folder, repo, licence, limits, parquet)
     target = Target(repo, tag, public, create_pr)
     planned = plan(connect(), parcel, target, limits)
     if dry_run:

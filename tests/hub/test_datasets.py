@@ -7,6 +7,7 @@ import pytest
 from hub.checks import Limits, check_parcel
 from hub.datasets import pack_dataset
 from tests.hub import calls, publishing
+from tests.hub.rows import put_report
 
 RATER = "0f" * 16
 CARD = """---
@@ -52,6 +53,19 @@ def test_a_data_set_is_published_with_the_licence_chosen_and_read_back_by_datase
     rows = stand.run(publishing.load_rows, "org/votes")
     assert [row["chosen"] for row in rows] == ["up 0", "up 1", "up 2"]
     again = stand.run(publishing.publish_dataset, folder, "org/votes", "cc-by-4.0")
+    assert again.outcome == "already there"
+
+
+def test_the_rows_of_a_report_become_a_table_that_datasets_reads(stand, tmp_path):
+    stand.run(publishing.publish_dataset, put_report(tmp_path), "org/answers", "apache-2.0")
+    rows = stand.run(publishing.load_rows, "org/answers")
+    assert [(row["stage"], row["verdict"]) for row in rows] == [
+        ("base", "incorrect"),
+        ("base", "no_claim"),
+        ("sft", "correct"),
+        ("sft", "correct"),
+    ]
+    again = stand.run(publishing.publish_dataset, tmp_path, "org/answers", "apache-2.0")
     assert again.outcome == "already there"
 
 

@@ -1,0 +1,99 @@
+"""Small folders of rows of each kind that a card is written for."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evals.schema.answers import StatedConfidence, Verdict
+from evals.schema.questions import Example, LabelTruth, Message
+from evals.schema.reports import EvalReport, EvalRow
+
+ANN, BEN = "0a" * 16, "0b" * 16
+
+
+def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
+    """Write rows into a folder as JSONL and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def labelled(n: int = 12) -> list[dict[str, Any]]:
+    """Return the concerns of `n` papers as two annotators labelled them; of every fourth they differ."""
+    return [
+        {
+            "article_id": f"paper-{at}",
+            "source": "demonstration",
+            "annotator": who,
+            "concerns": [
+                {
+                    "text": f"Group {at} has no control.",
+                    "category": "other" if who == BEN and at % 4 == 0 else "design_flaw",
+                    "severity": "major" if at % 2 else "minor",
+                }
+            ],
+        }
+        for at in range(n)
+        for who in (ANN, BEN)
+    ]
+
+
+def eval_row(stage: str, verdict: str = "correct", at: int = 1) -> EvalRow:
+    """Return one judged answer."""
+    return EvalRow(
+        example=Example(
+            id=f"kmp/{at}",
+            source="kmp",
+            kind="factual",
+            prompt="Which stressor dominates in heart?",
+            answer="Unloading.\nConfidence: 90%",
+            confidence=0.9,
+            ground_truth=LabelTruth(value="HU"),
+            facts=("kmp/f",),
+            cluster="heart",
+            split="test",
+        ),
+        stage=stage,
+        prompt=(Message(role="user", content="Which stressor dominates in heart?"),),
+        completion="Unloading.\nConfidence: 80%",
+        finish_reason="stop",
+        verdict=Verdict.model_validate(
+            {
+                "verdict": verdict,
+                "reason": "says HU",
+                "confidence": StatedConfidence(value=0.8, status="stated", quote="80%"),
+                "scores": {"V1": 1.0, "V4": None},
+                "reward": 0.9,
+            }
+        ),
+    )
+
+
+def report() -> EvalReport:
+    """Return a report of two stages on two questions."""
+    rows = [
+        eval_row("base", "incorrect"),
+        eval_row("base", "no_claim", 2),
+        eval_row("sft"),
+        eval_row("sft", at=2),
+    ]
+    return EvalReport(
+        data_name="kmp-test",
+        data_sha256="ab" * 32,
+        chain_name="sft",
+        stage_checksums={"base": "cd" * 32, "sft": "ef" * 32},
+        settings={"seed": 0},
+        versions={"verifiers": "verifiers-3"},
+        created_at=datetime(2026, 1, 5, 9, 30, tzinfo=UTC),
+        command="assay eval run --data kmp-test --out kmp.json",
+        rows=tuple(rows),
+        summaries=(),
+    )
+
+
+def put_report(folder: Path, name: str = "kmp.json") -> Path:
+    """Write the report into a folder as `assay eval run` does and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(report().model_dump_json(indent=1), encoding="utf-8")
+    return folder
