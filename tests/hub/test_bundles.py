@@ -11,6 +11,7 @@ from evals.errors import LabError
 from hub.bundles import ROOT, bundle_folder, bundles, pack_space
 from hub.checks import Limits, Refused, check_parcel
 from tests.hub import calls, publishing
+from tests.hub.snapshots import was
 from tests.imports import imports_of
 from tests.spaces import uploaded
 
@@ -46,6 +47,19 @@ def settings(name):
 def test_every_space_that_can_be_published_passes_every_check(name):
     warnings = check_parcel(packed(name), Limits())
     assert [each.problem for each in warnings if each.check != "card"] == []
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_the_card_of_a_space_reads_as_it_did(name):
+    text = packed(name).parts["README.md"].read().decode()
+    text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", text)
+    assert text == was(f"space-{name}", text)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_page_of_a_metric_shows_its_card_as_it_did(name):
+    text = packed(name).parts["index.html"].read().decode()
+    assert text == was(f"metric-{name}", text)
 
 
 def test_every_bundle_of_the_repository_can_be_published():

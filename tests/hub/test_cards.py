@@ -8,6 +8,7 @@ from evals.exports import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
 from evals.pairs import PairRow, PairStatistics
 from evals.schema import Metric, StagePairCounts
 from hub.cards import dataset_card, pairs_card
+from tests.hub.snapshots import was
 
 STATISTICS = ExportStatistics(
     format="dpo",
@@ -34,6 +35,12 @@ STATISTICS = ExportStatistics(
 def card_of(row_type=DpoRow, **changes):
     statistics = STATISTICS.model_copy(update=changes)
     return dataset_card(statistics, row_type, guidelines="GUIDELINES.md")
+
+
+def test_the_card_of_votes_reads_as_it_did():
+    told = {"krippendorff_alpha": Metric(value=0.4213, n=31, low=0.2, high=0.61)}
+    text = str(card_of(agreement=told))
+    assert text == was("votes-card", text)
 
 
 def test_every_figure_on_the_card_comes_from_the_statistics():
@@ -118,6 +125,11 @@ PAIRS = PairStatistics(
     questions_paired=4,
     left_out={"all_right": 2},
 )
+
+
+def test_the_card_of_synthetic_pairs_reads_as_it_did():
+    text = str(pairs_card(PAIRS))
+    assert text == was("pairs-card", text)
 
 
 def test_a_card_of_synthetic_pairs_says_so_before_any_figure():
