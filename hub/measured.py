@@ -51,6 +51,15 @@ def measured(
     return found, figures
 
 
+def tables_of(report: EvalReport) -> Measured | None:
+    """Return the tables of all stages of a report, without a plot; None where it holds no figures."""
+    stages = stages_of(report)
+    if not stages or not report.summaries:
+        return None
+    group = HEADLINE if _of(report, stages[-1], HEADLINE) else "all"
+    return _measured(report, stages[-1], group, None)
+
+
 def model_index(
     name: str, reports: Iterable[EvalReport], stage: str
 ) -> list[dict[str, Any]] | None:

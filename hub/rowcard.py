@@ -17,6 +17,7 @@ from evals.schema.publishing import Finding
 from evals.schema.reports import EvalReport, EvalRow
 from hub.cards import cell, size_category
 from hub.evalrows import flat
+from hub.measured import tables_of
 from hub.parcel import Part, part_of
 from hub.rowcounts import Counts, agreements, count
 from hub.rowkinds import UNREADABLE, Row, RowKind, kind_of, kinds, report_of, rows_of
@@ -206,6 +207,7 @@ def _report(table: Table) -> dict[str, Any]:
         "chain": report.chain_name,
         "day": f"{report.created_at:%Y-%m-%d}",
         "facts": facts,
+        "measured": tables_of(report),
     }
 
 

@@ -13,7 +13,7 @@ from hub.rowkinds import Row, RowKind, values
 RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
 """Columns that tell who judged."""
 LABELS = {"category": (*CATEGORIES, UNKNOWN), "severity": (*SEVERITIES, UNKNOWN)}
-SHOWN = 20
+SHOWN = 60
 """Different values that a table shows."""
 NOT_GIVEN = "not given"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.schema.answers import StatedConfidence, Verdict
 from evals.schema.questions import Example, LabelTruth, Message
-from evals.schema.reports import EvalReport, EvalRow
+from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
 
 ANN, BEN = "0a" * 16, "0b" * 16
 
@@ -88,8 +88,17 @@ def report() -> EvalReport:
         created_at=datetime(2026, 1, 5, 9, 30, tzinfo=UTC),
         command="assay eval run --data kmp-test --out kmp.json",
         rows=tuple(rows),
-        summaries=(),
+        summaries=(
+            _summary("base", Metric(value=0.0, n=2)),
+            _summary("sft", Metric(value=1.0, n=2, low=0.5, high=1.0)),
+            _summary("always up, 60%", Metric(value=0.25, n=2), is_baseline=True),
+        ),
     )
+
+
+def _summary(stage: str, accuracy: Metric, *, is_baseline: bool = False) -> StageSummary:
+    metrics = {"accuracy": accuracy}
+    return StageSummary(stage=stage, is_baseline=is_baseline, group="unaided", metrics=metrics)
 
 
 def put_report(folder: Path, name: str = "kmp.json") -> Path:

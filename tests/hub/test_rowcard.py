@@ -69,6 +69,12 @@ def test_a_folder_without_a_card_passes_every_check_with_the_card_it_gets(
     assert all(each["path"].endswith(".parquet") == is_parquet for each in config["data_files"])
 
 
+def test_figures_of_a_report_stand_with_n_and_interval_and_beside_the_baselines(tmp_path):
+    text = card_of(put_report(tmp_path))
+    assert "\n| sft | 2 | 1.000 [0.500, 1.000] |" in text
+    assert "\n| always up, 60% | 2 | 0.250 |" in text
+
+
 def test_every_count_on_the_card_is_of_the_rows(tmp_path):
     text = card_of(put(tmp_path, "train.jsonl", labelled()))
     for line in (
