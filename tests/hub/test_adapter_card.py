@@ -186,3 +186,14 @@ def test_the_card_that_trl_writes_is_found_wanting():
     problems = " ".join(each.problem for each in lint_card(text, "model"))
     for word in ('"licence" is no key', "“None”", "base_model is missing", "pipeline_tag"):
         assert word in problems
+
+
+def test_a_base_without_a_revision_is_told_by_its_weights_and_the_reader_is_warned(
+    embedded, tmp_path
+):
+    warned = embedded.parts["README.md"].read().decode()
+    assert "sha256 `b179c9523d0e6a0f" in warned
+    assert "the copy of the base that comes with Assay" in warned
+    assert "the figures on this card are not about what you have loaded" in warned
+    pinned = card_of(write_run(tmp_path, stages=("sft", "grpo")))
+    assert "not by a revision of the Hub" not in pinned
