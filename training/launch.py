@@ -144,10 +144,21 @@ def profile_file(name: str) -> Path:
 
 
 def environment(line: Sequence[str], processes: int) -> dict[str, str]:
-    """Return what the stage of a line is started with: this environment, and what training wants of it."""
+    """Return what the stage of a line is started with: this environment, and what training wants of it.
+
+    One process gets every core that this one may use: left to itself, accelerate gives it a single thread.
+    """
     wanted = {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
+    if processes == 1:
+        wanted["OMP_NUM_THREADS"] = str(usable_cores())
     launcher = shlex.join(line[: line.index("-m")] if "-m" in line else line)
     return {**wanted, **os.environ, ASKED_FOR: str(processes), LAUNCHED_BY: launcher}
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use, which can be fewer than the machine has."""
+    may_ask = hasattr(os, "sched_getaffinity")  # Linux
+    return len(os.sched_getaffinity(0)) if may_ask else os.cpu_count() or 1
 
 
 def _shown(file: Path) -> str:

@@ -10,7 +10,7 @@ from tests.training.runs import GRPO, SFT, launched, one_thread, record, setting
 from training import sft
 from training.base import find_base
 from training.config import DpoSettings, SftSettings
-from training.launch import Launch, profile_file, profiles
+from training.launch import Launch, environment, profile_file, profiles, usable_cores
 from training.lineage import NewStage, append_stage
 from training.request import read_request
 
@@ -153,3 +153,14 @@ def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: 
     with pytest.raises(BadConfig, match="2 processes were asked for, but 1 came together"):
         sft.train(read_request(SftSettings, ["--config", str(file)]))
     assert not (tmp_path / "run").exists()
+
+
+def test_one_process_gets_every_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert environment(Launch().line("sft", ()), 1)["OMP_NUM_THREADS"] == str(usable_cores())
+    assert "OMP_NUM_THREADS" not in environment(Launch().line("sft", ()), 2)
+
+
+def test_a_number_of_threads_that_somebody_set_stands(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert environment(Launch().line("sft", ()), 1)["OMP_NUM_THREADS"] == "7"
