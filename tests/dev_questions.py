@@ -1,4 +1,4 @@
-"""Questions of the GRPO half that a GRPO settings file leaves out: what runs are compared on, never the tests.
+"""What runs of the embedded chain are compared on, never the tests: a tissue and facts that no stage was asked.
 
 python -m tests.dev_questions dev.jsonl [training/configs/embedded/grpo.yaml]
 """
@@ -10,17 +10,18 @@ import yaml
 
 from evals.questions import write_examples
 from evals.schema import Example
-from training.data import GRPO_HALF, grpo_data
+from training.data import grpo_data
 
+SOURCES = ("pathways-train/kidney", "kmp-grpo-part[label]", "kmp-grpo-part[count:12]")
 CONFIG = Path(__file__).resolve().parents[1] / "training/configs/embedded/grpo.yaml"
 
 
 def left_out(config: Path = CONFIG) -> tuple[Example, ...]:
-    """Return the questions of the half that the run of this settings file is not asked."""
+    """Return the questions of the sources about facts that the run of this settings file is not asked."""
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    asked = {each.id for each in grpo_data(settings["data"], settings["seed"]).examples}
-    half = grpo_data([GRPO_HALF], settings["seed"]).examples
-    return tuple(each for each in half if each.id not in asked)
+    asked = {each.cluster for each in grpo_data(settings["data"], settings["seed"]).examples}
+    found = grpo_data(SOURCES, settings["seed"]).examples
+    return tuple(each for each in found if each.cluster not in asked)
 
 
 def main(arguments: list[str]) -> None:

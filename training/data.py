@@ -1,9 +1,14 @@
 """From data set names to the rows that a trainer takes. Knows nothing of torch.
 
-A data set is a name that `evals.questions` knows, one of the two halves of the pathway questions, or a
-JSONL file of examples, optionally narrowed to one kind of ground truth and to so many rows of it:
+A data set is a name that `evals.questions` knows, a part of one that keeps SFT and GRPO apart (below), or
+a JSONL file of examples, optionally narrowed to one kind of ground truth and to so many rows of it:
 
     kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
+
+The pathway questions are parted in halves that share no gene set of one tissue, or by whole tissues
+(`pathways-train/liver`): what a tissue does as a whole can be learned from its other gene sets, so only
+whole tissues tell whether confidence is honest where nothing can be known. The KMP questions are parted
+by facts: four in five are for SFT (`kmp-sft-part`), the others for GRPO (`kmp-grpo-part`).
 
 Rows that are marked for testing are refused, and so are rows of the standard hold-out however they
 are marked: what a model was trained on measures nothing.
@@ -31,9 +36,12 @@ from evals.schema import Example
 from evals.verifiers import CONTENT
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
+KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
 KMP_DEV, KMP_TEST = "kmp-dev", "kmp-test"
-DEV_SHARE = 5
-"""One fact in so many is watched by `kmp-dev`."""
+SHARES = 5
+"""One fact in so many is watched by `kmp-dev`, another one in so many is kept from SFT for GRPO."""
+DEV_SHARE, GRPO_SHARE = 0, 1
+BY_TISSUE = "pathways-train/"
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
 Row = dict[str, object]
 """What TRL reads: `prompt` (messages) and `completion` (messages) or `example` (JSON)."""
@@ -137,7 +145,7 @@ def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
     repeated = 0
     for source in sources:
         found = _examples(source, seed)
-        counts[_public(source)] = len(found)
+        counts[public_name(source)] = len(found)
         for example in found:
             known = unique.setdefault(example.id, example)
             repeated += known is not example
@@ -156,11 +164,11 @@ def _watchable(source: str, seed: int) -> tuple[Example, ...]:
     if source != KMP_DEV:
         return _examples(source, seed)
     by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
-    return tuple(row for fact, row in sorted(by_fact.items()) if _is_dev(fact))
+    return tuple(row for fact, row in sorted(by_fact.items()) if _share(fact) == DEV_SHARE)
 
 
-def _is_dev(fact: str) -> bool:
-    return hashlib.sha256(fact.encode()).digest()[0] % DEV_SHARE == 0
+def _share(fact: str) -> int:
+    return hashlib.sha256(fact.encode()).digest()[0] % SHARES
 
 
 def _examples(source: str, seed: int) -> tuple[Example, ...]:
@@ -175,7 +183,7 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
             f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
             f" training on them would make every later figure worthless. {_accepted()}"
         )
-    _refuse_held_out(_public(match["name"]), found)
+    _refuse_held_out(public_name(match["name"]), found)
     if match["kind"] is None:
         return found
     chosen = [example for example in found if example.ground_truth.kind == match["kind"]]
@@ -210,6 +218,13 @@ def _named(name: str) -> tuple[Example, ...]:
     if name in (SFT_HALF, GRPO_HALF):
         halves = pathway_halves(pathway_training())
         return halves[0] if name == SFT_HALF else halves[1]
+    if name in (KMP_SFT, KMP_GRPO):
+        rows = DATASETS["kmp-train"]()
+        return tuple(
+            row for row in rows if (_share(row.cluster) == GRPO_SHARE) == (name == KMP_GRPO)
+        )
+    if name.startswith(BY_TISSUE):
+        return _of_tissue(name.removeprefix(BY_TISSUE))
     if name in DATASETS:
         return DATASETS[name]()
     if Path(name).suffix == ".jsonl":
@@ -217,14 +232,27 @@ def _named(name: str) -> tuple[Example, ...]:
     raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
 
 
+def _of_tissue(tissue: str) -> tuple[Example, ...]:
+    """Return the pathway questions about one tissue alone; BadConfig if training has none."""
+    rows = pathway_training()
+    found = tuple(row for row in rows if row.tissue == tissue)
+    if not found:
+        known = ", ".join(sorted({row.tissue for row in rows if row.tissue}))
+        raise BadConfig(
+            f"training has no pathway questions about {tissue!r}; its tissues are {known}."
+        )
+    return found
+
+
 def _accepted() -> str:
-    names = ", ".join((SFT_HALF, GRPO_HALF, *(each for each in DATASETS if "train" in each)))
+    parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO, f"{BY_TISSUE}TISSUE")
+    names = ", ".join((*parts, *(each for each in DATASETS if "train" in each)))
     return (
         f"use {names}, a file that ends in .jsonl, or one of these narrowed to a kind and a count,"
         " such as kmp-train[count:40]."
     )
 
 
-def _public(source: str) -> str:
+def public_name(source: str) -> str:
     """Return a source without the folders of this machine."""
     return Path(source).name if ".jsonl" in source else source

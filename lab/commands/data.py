@@ -118,10 +118,12 @@ def pairs(
 
 def _asked(chain: str, data: str, draws: "Draws") -> dict[str, str | int | float]:
     """Return how answers were drawn, as the statistics and the card tell it."""
+    from training.data import public_name
+
     return {
         "answers from": f"the chain {Path(chain).name}",
         "stage": draws.stage,
-        "questions": ", ".join(Path(name).name for name in data.split(",")),
+        "questions": ", ".join(public_name(name.strip()) for name in data.split(",")),
         "answers per question": draws.count,
         "temperature": draws.sampling.temperature,
         "longest answer": draws.sampling.max_new_tokens,

@@ -14,7 +14,7 @@ from evals.questions import (
     write_examples,
 )
 from evals.schema import Example
-from training.data import grpo_data, grpo_row, sft_data, sft_row
+from training.data import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 
 
 def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_whole():
@@ -22,6 +22,29 @@ def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_wh
     ids = [{example.id for example in half.examples} for half in (sft, grpo)]
     assert not ids[0] & ids[1]
     assert ids[0] | ids[1] == {example.id for example in DATASETS["pathways-train"]()}
+
+
+def test_a_tissue_of_the_pathway_questions_can_be_kept_for_one_stage():
+    liver, skin = (
+        sft_data([f"pathways-train/{tissue}"], 0).examples for tissue in ("liver", "skin")
+    )
+    assert {example.tissue for example in liver} == {"liver"}
+    assert len(sft_data(["pathways-train/liver[direct]"], 0).examples) == 25
+    assert not {example.facts for example in liver} & {example.facts for example in skin}
+
+
+def test_the_two_parts_of_the_kmp_questions_share_no_fact_and_make_up_the_whole():
+    sft, grpo = (sft_data([part], 0).examples for part in ("kmp-sft-part", "kmp-grpo-part"))
+    assert not {each.cluster for each in sft} & {each.cluster for each in grpo}
+    assert {each.id for each in (*sft, *grpo)} == {each.id for each in DATASETS["kmp-train"]()}
+    watched = {each.cluster for each in watched_questions(["kmp-dev"], 999, 0)}
+    assert watched <= {each.cluster for each in sft}
+
+
+@pytest.mark.parametrize("tissue", ["eye", "thymus", "multi/liver", "", "brain"])
+def test_a_tissue_that_training_does_not_have_is_refused_with_those_it_has(tissue: str):
+    with pytest.raises(BadConfig, match=r"its tissues are gastrocnemius, kidney, liver, .*skin"):
+        sft_data([f"pathways-train/{tissue}"], 0)
 
 
 def test_a_data_set_can_be_narrowed_to_a_kind_and_a_count_that_depends_only_on_the_seed():
