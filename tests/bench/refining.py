@@ -1,17 +1,22 @@
 """The refiner's reward: how close 256 rollouts come to the time their judge needs, and how fast scoring is alone.
 
-A judge's server in a process of its own answers each request after 50 ms; 64 requests are under way at a
-time, two for each rollout. The ideal is what the pauses alone would take: requests / 64 rounds of 50 ms.
-Scoring reads, checks and settles answers with their verdicts at hand, on one core.
+A judge's server in a process of its own answers each request 50 ms after it came; 64 requests are under
+way at a time, two for each rollout. The ideal is what the pauses alone would take: requests / 64 rounds of
+50 ms. What the machine at hand makes of it is measured in turn by a bare client, which sends the same
+requests from bytes at hand over 64 open connections and looks at no reply. Rewards are logged as in
+training. Scoring reads, checks and settles answers with their verdicts at hand, on one core.
 
     python -m tests.bench.refining
 """
 
 import asyncio
+import json
 import multiprocessing
 import statistics
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.table import Table
@@ -19,9 +24,11 @@ from rich.table import Table
 from evals.refiner.bank import refiner_bank
 from evals.refiner.heuristic import compare_words
 from evals.refiner.score import prepare, settle
-from evals.schema.refining import RewardConfig
+from evals.schema.refining import RefinerRecord, RewardConfig
 from tests.training.judge_server import JudgeServer
+from training.judging.fence import Fences
 from training.judging.http import HttpJudge
+from training.judging.questions import citation_questions, messages, names_of, rubric_questions
 from training.judging.settings import HttpSettings
 from training.refining.data import grpo_row
 from training.refining.reward import Judging, RefinerReward
@@ -40,47 +47,97 @@ def main() -> None:
 
 
 def rewarding() -> Table:
-    """Return the time of 256 rewards beside the ideal, median of several steps."""
+    """Return the time of 256 rewards beside the ideal and a bare client's, medians of several steps."""
     here, there = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(there,))
     process.start()
     try:
-        walls, cpus = asyncio.run(steps(str(here.recv())))
+        found = asyncio.run(steps(str(here.recv())))
     finally:
         here.send("stop")
         process.join()
     table = Table(
         title=f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}"
     )
-    for column in ("what", "seconds", "of the ideal"):
+    for column in ("what", "seconds", "of the ideal", "of the bare client"):
         table.add_column(column)
-    table.add_row("the pauses alone (ideal)", f"{IDEAL_SECONDS:.2f}", "1.00")
-    for name, values in (("rewards, by the clock", walls), ("our own work, process time", cpus)):
+    table.add_row("the pauses alone (ideal)", f"{IDEAL_SECONDS:.2f}", "1.00", "")
+    bare = statistics.median(found["a bare client, by the clock"])
+    for name, values in found.items():
         middle = statistics.median(values)
-        table.add_row(name, f"{middle:.2f}", f"{middle / IDEAL_SECONDS:.2f}")
+        ratios = f"{middle / IDEAL_SECONDS:.2f}", f"{middle / bare:.2f}"
+        table.add_row(name, f"{middle:.2f}", *ratios)
     return table
 
 
-async def steps(url: str) -> tuple[list[float], list[float]]:
-    """Return clock and process time of several steps, after one that opens the connections."""
+async def steps(url: str) -> dict[str, list[float]]:
+    """Return times of several steps by what was timed, after one that opens the connections."""
     judge = HttpJudge(HttpSettings(url, concurrency=CONCURRENCY))
     reward = RefinerReward(RewardConfig(), Judging(judge))
-    records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]
-    walls, cpus = [], []
+    found: dict[str, list[float]] = {
+        name: []
+        for name in (
+            "a bare client, by the clock",
+            "rewards, by the clock",
+            "our own work for them, process time",
+        )
+    }
     for step in range(ROUNDS + 1):
-        chosen = [records[(step * 32 + at // 8) % len(records)] for at in range(ROLLOUTS)]
-        texts = [
-            str(each.reference).replace("</answer>", f" Told {at} times.</answer>")
-            for at, each in enumerate(chosen)
-        ]
+        chosen, texts = rollouts(step)
         rows = [grpo_row(each)["record"] for each in chosen]
+        bare = await bare_seconds(url, requests(chosen, texts))
         wall, cpu = time.perf_counter(), time.process_time()
-        rewards = await reward(completions=texts, record=rows)
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
+        rewards = await reward(completions=texts, record=rows, log_metric=lambda name, value: None)
+        spent = bare, time.perf_counter() - wall, time.process_time() - cpu
         assert None not in rewards
+        for values, each in zip(found.values(), spent, strict=True):
+            values.append(each)
     await reward.close()
-    return walls[1:], cpus[1:]
+    return {name: values[1:] for name, values in found.items()}
+
+
+def rollouts(step: int) -> tuple[list[RefinerRecord], list[str]]:
+    """Return the records of a step, eight times each, and as many unlike answers."""
+    records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]
+    chosen = [records[(step * 32 + at // 8) % len(records)] for at in range(ROLLOUTS)]
+    return chosen, [
+        str(each.reference).replace("</answer>", f" Told {at} times.</answer>")
+        for at, each in enumerate(chosen)
+    ]
+
+
+def requests(chosen: Sequence[RefinerRecord], texts: Sequence[str]) -> list[bytes]:
+    """Return what is asked about the answers, as it goes over the line."""
+    fences, found = Fences(), []
+    for record, text in zip(chosen, texts, strict=True):
+        inquiry = prepare(record, text, RewardConfig()).inquiry()
+        for asked in (rubric_questions(inquiry), citation_questions(inquiry)):
+            turns = messages(inquiry, names_of(inquiry, asked), fences)
+            body = json.dumps({"model": "tiny-judge", "messages": turns}).encode()
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            found.append(head.encode() + body)
+    return found
+
+
+async def bare_seconds(url: str, left: list[bytes]) -> float:
+    """Return how long the server takes for requests that a client sends without any work of its own."""
+    address = urlsplit(url)
+    lines = [
+        await asyncio.open_connection(address.hostname, address.port) for _ in range(CONCURRENCY)
+    ]
+
+    async def work(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while left:
+            writer.write(left.pop())
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.rpartition(b":")[2]))
+
+    started = time.perf_counter()
+    await asyncio.gather(*(work(*line) for line in lines))
+    seconds = time.perf_counter() - started
+    for _, writer in lines:
+        writer.close()
+    return seconds
 
 
 def serve(pipe: Connection) -> None:

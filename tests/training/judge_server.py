@@ -8,15 +8,18 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)
+OPENING = re.compile(r"=== BEGIN (\w+) (\w+) ===\n")
 PHRASE = re.compile(r'"([^"]+)"')
 Reply = tuple[int, bytes] | None
 """Status and body; None = the connection is dropped."""
 Behaviour = Callable[["Asked"], "Reply | float"]
-"""Makes a reply of a request; a number is a pause in seconds before a good one."""
+"""Makes a reply of a request; a number is how many seconds after it came a good one is given."""
 
 
 class Asked:
@@ -25,9 +28,22 @@ class Asked:
     def __init__(self, number: int, body: dict[str, Any], headers: dict[str, str]) -> None:
         self.number, self.body, self.headers = number, body, headers
         self.text = "\n".join(turn["content"] for turn in body.get("messages", []))
-        self.parts = {name: text for name, _, text in FENCE.findall(self.text)}
-        items = self.parts.get("ITEMS", "")
-        self.items = [json.loads(line) for line in items.splitlines() if line.startswith("{")]
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        at = 0
+        while opening := OPENING.search(self.text, at):
+            end = self.text.find(f"\n=== END {opening[1]} {opening[2]} ===", opening.end())
+            if end >= 0:
+                found[opening[1]] = self.text[opening.end() : end]
+            at = max(end, opening.end())
+        return found
+
+    @cached_property
+    def items(self) -> list[dict[str, str]]:
+        rows = self.parts.get("ITEMS", "").splitlines()
+        return [json.loads(line) for line in rows if line.startswith("{")]
 
     def verdicts(self) -> list[dict[str, Any]]:
         """Return honest verdicts."""
@@ -115,6 +131,7 @@ class JudgeServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head[1:]) if k}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
+        came = time.monotonic()
         if head[0].startswith("GET"):
             listed = {"data": [{"id": name} for name in self.models]}
             reply: Reply | float = (200, json.dumps(listed).encode())
@@ -125,9 +142,10 @@ class JudgeServer:
             self.most_at_once = max(self.most_at_once, self._at_once)
             try:
                 reply = self.behaviour(asked)
-                if isinstance(reply, float):
-                    await asyncio.sleep(reply)
+                if isinstance(reply, int | float):
+                    gives_at = came + reply
                     reply = well(asked)
+                    await asyncio.sleep(gives_at - time.monotonic())
             finally:
                 self._at_once -= 1
         if reply is None:

@@ -1,5 +1,6 @@
 """The judge over real HTTP: what a server may do, and what becomes of the verdicts."""
 
+import asyncio
 import pickle
 import time
 from dataclasses import replace
@@ -15,11 +16,13 @@ from evals.refiner.stub import StubJudge
 from evals.schema.refining import RubricItem
 from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
-from training.judging.batch import judged
+from training.judging.batch import by_deadline, in_a_loop, judged
+from training.judging.cache import TOGETHER, VerdictCache
 from training.judging.choice import backend_of, judge_of
 from training.judging.http import HttpJudge
 from training.judging.probe import probe, probe_pairs
 from training.judging.questions import CANARY
+from training.judging.reply import Verdict
 from training.judging.settings import HttpSettings
 from training.judging.stop import StopRule
 
@@ -226,6 +229,21 @@ def test_a_failure_is_never_kept_in_the_cache(tmp_path: Path):
         assert settle(case(), asked(server, cache=cache)).reward == pytest.approx(10.0)
 
 
+def test_verdicts_are_in_the_cache_at_once_and_in_its_file_by_the_end_of_a_step(tmp_path: Path):
+    ours, theirs = (VerdictCache(tmp_path / "verdicts.sqlite") for _ in range(2))
+    kept = {"item 0": Verdict(1.0, "OXPHOS is down")}
+    for place in range(TOGETHER + 1):
+        ours.put(f"key {place}", kept)
+    assert ours.get(f"key {TOGETHER}") == kept
+    assert (theirs.get(f"key {TOGETHER - 1}"), theirs.get(f"key {TOGETHER}")) == (kept, None)
+    ours.write()
+    assert theirs.get(f"key {TOGETHER}") == kept
+    ours.put("last", kept)
+    ours.close()
+    assert theirs.get("last") == kept
+    theirs.close()
+
+
 def test_a_judge_can_be_sent_to_another_process():
     with JudgeServer() as server:
         copy = pickle.loads(pickle.dumps(judge_for(server)))
@@ -344,3 +362,38 @@ def test_a_judge_that_says_yes_to_the_impossible_is_not_believed():
     assert got.canary > 0
     assert settle(case(), got).reward is None
     assert CANARY == "canary"
+
+
+def test_the_first_error_ends_all_other_work_and_is_the_one_that_is_told():
+    ended: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("waiting")
+
+    async def fails() -> None:
+        raise BadConfig("no key.")
+
+    with pytest.raises(BadConfig, match="no key"):
+        in_a_loop(by_deadline([waits(), fails()], 60.0))
+    assert ended == ["waiting"]
+
+
+def test_work_that_cannot_be_made_ends_what_was_begun():
+    ended: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("waiting")
+
+    def work():
+        yield waits()
+        raise BadConfig("no item to grade by.")
+
+    with pytest.raises(BadConfig, match="no item"):
+        in_a_loop(by_deadline(work(), 60.0))
+    assert ended == ["waiting"]

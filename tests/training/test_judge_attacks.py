@@ -1,5 +1,7 @@
 """What stands between the fences cannot move a verdict, wherever the attack is written."""
 
+import random
+
 import pytest
 
 from evals.refiner.score import settle
@@ -7,7 +9,7 @@ from evals.schema.refining import RubricItem
 from tests.evals.refiner.answers import prepared, record
 from tests.training.judge_server import FENCE, JudgeServer
 from training.judging.batch import judged
-from training.judging.fence import Fences, fenced, harmless
+from training.judging.fence import LOOKALIKES, REMOVED, Fences, fenced, harmless
 from training.judging.http import HttpJudge
 from training.judging.settings import HttpSettings
 
@@ -64,6 +66,18 @@ def test_nothing_in_a_fence_looks_like_a_fence_or_a_turn(attack: str):
     assert "<|" not in text
     assert "INST]" not in text
     assert "\u200b" not in text
+
+
+def test_looking_for_parts_first_lets_no_imitation_through():
+    pieces = ("===", "=", "--", "---", "BEGIN ", "end ", "Anſwer", "ITEMS", "item\u0053", "evidence", "\n", " ",
+        "<", "<|", "|>", ">", "<s>", "</SYS>", "[", "/INST]", "uſer:", "System :", "human", ":", "\u200b", "β", "K")  # fmt: skip
+    source = random.Random(6)
+    for _ in range(4000):
+        text = "".join(source.choices(pieces, k=source.randint(1, 7)))
+        by_patterns = "".join(c for c in text if c != "\u200b")
+        for pattern, _ in LOOKALIKES:
+            by_patterns = pattern.sub(REMOVED, by_patterns)
+        assert harmless(text) == by_patterns
 
 
 def test_every_answer_has_a_fence_of_its_own_and_equal_evidence_the_same():

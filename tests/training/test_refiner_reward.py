@@ -122,6 +122,26 @@ def test_nobody_is_asked_about_answers_whose_reward_is_known():
     assert len(judge.asked) == 1
 
 
+def test_answers_are_read_while_others_wait_for_their_judge():
+    read: list[str] = []
+    read_before: list[int] = []
+
+    class Book(ItemBook):
+        def asked(self, record_id, items):
+            read.append(record_id)
+            return super().asked(record_id, items)
+
+    class Waits(Talked):
+        async def judge(self, inquiry: Inquiry) -> Verdicts:
+            read_before.append(len(read))
+            await asyncio.sleep(0.01)
+            return await super().judge(inquiry)
+
+    called(RefinerReward(RewardConfig(), Judging(Waits()), Book()), [GOOD] * 20)
+    assert read_before[0] < 5
+    assert len(read) == 20
+
+
 def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
     judge = Talked(lambda inquiry: "up" in inquiry.answer)
     rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])

@@ -1,4 +1,4 @@
-"""Where a judge is asked, and by what key: a server on this machine unless somebody says otherwise."""
+"""Where a judge or a reviewer is asked, and by what key: on this machine unless somebody says otherwise."""
 
 import ipaddress
 import os
@@ -18,17 +18,18 @@ def checked_address(base_url: str, *, allow_remote: bool) -> str:
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadConfig(
-            f"the judge's address is {_public(base_url)!r}; it takes one such as http://127.0.0.1:8000/v1."
+            f"the server's address is {_public(base_url)!r}; it takes one such as http://127.0.0.1:8000/v1."
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadConfig(
-            "the judge's address holds a user, a password or a query; give the address alone, and name"
-            " the variable that holds the key with judge_key_env."
+            "the server's address holds a user, a password or a query; give the address alone, and name"
+            " the variable that holds the key with judge_key_env (--key-env)."
         )
     if not (is_local(parts.hostname) or allow_remote):
         raise BadConfig(
-            f"the judge at {parts.hostname} is not on this machine, and every question, its evidence and"
-            " every answer would be sent there; set judge_allow_remote (--allow-remote) if that is meant."
+            f"the server at {parts.hostname} is not on this machine, and everything it is to read (questions,"
+            " evidence, answers, papers) would be sent there; set judge_allow_remote (--allow-remote) if that"
+            " is meant."
         )
     return base_url.strip().rstrip("/")
 
@@ -60,8 +61,8 @@ def key_of(
     key = (os.environ if environment is None else environment).get(variable, "").strip()
     if not key:
         raise BadConfig(
-            f"the variable {variable} that judge_key_env names is not set; export it, or leave"
-            " judge_key_env empty for a server without a key."
+            f"the variable {variable} that is to hold the server's key (judge_key_env, --key-env) is not set;"
+            " export it, or name none for a server without a key."
         )
     parts = urlsplit(base_url)
     if parts.scheme == "http" and not is_local(parts.hostname or ""):

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from evals.errors import LabError
@@ -29,27 +29,54 @@ async def judge_all(
 
     `tell` hears how many are done. LabError, which a person can act on, is raised; so is any bug.
     """
-    tasks = [asyncio.ensure_future(judge.judge(inquiry)) for inquiry in inquiries]
-    if not tasks:
-        return []
-    if tell is not None:
-        for task in tasks:
-            task.add_done_callback(lambda _: tell(sum(each.done() for each in tasks)))
-    done, late = await asyncio.wait(
-        tasks, timeout=deadline_seconds, return_when=asyncio.FIRST_EXCEPTION
-    )
-    failed = [error for task in done if (error := task.exception()) is not None]
-    for task in (*late,):
-        task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)
-    if failed:
-        raise failed[0]
+    done = 0
+
+    async def work(inquiry: Inquiry) -> Verdicts:
+        nonlocal done
+        verdicts = await judge.judge(inquiry)
+        done += 1
+        if tell is not None:
+            tell(done)
+        return verdicts
+
+    given = await by_deadline(map(work, inquiries), deadline_seconds)
     return [
-        task.result()
-        if task in done
-        else missing(inquiry, f"not judged within {deadline_seconds:g} s")
-        for task, inquiry in zip(tasks, inquiries, strict=True)
+        late(inquiry, deadline_seconds) if each is None else each
+        for inquiry, each in zip(inquiries, given, strict=True)
     ]
+
+
+def late(inquiry: Inquiry, deadline_seconds: float) -> Verdicts:
+    """Return the verdicts on an answer that was not judged in time: all missing."""
+    return missing(inquiry, f"not judged within {deadline_seconds:g} s")
+
+
+async def by_deadline(
+    work: Iterable[Coroutine[Any, Any, Result]], deadline_seconds: float
+) -> list[Result | None]:
+    """Return what each piece of work returns, in order; None for what is not done at the deadline.
+
+    Each is begun while those before it wait, so what it takes to make one costs the others no time.
+    The first error ends all the rest and is raised.
+    """
+    ends_at = asyncio.get_running_loop().time() + deadline_seconds
+    tasks: list[asyncio.Task[Result]] = []
+    try:
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            await asyncio.sleep(0)
+        if not tasks:
+            return []
+        left = max(0.0, ends_at - asyncio.get_running_loop().time())
+        done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+        failed = [error for task in done if (error := task.exception()) is not None]
+        if failed:
+            raise failed[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() if task in done else None for task in tasks]
 
 
 def judged(

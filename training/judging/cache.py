@@ -1,6 +1,7 @@
 """Verdicts that were given before, in one sqlite file: the same question to the same judge costs nothing.
 
 Only whole replies are kept; a failure is never remembered. Safe for several threads and processes.
+Replies are written many in one transaction: whoever breaks off a step loses those of the last moments.
 """
 
 import json
@@ -13,6 +14,8 @@ from evals.errors import LabError
 from training.judging.reply import Verdict
 
 WAIT_SECONDS = 30.0
+TOGETHER = 64
+"""Replies in one transaction: one each would take as long as the rest of the work for a reply."""
 
 
 class VerdictCache:
@@ -22,6 +25,7 @@ class VerdictCache:
         self.path = path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._unwritten: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {"path": self.path}
@@ -32,27 +36,45 @@ class VerdictCache:
     def get(self, key: str) -> dict[str, Verdict] | None:
         """Return the verdicts kept under a key, or None."""
         with self._lock:
-            row = (
-                self._open()
-                .execute("SELECT verdicts FROM replies WHERE key = ?", (key,))
-                .fetchone()
-            )
-        if row is None:
+            text = self._unwritten.get(key) or self._written(key)
+        if text is None:
             return None
-        return {name: Verdict(*each) for name, each in json.loads(row[0]).items()}
+        return {name: Verdict(*each) for name, each in json.loads(text).items()}
 
     def put(self, key: str, verdicts: Mapping[str, Verdict]) -> None:
-        """Keep the verdicts of a whole reply."""
+        """Keep the verdicts of a whole reply; they are in the file after `write` or some replies more."""
         text = json.dumps(dict(verdicts), ensure_ascii=False)
-        with self._lock, self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (key, text))
+        with self._lock:
+            self._unwritten[key] = text
+            if len(self._unwritten) >= TOGETHER:
+                self._write()
+
+    def write(self) -> None:
+        """Write what is not in the file yet."""
+        with self._lock:
+            self._write()
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Write what is left and let go of the file; the next use opens it again."""
         with self._lock:
+            self._write()
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _written(self, key: str) -> str | None:
+        found = self._open().execute("SELECT verdicts FROM replies WHERE key = ?", (key,))
+        row = found.fetchone()
+        return None if row is None else row[0]
+
+    def _write(self) -> None:
+        if not self._unwritten:
+            return
+        with self._open() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO replies VALUES (?, ?)", self._unwritten.items()
+            )
+        self._unwritten.clear()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -11,14 +11,24 @@ import secrets
 import unicodedata
 from functools import lru_cache
 
-LOOKALIKE = re.compile(
-    r"={3,}|-{5,}|(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|ANSWER|ITEMS)\b)", re.I
+RULES = re.compile(r"===+|-----+")
+BOUNDS = re.compile(r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|ANSWER|ITEMS)\b)", re.IGNORECASE)
+TURNS = re.compile(
+    r"<(?:\|[^<>|]{1,40}\||<?/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>?)>"
+    r"|\[/?INST\]",
+    re.IGNORECASE,
 )
-ROLE = re.compile(
-    r"<\|[^<>|]{1,40}\|>|<{1,2}/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>{1,2}"
-    r"|\[/?INST\]|^\s*(?:system|assistant|user|human)\s*:",
-    re.IGNORECASE | re.MULTILINE,
+SPEAKERS = re.compile(r"^\s*(?:system|assistant|user|human)\s*:", re.IGNORECASE | re.MULTILINE)
+LOOKALIKES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (RULES, ("===", "-----")),
+    (BOUNDS, ("begin", "end")),
+    (TURNS, ("<", "[")),
+    (SPEAKERS, ("system", "assistant", "user", "human")),
 )
+"""What is taken out, with the parts that an ASCII text in lower case has if it holds any of it.
+
+To look for these first is ten times as fast as the patterns, and most texts hold none.
+"""
 REMOVED = "[…]"
 
 
@@ -51,7 +61,11 @@ def harmless(text: str) -> str:
     visible = text
     if not text.replace("\n", "").replace("\t", "").isprintable():
         visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
-    return ROLE.sub(REMOVED, LOOKALIKE.sub(REMOVED, visible))
+    folded = visible.lower() if visible.isascii() else None
+    for pattern, parts in LOOKALIKES:
+        if folded is None or any(part in folded for part in parts):
+            visible = pattern.sub(REMOVED, visible)
+    return visible
 
 
 @lru_cache(maxsize=256)

@@ -84,6 +84,11 @@ class HttpJudge:
         problems = tuple(dict.fromkeys(problem for _, problem in done if problem))
         return _verdicts(inquiry, found, max(hits, default=None), problems)
 
+    def write_cache(self) -> None:
+        """Put the verdicts that were given into the cache's file, if there is one."""
+        if self._cache is not None:
+            self._cache.write()
+
     async def close(self) -> None:
         """Let go of this loop's connections and of the cache."""
         line = self._lines.pop(asyncio.get_running_loop(), None)
@@ -136,8 +141,8 @@ class HttpJudge:
         return found, problem or f"{left} of {len(questions)} verdicts are missing from the reply"
 
     async def _reply(self, inquiry: Inquiry, wanted: tuple[Question, ...]) -> dict[str, Verdict]:
-        text = await self._line().ask(self._model, messages(inquiry, wanted, self._fences))
         names = names_of(inquiry, wanted)
+        text = await self._line().ask(self._model, lambda: messages(inquiry, names, self._fences))
         return read_reply(text, names, inquiry.answer)
 
     def _line(self) -> Line:

@@ -7,8 +7,10 @@ meant for this machine stays on it. The key goes into the header of the request 
 """
 
 import asyncio
+import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +31,7 @@ EXTRAS: tuple[dict[str, Any], ...] = (
     {},
 )
 """What is asked of a server beyond the plain request, from the most to nothing."""
+Messages = list[dict[str, str]]
 
 
 class JudgeFailure(Exception):
@@ -58,7 +61,11 @@ class Line:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=settings.concurrency),
             timeout=aiohttp.ClientTimeout(total=settings.timeout_seconds),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={
+                "Content-Type": "application/json",
+                **({"Authorization": f"Bearer {key}"} if key else {}),
+            },
+            cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
 
@@ -88,15 +95,19 @@ class Line:
             )
         return names[0]
 
-    async def ask(self, model: str, messages: list[dict[str, str]]) -> str:
-        """Return the text of the reply; JudgeFailure if there is none after all tries."""
+    async def ask(self, model: str, compose: Callable[[], Messages]) -> str:
+        """Return the text of the reply; JudgeFailure if there is none after all tries.
+
+        `compose` makes the messages once it is their turn, so requests that wait cost those that are
+        under way nothing.
+        """
         problem = ""
         for attempt in range(self._settings.retries + 1):
             if attempt:
                 self.counts.retries += 1
                 await asyncio.sleep(self._pause(attempt))
             async with self._turn:
-                reply, problem, may_help = await self._once(model, messages)
+                reply, problem, may_help = await self._once(model, compose())
             if reply is not None:
                 return reply
             if not may_help:
@@ -108,9 +119,7 @@ class Line:
         """Let go of the connections."""
         await self._session.close()
 
-    async def _once(
-        self, model: str, messages: list[dict[str, str]]
-    ) -> tuple[str | None, str, bool]:
+    async def _once(self, model: str, messages: Messages) -> tuple[str | None, str, bool]:
         """Return the reply, or None with the problem and whether another try may help."""
         started = time.monotonic()
         self.counts.calls += 1
@@ -139,16 +148,17 @@ class Line:
 
     async def _post(self, request: dict[str, Any]) -> tuple[int, Any]:
         address = f"{self._settings.base_url}/chat/completions"
-        async with self._session.post(address, json=request, allow_redirects=False) as response:
-            if response.status != 200:
-                await response.read()
-                return response.status, None
-            try:
-                return response.status, await response.json(content_type=None)
-            except ValueError:
-                return response.status, None
+        body = json.dumps(request).encode()
+        async with self._session.post(address, data=body, allow_redirects=False) as response:
+            content = await response.read()
+        if response.status != 200:
+            return response.status, None
+        try:
+            return response.status, json.loads(content)
+        except ValueError:
+            return response.status, None
 
-    def _request(self, model: str, messages: list[dict[str, str]]) -> dict[str, Any]:
+    def _request(self, model: str, messages: Messages) -> dict[str, Any]:
         """Return the request with every sampling field: servers have defaults of their own."""
         return {
             "model": model,

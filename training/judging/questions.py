@@ -6,6 +6,7 @@ and order of the items follow from a checksum, so they tell nothing and are the 
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,8 +18,8 @@ from training.judging.fence import Fences
 VERSION = "1"
 """Of the prompt: goes up whenever a judge would read other words."""
 CANARY = "canary"
-_json = json.JSONEncoder(ensure_ascii=False).encode
-"""One encoder for all that is quoted in a request: `json.dumps` would make a new one each time."""
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as JSON; one encoder for all of them, where `json.dumps` would make a new one each time."""
 SCHEMA = {
     "name": "verdicts",
     "strict": True,
@@ -86,7 +87,7 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
     for place, (claim, ids) in enumerate(zip(inquiry.claims, inquiry.cited, strict=True)):
         if not ids:
             continue
-        said = _json(claim.text)
+        said = _quoted(claim.text)
         together = ", ".join(ids)
         text = f"How far do the passages {together} together say what the claim {said} says: 1 wholly, 0.5 in part, 0 not."
         asked.append(Question(f"support {place}", "support", text, 1.0))
@@ -94,25 +95,26 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
             text = f"Does the passage {name} bear on the claim {said}: 1 yes, 0 no."
             asked.append(Question(f"relevance {place} {name}", "relevance", text, 1.0))
     for place, passage in enumerate(inquiry.uncited):
-        said = _json(passage.text)
+        said = _quoted(passage.text)
         text = f"Is the sentence {said} a statement of fact that could be checked: 1 yes, 0 no."
         asked.append(Question(f"need {place}", "need", text, 1.0))
     return (*asked, canary(1.0)) if asked else ()
 
 
 def messages(
-    inquiry: Inquiry, questions: tuple[Question, ...], fences: Fences
+    inquiry: Inquiry, named: Mapping[str, Question], fences: Fences
 ) -> list[dict[str, str]]:
     """Return the conversation: instruction, evidence, question, answer, and the items last.
 
-    What is the same for all answers to a question comes first, so a prefix cache serves it.
+    What is the same for all answers to a question comes first, so a prefix cache serves it. `named` are
+    the questions by name (`names_of`).
     """
     evidence = "\n\n".join(f"[{name}]\n{text}" for name, text in inquiry.evidence.items())
     parts = (
         fences.shared("EVIDENCE", evidence or "(none)"),
         fences.shared("QUESTION", inquiry.question),
         fences.single("ANSWER", inquiry.answer),
-        fences.single("ITEMS", _items(inquiry, questions)),
+        fences.single("ITEMS", _items(named)),
     )
     return [
         {"role": "system", "content": instruction()},
@@ -148,16 +150,16 @@ def instruction() -> str:
     return files("training.judging").joinpath("instruction.txt").read_text(encoding="utf-8")
 
 
-def _items(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
-    lines = [
-        {
-            "item": name,
-            "kind": question.kind,
-            "numbers": f"0 (absent) to {question.top:g} (fully present)"
-            if question.kind == "behaviour"
-            else f"0 to {question.top:g}",
-            "text": question.text,
-        }
-        for name, question in names_of(inquiry, questions).items()
-    ]
-    return "\n".join(map(_json, lines))
+def _items(named: Mapping[str, Question]) -> str:
+    """Return one JSON object a line; name, kind and numbers are ours and hold nothing to escape."""
+    return "\n".join(
+        f'{{"item": "{name}", "kind": "{question.kind}", "numbers": "{_numbers(question)}",'
+        f' "text": {_quoted(question.text)}}}'
+        for name, question in named.items()
+    )
+
+
+def _numbers(question: Question) -> str:
+    if question.kind == "behaviour":
+        return f"0 (absent) to {question.top:g} (fully present)"
+    return f"0 to {question.top:g}"

@@ -6,7 +6,9 @@ clamped. Names that were not asked for are passed over.
 """
 
 import json
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from evals.plain import plain
@@ -14,6 +16,7 @@ from evals.refiner.judging import number_of
 from training.judging.questions import CANARY, Question
 
 DECODER = json.JSONDecoder()
+BETWEEN = re.compile(r"[\W_]+")
 
 
 class Verdict(NamedTuple):
@@ -58,8 +61,10 @@ def stands_in(quote: str, answer: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {_words(answer)} "
 
 
+@lru_cache(maxsize=1024)
 def _words(text: str) -> str:
-    return " ".join("".join(c if c.isalnum() else " " for c in plain(text).text).split())
+    """Return the words of a text with a blank between; every item of a reply is held against one answer."""
+    return BETWEEN.sub(" ", plain(text).text).strip()
 
 
 def _rows(text: str) -> list[Mapping[str, object]]:

@@ -8,7 +8,7 @@ a judge that fails would cost an answer points. The parts go to the log instead.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
@@ -22,10 +22,10 @@ from evals.refiner.records import CheckedRecord
 from evals.refiner.rubric import items_of
 from evals.refiner.score import Prepared, Settled, prepare, settle
 from evals.schema.refining import RefinerRecord, RewardConfig
-from training.judging.batch import judge_all
+from training.judging.batch import by_deadline, judge_all, late
 from training.judging.http import HttpJudge
 from training.judging.stop import StopRule
-from training.refining.figures import figures_of, group_spread, means
+from training.refining.figures import Figures, figures_of, group_spread, means
 from training.refining.items import ItemBook
 from training.rewards import Answer, text_of
 
@@ -46,11 +46,12 @@ class Judging:
 
 @dataclass(frozen=True)
 class _Row:
-    """One answer with all that was made of it."""
+    """One answer with all that was made of it; `figures` only where they are logged."""
 
     prepared: Prepared
     verdicts: Verdicts | None
     settled: Settled
+    figures: Figures
 
 
 class RefinerReward:
@@ -89,11 +90,7 @@ class RefinerReward:
         fails the gate has its reward without a judge.
         """
         records = records_of(columns, prompts, len(completions))
-        cases = [
-            self._prepared(record, text_of(answer))
-            for record, answer in zip(records, completions, strict=True)
-        ]
-        rows = await self._judged(cases)
+        rows = await self._rows(records, completions, has_log=log_metric is not None)
         self._note(rows)
         asked = [row for row in rows if row.verdicts is not None]
         missing = sum(row.settled.reward is None for row in asked)
@@ -116,14 +113,34 @@ class RefinerReward:
         items = self.book.asked(record.id, items_of(record, self.config))
         return prepare(record, text, self.config, items or None)
 
-    async def _judged(self, cases: Sequence[Prepared]) -> list[_Row]:
-        asked = [place for place, case in enumerate(cases) if case.settled is None]
-        inquiries = [cases[place].inquiry() for place in asked]
-        given = await judge_all(self.judging.judge, inquiries, self.judging.deadline_seconds)
-        verdicts = dict(zip(asked, given, strict=True))
+    async def _rows(
+        self, records: Sequence[RefinerRecord], completions: Sequence[Answer], *, has_log: bool
+    ) -> list[_Row]:
+        """Return the answers graded; each is read and graded while others wait for their judge."""
+        cases: list[Prepared] = []
+
+        def row(case: Prepared, verdicts: Verdicts | None) -> _Row:
+            settled = settle(case, verdicts)
+            figures = figures_of(case, verdicts, settled) if has_log else {}
+            return _Row(case, verdicts, settled, figures)
+
+        async def graded(case: Prepared) -> _Row:
+            if case.settled is not None:
+                return row(case, None)
+            return row(case, await self.judging.judge.judge(case.inquiry()))
+
+        def work() -> Iterator[Coroutine[Any, Any, _Row]]:
+            for record, answer in zip(records, completions, strict=True):
+                cases.append(self._prepared(record, text_of(answer)))
+                yield graded(cases[-1])
+
+        seconds = self.judging.deadline_seconds
+        done = await by_deadline(work(), seconds)
+        if isinstance(self.judging.judge, HttpJudge):
+            self.judging.judge.write_cache()
         return [
-            _Row(case, verdicts.get(place), settle(case, verdicts.get(place)))
-            for place, case in enumerate(cases)
+            each or row(case, late(case.inquiry(), seconds))
+            for case, each in zip(cases, done, strict=True)
         ]
 
     async def _gap(self, rows: Sequence[_Row]) -> float | None:
@@ -155,7 +172,7 @@ class RefinerReward:
 
     def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int, gap: float | None) -> None:
         """Log means over the answers, and what happened on the line to the judge."""
-        found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
+        found = means(row.figures for row in rows)
         asked = sum(row.verdicts is not None for row in rows)
         found["judge/asked"] = asked / len(rows)
         found["judge/none_rate"] = missing / asked if asked else 0.0
