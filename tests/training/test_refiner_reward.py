@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import pstdev
 
 import pytest
 
@@ -21,7 +22,7 @@ from training.judging.http import HttpJudge
 from training.judging.settings import HttpSettings
 from training.judging.stop import StopRule
 from training.refining.data import grpo_row
-from training.refining.figures import figures_of, means
+from training.refining.figures import figures_of, means, spread
 from training.refining.items import ItemBook
 from training.refining.reward import Judging, RefinerReward, records_of
 
@@ -293,3 +294,8 @@ def test_a_server_that_fails_now_and_then_leaves_the_other_rows_alone():
         judge = HttpJudge(HttpSettings(server.url, retries=0))
         rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG])
     assert rewards[0] is not None and rewards[1] is None
+
+
+def test_the_spread_of_scores_is_their_standard_deviation():
+    for scores in ([0.0, 2.0], [1.0], [0.1] * 7, [0.0, 0.5, 1.5, 2.0, 2.0]):
+        assert spread(scores) == pytest.approx(pstdev(scores), abs=1e-12)
