@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 from evals.schema import DirectTruth, MechanismTruth
 from evals.verifiers.agreement import agreements, is_on
-from evals.verifiers.biology import told_of
 from evals.verifiers.cues import PLACES
 from evals.verifiers.direction import Statement, statements
 from evals.verifiers.finding import Finding, direction_claims
+from evals.verifiers.meaning import explains
 from evals.verifiers.names import readable, same_pathway, same_tissue, words
 from evals.verifiers.reading import Reading, Sentence
 
-NEW_WORDS = 2
-"""A reading of a given direction must bring so many telling words that the question does not hold."""
 GOES_ON = frozenset(
     ("it", "its", "this", "that", "these", "those", "they", "their", "such", "here")
 )
@@ -54,25 +52,23 @@ def judge_direct(truth: DirectTruth | MechanismTruth, reading: Reading, question
 def judge_mechanism(truth: MechanismTruth, reading: Reading, question: str) -> Finding:
     """Return the verdict on the direction, if the answer says more about it than the question did.
 
-    The question names the direction, so a correct answer must add NEW_WORDS words of biology to it.
-    They count only in a sentence that states the direction, or that goes on about it: a later one
-    that names the gene set or the tissue, opens with "it", "these", …, or follows a semicolon.
-    Words of the question, places and other gene sets tell nothing, nor does any word that is not
-    about biology (`evals.verifiers.biology`).
+    The question names the direction, so a correct answer must tell what the gene set stands for
+    (`evals.verifiers.meaning`). It counts only in a sentence that states the direction, or that goes
+    on about it: a later one that names the gene set or the tissue, opens with "it", "these", …, or
+    follows a semicolon. Words of the question tell nothing.
     """
     finding = judge_direct(truth, reading, question)
     if finding.verdict != "correct":
         return finding
-    new = _told(truth, reading) - set(words(question))
-    if len(told_of(truth.pathway, new)) < NEW_WORDS:
-        return Finding("no_claim", "adds nothing to what the question says", finding.claims)
+    if not explains(truth.pathway, _told(truth, reading), set(words(question))):
+        return Finding("no_claim", "does not tell what the gene set stands for", finding.claims)
     return finding
 
 
-def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
-    """Return the telling words of the sentences about the gene set, from its direction on."""
+def _told(truth: MechanismTruth, reading: Reading) -> list[list[tuple[str, str]]]:
+    """Return the sentences about the gene set, from its direction on, as (gap, word) pairs."""
     stated = [s.first for s in statements(reading) if is_about(s, truth.pathway, truth.tissue)]
-    told: set[str] = set()
+    told: list[list[tuple[str, str]]] = []
     has_begun = is_about_it = False
     for sentence in reading.sentences:
         states = any(sentence.first <= token <= sentence.last for token in stated)
@@ -80,7 +76,8 @@ def _told(truth: MechanismTruth, reading: Reading) -> set[str]:
         is_about_it = states or is_same or (has_begun and _goes_on(sentence, reading, truth))
         has_begun = has_begun or states
         if is_about_it:
-            told |= _content(reading, sentence, truth.pathway)
+            tokens = slice(sentence.first, sentence.last + 1)
+            told.append(list(zip(reading.gaps[tokens], reading.words[tokens], strict=True)))
     return told
 
 
@@ -92,20 +89,6 @@ def _goes_on(sentence: Sentence, reading: Reading, truth: MechanismTruth) -> boo
         or (mark.kind == "tissue" and same_tissue(mark.value, truth.tissue))
         for mark in sentence.marks
     )
-
-
-def _content(reading: Reading, sentence: Sentence, pathway: str) -> set[str]:
-    """Return the words of a sentence beyond directions, places and other sets."""
-    known = {
-        token
-        for mark in sentence.marks
-        if mark.kind in ("direction", "tissue", "mission")
-        or (mark.kind == "pathway" and not same_pathway(mark.value, pathway))
-        for token in range(mark.first, mark.last + 1)
-    }
-    tokens = range(sentence.first, sentence.last + 1)
-    said = {reading.words[token] for token in tokens if token not in known}
-    return said
 
 
 def is_about(stated: Statement, pathway: str, tissue: str) -> bool:

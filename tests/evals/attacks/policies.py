@@ -6,6 +6,7 @@ from tests.evals.attacks.attack import Attack
 from tests.evals.attacks.constants import CONSTANTS, GIVEN_AWAY, TRUTHS
 from tests.evals.attacks.denials import DENIALS
 from tests.evals.attacks.disguises import DISGUISES
+from tests.evals.attacks.meanings import MEANINGS
 from tests.evals.attacks.noise import SILENT
 
 ATTACKS: tuple[Attack, ...] = (
@@ -13,6 +14,7 @@ ATTACKS: tuple[Attack, ...] = (
     *CONSTANTS,
     *GIVEN_AWAY,
     *DENIALS,
+    *MEANINGS,
     *DISGUISES,
     *TRUTHS,
 )
