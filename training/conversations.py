@@ -6,18 +6,19 @@ Rows are those of `assay data review --corpus`, ShareGPT's `conversations` (from
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from evals.errors import BadConfig, ChainMismatch
+from evals.errors import BadConfig, BadRow, ChainMismatch
 from evals.jsonl import read_rows
 from evals.reviewing.prompt import PROMPT_VERSION, prompt_sha256
 from evals.schema import Message, Record
-from training.lengths import sequences_of
+from training.lengths import NO_THOUGHT, TEMPLATE_TOLD, sequences_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -31,6 +32,8 @@ ROLES = {
 }
 """Who speaks, in ShareGPT's words and in those of chat templates."""
 
+CLOSED_THOUGHT = re.compile(r"</think\s*>", re.IGNORECASE)
+OPEN_THOUGHT = re.compile(r"\s*<think\s*>", re.IGNORECASE)
 
 OTHERWISE = "write some with `assay data review --corpus a --out DIR`"
 
@@ -75,11 +78,12 @@ class ChatRow(Record):
 
 @dataclass(frozen=True)
 class Conversation:
-    """One row under its name: what is asked and what is to be answered."""
+    """One row under its name: what is asked, what is to be answered, and about which article."""
 
     name: str
     question: str
     reply: str
+    article: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Conversations:
     system_prompt: str
     counts: dict[str, int]
     left_out: dict[str, int]
+    without_thought: int = 0
+    """Replies that had reasoning before their answer, which is not learned from."""
 
     @property
     def count(self) -> int:
@@ -112,6 +118,7 @@ class Conversations:
             "prompt_sha256": prompt_sha256(self.system_prompt),
             **{f"rows of {name}": count for name, count in self.counts.items()},
             **{f"left out, {why}": count for why, count in self.left_out.items()},
+            **({"replies without their reasoning": gone} if (gone := self.without_thought) else {}),
         }
 
     def without(self, names: Collection[str], why: str) -> "Conversations":
@@ -119,7 +126,7 @@ class Conversations:
         gone = set(names)
         kept = tuple(row for row in self.rows if row.name not in gone)
         left_out = {**self.left_out, why: len(gone)}
-        return Conversations(kept, self.system_prompt, self.counts, left_out)
+        return replace(self, rows=kept, left_out=left_out)
 
     def trl_rows(self) -> dict[str, dict[str, Any]]:
         """Return what TRL is given of each row, by the name of the row."""
@@ -130,6 +137,7 @@ class Conversations:
                     {"role": "user", "content": row.question},
                 ],
                 "completion": [{"role": "assistant", "content": row.reply}],
+                TEMPLATE_TOLD: dict(NO_THOUGHT),
             }
             for row in self.rows
         }
@@ -140,16 +148,21 @@ def read_conversations(sources: Sequence[str]) -> Conversations:
     rows: dict[str, Conversation] = {}
     counts: dict[str, int] = {}
     prompts: dict[str, str] = {}
-    repeated = 0
+    repeated = thought = 0
     for source in sources:
         path = Path(source.strip())
         found = read_rows(path, ChatRow, otherwise=OTHERWISE)
         counts[path.name] = len(found)
         for number, row in enumerate(found, start=1):
             name = row.id or f"{path.name}:{number}"
-            system, question, reply = (message.content for message in row.turns())
+            system, question, written = (message.content for message in row.turns())
+            reply = without_reasoning(written)
+            thought += reply != written
+            if not reply:
+                raise BadRow(path, number, "reply", "is reasoning alone, with no answer after it")
             prompts.setdefault(system, name)
-            new = Conversation(name, question, reply)
+            article = row.article_id or name.partition("#")[0]
+            new = Conversation(name, question, reply, article)
             if rows.setdefault(name, new) != new:
                 raise BadConfig(
                     f"two different rows are called {name!r}, the second in {path}; rename one."
@@ -162,7 +175,20 @@ def read_conversations(sources: Sequence[str]) -> Conversations:
             " make all files by the same `assay data review`."
         )
     left_out = {"the same row again": repeated} if repeated else {}
-    return Conversations(tuple(rows.values()), next(iter(prompts)), counts, left_out)
+    return Conversations(tuple(rows.values()), next(iter(prompts)), counts, left_out, thought)
+
+
+def without_reasoning(reply: str) -> str:
+    """Return a reply without the reasoning before it: a reviewer is taught and asked to answer at once.
+
+    without_reasoning("<think>Weak.</think>[]")  ->  "[]"
+    """
+    if OPEN_THOUGHT.match(reply) is None and reply.lstrip()[:1] in ("[", "{"):
+        return reply
+    *thought, answer = CLOSED_THOUGHT.split(reply)
+    if not thought:
+        return "" if OPEN_THOUGHT.match(reply) else reply
+    return answer.strip()
 
 
 def check_chain_prompt(data: Conversations, chain_prompt: str | None) -> None:

@@ -24,6 +24,7 @@ from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.schema import Completion, Message
 from training.form import Form
+from training.lengths import NO_THOUGHT
 from training.sampling import SeededRows, check_sampling, row_seed
 from training.stack import Stack
 from training.streaming import Piece, RowStreamer
@@ -146,7 +147,7 @@ class Writer:
                 raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(known)}.")
         if not stages:
             raise BadConfig(f"no stage was named; choose from {', '.join(known)}.")
-        tokens = self._encode(prompt, {} if thinks else {"enable_thinking": False})
+        tokens = self._encode(prompt, {} if thinks else NO_THOUGHT)
         room = self.context - sampling.max_new_tokens
         if len(tokens) > room:
             raise LabError(

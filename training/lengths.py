@@ -14,6 +14,10 @@ from training.config import DpoSettings, SampledSettings, SftSettings, StageSett
 
 Row = Mapping[str, Any]
 ANSWERS = ("completion", "chosen", "rejected")
+TEMPLATE_TOLD = "chat_template_kwargs"
+"""Key of what a row tells the chat template, as TRL calls it."""
+NO_THOUGHT: Mapping[str, Any] = {"enable_thinking": False}
+"""What templates that know reasoning are told where there is to be none."""
 SHOWN = 5
 TOO_LONG = "more than"
 """How the reason starts for which rows are left out."""
@@ -54,12 +58,12 @@ def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
 
     The split is TRL's: an answer starts where the question alone and both together become different.
     """
-    prompt = row["prompt"]
-    asked = _ids(prompt, tokenizer, is_question=True)
+    prompt, told = row["prompt"], row.get(TEMPLATE_TOLD) or {}
+    asked = _ids(prompt, tokenizer, told, is_question=True)
     found = {}
     for column in ANSWERS:
         if column in row:
-            ids = _ids(prompt + row[column], tokenizer)
+            ids = _ids(prompt + row[column], tokenizer, told)
             found[column] = Tokens(ids, _shared(asked, ids))
     return found or {"prompt": Tokens(asked, len(asked))}
 
@@ -104,10 +108,14 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _ids(text: Any, tokenizer: Tokenizer, *, is_question: bool = False) -> tuple[int, ...]:
+def _ids(
+    text: Any, tokenizer: Tokenizer, told: Mapping[str, Any], *, is_question: bool = False
+) -> tuple[int, ...]:
     """Return the tokens of a conversation, or of plain text with TRL's end token after an answer."""
     if isinstance(text, str):
         ids = tokenizer(text)["input_ids"]
         return tuple(ids) if is_question else (*ids, tokenizer.eos_token_id)
-    written = tokenizer.apply_chat_template(text, tokenize=False, add_generation_prompt=is_question)
+    written = tokenizer.apply_chat_template(
+        text, tokenize=False, add_generation_prompt=is_question, **told
+    )
     return tuple(tokenizer(written, add_special_tokens=False)["input_ids"])

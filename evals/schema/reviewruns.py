@@ -54,10 +54,15 @@ class ReviewedRow(Record):
 
 
 class EngineRecord(Record):
-    """Who answered. `checksums` are of the base and of the adapters at work, where they are here."""
+    """Who answered. `checksums` are of the base and of the adapters at work, where they are here.
+
+    Of a server, `host` is where it was reached and `served` the models that it said had answered.
+    """
 
     kind: Literal["chain", "server"]
     name: str
+    host: str = ""
+    served: tuple[str, ...] = ()
     stage: str = ""
     dtype: str = ""
     tokenizer: str

@@ -126,9 +126,10 @@ def _begun(job: Job, clocks: Clocks) -> ReviewRun:
     engine = job.engine.record()
     settings: dict[str, float | int | str] = {**asdict(job.asking)}
     settings["context"] = job.asking.budget(job.engine.room.context).context
+    unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}
     known = {
         "settings": settings,
-        "engine": engine.model_dump(exclude={"constraint", "substitutions"}),
+        "engine": engine.model_dump(exclude=unsure),  # the others are known once it has answered
         "prompt": PROMPT_VERSION,
     }
     fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()

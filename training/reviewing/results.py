@@ -148,5 +148,5 @@ def _told(run: ReviewRun) -> Mapping[str, object]:
     engine = run.engine.model_dump()
     return {
         **run.settings,
-        **{key: engine[key] for key in ("kind", "name", "stage", "dtype", "checksums")},
+        **{key: engine[key] for key in ("kind", "name", "host", "stage", "dtype", "checksums")},
     }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -91,6 +92,7 @@ class ServerEngine:
         self._level = len(HELD) - 1 if asking.constrain == "never" else 0
         self._renamed: dict[str, str] = {}
         self._refusals: list[str] = []
+        self._served: dict[str, None] = {}
         self.model = settings.model or self._listed()
 
     def close(self) -> None:
@@ -98,10 +100,12 @@ class ServerEngine:
         self._client.close()
 
     def record(self) -> EngineRecord:
-        """Return the model's name and how its answers are held by now; never the address or the key."""
+        """Return host and model, what has answered and how it is held by now; never a path or the key."""
         return EngineRecord(
             kind="server",
             name=self.model,
+            host=urlsplit(self._address).hostname or "",
+            served=tuple(self._served),
             tokenizer=self.room.counter.name,
             constraint=HELD[self._level].name,
             prompt_sha256=prompt_sha256(),
@@ -129,6 +133,7 @@ class ServerEngine:
             if response.status_code == 200:
                 reply = _read(response)
                 if not reply.error:
+                    self._served |= dict.fromkeys(_served(response))
                     return reply
                 problem = reply.error
             else:
@@ -214,6 +219,8 @@ def _read(response: httpx2.Response) -> Reply:
         document = response.json()
         choice = document["choices"][0]
         text = choice["message"]["content"]
+        if text is None:
+            text = _thought(choice["message"])
     except (ValueError, KeyError, IndexError, TypeError):
         return Reply(finish_reason="error", error="the reply is not a chat completion")
     if not isinstance(text, str):
@@ -225,6 +232,18 @@ def _read(response: httpx2.Response) -> Reply:
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
     )
+
+
+def _thought(message: Mapping[str, Any]) -> str | None:
+    """Return the reasoning of a reply that was cut off before its answer began, as a model writes it."""
+    found = message.get("reasoning_content") or message.get("reasoning")
+    return f"<think>{found}" if isinstance(found, str) else None
+
+
+def _served(response: httpx2.Response) -> tuple[str, ...]:
+    """Return the model that a server says has answered: often a dated one behind a name that moves."""
+    model = response.json().get("model")
+    return (" ".join(model.split())[:200],) if isinstance(model, str) and model.strip() else ()
 
 
 def _count(value: object) -> int | None:
