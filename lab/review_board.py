@@ -4,6 +4,7 @@ from pathlib import Path
 
 from evals.concerns.board import RULE, boards_of, read_score
 from evals.concerns.page import instrument, named, rate
+from evals.concerns.provenance import COLUMNS, made_rows
 from evals.errors import LabError
 from evals.schema.reviewreports import Board, BoardRow
 from evals.schema.reviewscores import ReviewScore
@@ -27,7 +28,7 @@ def board_view(folder: Path) -> str:
         except LabError as error:
             problems.append(notice(str(error), "problem"))
     try:
-        tables = [_table(board) for board in boards_of(scores)]
+        tables = [each for board in boards_of(scores) for each in (_table(board), *_made(board))]
     except LabError as error:
         return "".join([*problems, notice(str(error), "problem")])
     return "".join([*problems, *tables, notice(RULE) if tables else ""])
@@ -38,6 +39,13 @@ def _table(board: Board) -> Html:
     columns += tuple(named(name).capitalize() for name in CONTROLS)
     caption = f"{instrument(board)}; {board.n_human:,} human concerns"
     return grid(caption, (*columns, "Answered"), [_row(row) for row in board.rows])
+
+
+def _made(board: Board) -> list[Html]:
+    """Return the table of who answered, none where no system's rows tell."""
+    rows = made_rows((row.system, row.made_by) for row in board.rows)
+    shown = tuple(each.capitalize() for each in COLUMNS)
+    return [grid(say("review.board.made"), shown, rows)] if rows else []
 
 
 def _row(row: BoardRow) -> tuple[object, ...]:

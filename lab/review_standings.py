@@ -1,11 +1,13 @@
 """Reports on reviewers, leaderboards and published results as tables for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group
 from rich.table import Table
 
 from evals.concerns.page import named
+from evals.concerns.provenance import COLUMNS, made_rows
+from evals.schema.provenance import MadeBy
 from evals.schema.reviewreports import Board, PublishedResult, ReviewReport, SystemReport
 from lab.console import table_of
 from lab.review_tables import number, span
@@ -13,7 +15,8 @@ from lab.review_tables import number, span
 
 def report_tables(report: ReviewReport) -> Group:
     """Return scores, gates, differences, errors and faults; groups stand in the written page."""
-    tables: list[Table] = [_scores(report), _gates(report)]
+    made = made_table((each.score.system, each.score.made_by) for each in report.systems)
+    tables: list[Table] = [_scores(report), *made, _gates(report)]
     if report.tests:
         tables.append(_tests(report))
     tables += [_errors(each) for each in report.systems]
@@ -46,9 +49,16 @@ def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) 
         )
         columns = ("rank", "system", "F1 above", "F1", "perm.", "BM25", "bound", "answered")
         tables.append(table_of(title, columns, rows))
+        tables += made_table((row.system, row.made_by) for row in board.rows)
     if published:
         tables.append(published_table(published))
     return Group(*tables)
+
+
+def made_table(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
+    """Return the table of who answered, none where no system's rows tell."""
+    rows = made_rows(systems)
+    return [table_of("who answered", COLUMNS, rows)] if rows else []
 
 
 def published_table(found: Sequence[PublishedResult]) -> Table:

@@ -111,6 +111,9 @@ class ReviewSettings(SftSettings):
         "who loads the base; unsloth is faster and needs its own package and a GPU",
         default="transformers",
     )
+    keep_adapters: bool = setting(
+        "keep the adapter of every checkpoint, for `assay review steps`", default=False
+    )
 
 
 @dataclass(frozen=True)

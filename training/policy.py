@@ -7,6 +7,7 @@ The reference of DPO and GRPO is what the stage starts from, exactly: TRL's `ref
 continued one is what it was. `training.start` says what stays, goes on or is merged.
 """
 
+import copy
 import os
 import tempfile
 from collections import Counter
@@ -285,7 +286,7 @@ def write_adapter(
         name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
         for name, tensor in tensors.items()
     }
-    config = model.peft_config[TRAINED]
+    config = copy.copy(model.peft_config[TRAINED])  # training may go on
     config.inference_mode = True
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as place:

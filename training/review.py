@@ -12,14 +12,10 @@ import importlib.util
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from trl import SFTConfig
+from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
-from training import sft
 from training.base import Base, find_base, load_tokenizer
 from training.config import ReviewSettings
 from training.conversations import (
@@ -30,13 +26,12 @@ from training.conversations import (
 )
 from training.lengths import length_of, within
 from training.lineage import append_stage
-from training.packing import check_packing
-from training.policy import policy_of
 from training.record import record_of
 from training.request import Request
+from training.reviewing.steps import KeepAdapters
 from training.session import load_base_for, run_command, session
-from training.sft import SupervisedTrainer
 from training.start import Start, start_of
+from training.supervised import Lessons, Loaded, SupervisedTrainer, options, supervised_trainer
 from training.terminal import announce, say
 
 UNSLOTH = "unsloth"
@@ -60,6 +55,8 @@ def train(request: Request) -> None:
     record = record_of("review", request, base, {**data.record(), **start.record(), **made_with})
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
+        if settings.keep_adapters:
+            trainer.add_callback(KeepAdapters(trainer, current.run.path))
         if current.train(trainer) and trainer.write(current.run.adapter):
             say("measuring what the new stage computes")
             stage = start.stage("review", current.run.adapter)
@@ -81,23 +78,11 @@ def build_trainer(
 ) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
     say(f"loading {base.public_name}")
-    model, tokenizer = _loaded(settings, base)
-    if settings.packing:
-        check_packing(model)
-    say(f"training on {data.count} rows of at most {settings.max_length} tokens")
-    for why, count in data.left_out.items():
-        say(f"{count} rows are left out: {why}")
-    return SupervisedTrainer(
-        model=policy_of(model, start, settings),
-        args=SFTConfig(**options(settings)),
-        train_dataset=Dataset.from_list(list(data.trl_rows().values())),
-        processing_class=tokenizer,
-    )
-
-
-def options(settings: ReviewSettings) -> dict[str, Any]:
-    """Return every training argument of TRL's that has an effect; none is left to its default."""
-    return {**sft.options(settings), "optim": settings.optimizer}
+    loaded = _loaded(settings, base)
+    if data.without_thought:
+        say(f"the reasoning before {data.without_thought} replies is not learned from")
+    arguments = {**options(settings), "optim": settings.optimizer}
+    return supervised_trainer(settings, Lessons(data, data.trl_rows()), start, loaded, arguments)
 
 
 def loader_facts(settings: ReviewSettings) -> dict[str, str | int]:
@@ -112,12 +97,10 @@ def loader_facts(settings: ReviewSettings) -> dict[str, str | int]:
     return {"loaded by": f"unsloth {version(UNSLOTH)}"}
 
 
-def _loaded(
-    settings: ReviewSettings, base: Base
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _loaded(settings: ReviewSettings, base: Base) -> Loaded:
     """Return the base as it is trained on; Unsloth's kernels where they were asked for."""
     if settings.loader != UNSLOTH:
-        return load_base_for(settings, base)
+        return Loaded(*load_base_for(settings, base))
     fast = importlib.import_module(UNSLOTH).FastLanguageModel
     model, _ = fast.from_pretrained(
         model_name=str(base.folder),
@@ -125,7 +108,7 @@ def _loaded(
         load_in_4bit=settings.weights == "nf4",
         local_files_only=True,
     )
-    return model, load_tokenizer(base)
+    return Loaded(model, load_tokenizer(base))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
       completions/      parquet per logging step, where answers were sampled
       reports/          what the stage was measured to do, where it was
       checkpoint-N/     only until the run has finished
+      steps/N/          the adapter of a checkpoint, where it was kept (training.reviewing.steps)
 
 Nothing in it tells of the machine's folders, its name or its user. Knows nothing of torch.
 """
@@ -30,13 +31,14 @@ from training.config import StageSettings, as_document
 from training.files import write_whole
 from training.terminal import say
 
-RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS = (
+RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS = (
     "run.json",
     "metrics.jsonl",
     "adapter",
     "chain.json",
     "completions",
     "reports",
+    "steps",
 )
 WRITTEN_BY_A_RUN = (
     RECORD,
@@ -45,6 +47,7 @@ WRITTEN_BY_A_RUN = (
     CHAIN,
     COMPLETIONS,
     REPORTS,
+    STEPS,
     "report.json",
     "README.md",
 )
@@ -52,6 +55,7 @@ MAY_CHANGE_ON_RESUME = (
     "output",
     "save_steps",
     "keep_checkpoints",
+    "keep_adapters",
     "log_steps",
     "report_to",
     "grid_co2",

@@ -9,11 +9,8 @@ says. Left out on purpose: evaluation while training (`assay eval run`).
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl import SFTConfig, SFTTrainer
 
 from evals.questions import SYSTEM_PROMPT
 from evals.refiner.prompt import SYSTEM_PROMPT as REFINER_PROMPT
@@ -21,26 +18,15 @@ from training.base import Base, find_base, load_tokenizer
 from training.config import SftSettings
 from training.data import Row, TrainingData, sft_data, sft_row
 from training.lengths import length_of, within
-from training.packing import check_packing
-from training.policy import policy_of
 from training.record import record_of
 from training.refining.data import RefinerData, are_records, check_refiner_chain, refiner_data
 from training.request import Request
-from training.session import (
-    common_arguments,
-    load_base_for,
-    run_command,
-    session,
-)
+from training.session import load_base_for, run_command, session
 from training.start import Start, start_of
+from training.supervised import Lessons, Loaded, SupervisedTrainer, options, supervised_trainer
 from training.terminal import announce, say
-from training.trainer import SafeTrainer
 
-Lessons = TrainingData | RefinerData
-
-
-class SupervisedTrainer(SafeTrainer, SFTTrainer):
-    """TRL's SFTTrainer, safe to kill at any moment."""
+Taught = TrainingData | RefinerData
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,7 +52,7 @@ def train(request: Request) -> None:
             current.leave(trainer, start, base, REFINER_PROMPT if of_records else SYSTEM_PROMPT)
 
 
-def lessons_of(settings: SftSettings) -> Lessons:
+def lessons_of(settings: SftSettings) -> Taught:
     """Return what is learned from: questions with their answers, or records with their references."""
     if are_records(settings.data):
         return refiner_data(settings.data, is_for_sft=True)
@@ -74,45 +60,16 @@ def lessons_of(settings: SftSettings) -> Lessons:
 
 
 def build_trainer(
-    settings: SftSettings, data: Lessons, start: Start, base: Base
+    settings: SftSettings, data: Taught, start: Start, base: Base
 ) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
     say(f"loading {base.public_name}")
-    model, tokenizer = load_base_for(settings, base)
-    if settings.packing:
-        check_packing(model)
-    say(f"training on {data.count} rows of at most {settings.max_length} tokens")
-    for why, count in data.left_out.items():
-        say(f"{count} rows are left out: {why}")
-    return SupervisedTrainer(
-        model=policy_of(model, start, settings),
-        args=SFTConfig(**options(settings)),
-        train_dataset=Dataset.from_list(list(_rows(data, start).values())),
-        processing_class=tokenizer,
-    )
+    loaded = Loaded(*load_base_for(settings, base))
+    lessons = Lessons(data, _rows(data, start))
+    return supervised_trainer(settings, lessons, start, loaded, options(settings))
 
 
-def options(settings: SftSettings) -> dict[str, Any]:
-    """Return every training argument of TRL's that has an effect; none is left to its default."""
-    return {
-        **common_arguments(settings),
-        "max_length": settings.max_length,
-        "truncation_mode": "keep_start",
-        "completion_only_loss": True,
-        "assistant_only_loss": False,
-        "packing": settings.packing,
-        "packing_strategy": "bfd",
-        "eval_packing": False,
-        "padding_free": settings.packing,
-        "pad_to_multiple_of": None,
-        "shuffle_dataset": False,
-        "loss_type": "nll",
-        "router_aux_loss_coef": None,
-        "activation_offloading": False,
-    }
-
-
-def _rows(data: Lessons, start: Start) -> dict[str, Row]:
+def _rows(data: Taught, start: Start) -> dict[str, Row]:
     """Return what TRL is given of each row, by the name of the row."""
     if isinstance(data, RefinerData):
         return data.trl_rows()
@@ -121,8 +78,8 @@ def _rows(data: Lessons, start: Start) -> dict[str, Row]:
 
 
 def _fitting(
-    data: Lessons, start: Start, settings: SftSettings, tokenizer: PreTrainedTokenizerBase
-) -> Lessons:
+    data: Taught, start: Start, settings: SftSettings, tokenizer: PreTrainedTokenizerBase
+) -> Taught:
     """Return the rows that are short enough; BadConfig if one is not and may not be dropped."""
     if isinstance(data, RefinerData):
         data = data.shortened(settings.max_length, lambda row: length_of(row, tokenizer))

@@ -6,12 +6,16 @@
     dev: ["pathways-grpo-half[direct]"]     # what the runs are compared on; never test rows
     grid: {learning_rate: [1.0e-3, 2.0e-3], lora_r: [4, 8]}     # or runs: [{learning_rate: 1.0e-3}, …]
 
+Runs of stage review are compared on papers: `dev` is the folder of `assay data review`, of which the
+development split alone is read, and `measure` may say how they are asked and scored
+(`training.reviewing.development.Measure`).
+
 A sweep chooses nothing: it says what each run did on questions that it was not trained on. Knows
 nothing of torch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,15 +23,24 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from evals.schema import Example, RunRecord
+from evals.schema import Example, ReviewExample, RunRecord
+from training.conversations import Conversations
 from training.data import sft_data
 from training.launch import Launch
 from training.lengths import TOO_LONG
 from training.plan import Plan, plan_of
+from training.reviewing.development import (
+    Measure,
+    development_papers,
+    read_measure,
+    refuse_learned,
+)
 from training.runs import PROCESSES, changes, public_config
 from training.stages import STAGES
 
 KEYS = ("stage", "config", "output", "dev")
+REVIEW, MEASURE = "review", "measure"
+"""The stage that is compared on papers, and the key that only it has."""
 MOST = 100
 """More runs than anyone waits for: likelier a slip in the grid."""
 
@@ -47,18 +60,22 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Runs of one stage, and the questions that they are compared on."""
+    """Runs of one stage, and the questions, or papers and how they are read, that they are compared on."""
 
     stage: str
     config: Path
     output: Path
     dev: tuple[Example, ...]
     trials: tuple[Trial, ...]
+    papers: tuple[ReviewExample, ...] = ()
+    measure: Measure = field(default_factory=Measure)
 
     def plan(self, trial: Trial, launch: Launch, *, overwrite: bool = False) -> Plan:
         """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""
         words = (*trial.words(self.config), *(["--overwrite"] if overwrite else []))
         plan = plan_of(self.stage, words, launch)
+        if isinstance(plan.data, Conversations):
+            refuse_learned(self.papers, plan.data, trial.folder.name)
         both = [example.id for example in self.dev if example.prompt in plan.questions]
         if both:
             raise BadConfig(
@@ -95,13 +112,34 @@ def read_sweep(file: Path) -> Sweep:
     stage, config, output, dev = (document[key] for key in KEYS)
     if stage not in STAGES:
         raise BadConfig(f"{file} has stage {stage!r}; choose one of {', '.join(STAGES)}.")
-    names = [dev] if isinstance(dev, str) else [str(name) for name in dev]
     folder = Path(str(output))
     trials = tuple(
         Trial(folder / str(number), changes)
         for number, changes in enumerate(_changes(document, file), start=1)
     )
+    if stage == REVIEW:
+        measure = _measure(document, file)
+        papers = development_papers(_one(dev, file), measure.limit)
+        return Sweep(REVIEW, Path(str(config)), folder, (), trials, papers, measure)
+    names = [dev] if isinstance(dev, str) else [str(name) for name in dev]
     return Sweep(str(stage), Path(str(config)), folder, sft_data(names, seed=0).examples, trials)
+
+
+def _measure(document: Mapping[str, Any], file: Path) -> Measure:
+    values = document.get(MEASURE, {})
+    if not isinstance(values, Mapping):
+        raise BadConfig(f"{file}: {MEASURE} is a mapping, such as {MEASURE}: {{limit: 20}}.")
+    return read_measure(values, str(file))
+
+
+def _one(dev: object, file: Path) -> str:
+    """Return where the development papers are."""
+    if isinstance(dev, str):
+        return dev
+    raise BadConfig(
+        f"{file} has dev {dev!r}; runs of stage {REVIEW} are compared on the papers of one folder or file,"
+        " such as dev: runs/review/corpus."
+    )
 
 
 def _document(file: Path) -> dict[str, Any]:
@@ -113,10 +151,12 @@ def _document(file: Path) -> dict[str, Any]:
         raise BadConfig(f"{file} is not YAML: {' '.join(str(error).split())}") from None
     found = set(document) if isinstance(document, dict) else set()
     which = found & {"grid", "runs"}
-    if not set(KEYS) <= found or len(which) != 1 or found - {*KEYS, *which}:
+    of_review = {MEASURE} if found and document.get("stage") == REVIEW else set()
+    if not set(KEYS) <= found or len(which) != 1 or found - {*KEYS, *which, *of_review}:
         raise BadConfig(
-            f"{file} is no sweep: it needs {', '.join(KEYS)}, and either grid or runs, and nothing else;"
-            f" found {', '.join(sorted(map(str, found))) or 'nothing'}."
+            f"{file} is no sweep: it needs {', '.join(KEYS)}, and either grid or runs (and for stage {REVIEW}"
+            f" may have {MEASURE}), and nothing else; found"
+            f" {', '.join(sorted(map(str, found))) or 'nothing'}."
         )
     return document
 

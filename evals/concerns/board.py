@@ -160,6 +160,7 @@ def _row(score: ReviewScore, tests: Sequence[PairedRow], *, is_tested: bool) -> 
             if (control := getattr(controls, name)) is not None
         },
         coverage=score.coverage,
+        made_by=score.made_by,
     )
 
 

@@ -1,8 +1,10 @@
 """Reports and leaderboards of reviewers as Markdown, every figure with its n, interval and controls."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from evals.concerns import provenance
 from evals.concerns.board import RULE
+from evals.schema.provenance import MadeBy
 from evals.schema.reviewreports import (
     Board,
     Gate,
@@ -40,6 +42,7 @@ def board_page(boards: Sequence[Board], published: Sequence[PublishedResult] = (
             _board(board),
             f"Matched with {instrument(board)}; {board.n_human:,} human concerns, reference"
             f" {board.reference_sha256[:12]}; 95 % intervals over articles.",
+            *_made((row.system, row.made_by) for row in board.rows),
         ]
     if published:
         parts += [
@@ -63,6 +66,7 @@ def report_page(report: ReviewReport) -> str:
         f" {first.seed}.",
         "## Scores and controls",
         _scores(report.systems),
+        *_made((each.system, each.made_by) for each in scores),
     ]
     warnings = [f"- {each.system}: {warning}" for each in scores for warning in each.warnings]
     parts += ["\n".join(warnings)] if warnings else []
@@ -154,6 +158,12 @@ def _scores(systems: Sequence[SystemReport]) -> str:
             )
         )
     return table(columns, rows)
+
+
+def _made(systems: Iterable[tuple[str, MadeBy | None]]) -> list[str]:
+    """Return who answered, where and how; nothing where no system's rows tell."""
+    rows = provenance.made_rows(systems)
+    return [table(provenance.COLUMNS, rows)] if rows else []
 
 
 def _gates(systems: Sequence[SystemReport]) -> str:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from evals.schema.provenance import MadeBy
 from evals.schema.record import Record, Share
 from evals.schema.reviewscores import Coverage, Matcher, Rates, ReviewScore
 
@@ -156,6 +157,7 @@ class BoardRow(Record):
     micro: Rates
     controls: dict[str, float]
     coverage: Coverage
+    made_by: MadeBy | None = None
 
 
 class Board(Record):

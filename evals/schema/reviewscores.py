@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from evals.schema.provenance import MadeBy
 from evals.schema.record import Record, Share
 
 Assignment = Literal["optimal", "greedy"]
@@ -218,3 +219,5 @@ class ReviewScore(Record):
     seed: int
     draws: int
     articles: tuple[ArticleScore, ...] | None = None
+    made_by: MadeBy | None = None
+    """Who gave the answers, where a record stood beside them."""

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig
-from lab.commands import review_ensemble, review_infer, review_report, review_score
+from lab.commands import (
+    review_ensemble,
+    review_infer,
+    review_report,
+    review_score,
+    review_steps,
+)
 from lab.console import counted, emit, notes, plain, table_of
 
 if TYPE_CHECKING:
@@ -24,6 +30,7 @@ app = typer.Typer(
 app.command("score")(review_score.score)
 app.command("ensemble")(review_ensemble.ensemble)
 app.command("infer")(review_infer.infer)
+app.command("steps")(review_steps.steps)
 app.command("report")(review_report.report)
 app.command("leaderboard")(review_report.leaderboard)
 app.command("import")(review_report.import_results)
@@ -80,12 +87,14 @@ def clean(
 
     A row of the file: {"article_id": "elife:1", "concerns": ["No control arm.", {"text": "...",
     "category": "design_flaw", "severity": "major"}]}. Rows keep their form and their other fields;
-    "removed" and "repaired" say what was done.
+    "removed" and "repaired" say what was done. The record of who answered, where one stands beside the
+    rows (ROWS.run.json), goes along.
 
     Example: assay review clean predictions.jsonl --cap 20 --out clean.jsonl
     """
     from evals.concerns.clean import Cleaning
     from evals.concerns.clean import clean as cleaned_row
+    from evals.concerns.provenance import hand_on
     from evals.jsonl import read_rows
     from evals.schema.reviews import PredictionRow
 
@@ -94,7 +103,8 @@ def clean(
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
     write_lines(out, [each.document(cleaning) for each in cleaned])
-    notes.print(f"wrote {out}")
+    is_known = hand_on(rows, out)
+    notes.print(f"wrote {out}{' and the record of who answered beside it' if is_known else ''}")
     document = _totals(cleaned)
     cells = [(name.replace("_", " "), n) for name, n in document.items()]
     emit(document, as_json=as_json, table=table_of("cleaned", ("what", "how many"), cells))

@@ -153,7 +153,7 @@ def infer(
         else _local(chain, stage, dtype.value, asking)
     )
     job = Job(articles, engine, asking, batch)
-    with _bar(len(articles)) as progress:
+    with reviewing_bar(len(articles)) as progress:
         run = run_all(
             job,
             ReviewFile(out),
@@ -228,7 +228,7 @@ def _server(url: str, told: tuple[str, str, bool, str], asking: "Asking") -> "En
 
 
 @contextmanager
-def _bar(total: int) -> Generator[Callable[[int, int, "ReviewedRow | None"], None]]:
+def reviewing_bar(total: int) -> Generator[Callable[[int, int, "ReviewedRow | None"], None]]:
     """Show how many papers are done, and what the last one gave, on standard error."""
     columns = (
         TextColumn("{task.description}"),

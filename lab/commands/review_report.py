@@ -53,7 +53,7 @@ def report(
     )
     _say_faults(found.published)
     if out is not None:
-        _write(out, "report", report_page(found), found)
+        write_report(out, "report", report_page(found), found)
     from lab.review_standings import report_tables
 
     emit(found, as_json=as_json, table=None if as_json else report_tables(found))
@@ -93,7 +93,7 @@ def leaderboard(
     _say_faults(others)
     document = {"boards": boards, "published": others}
     if out is not None:
-        _write(out, "leaderboard", board_page(boards, others), document)
+        write_report(out, "leaderboard", board_page(boards, others), document)
     emit(document, as_json=as_json, table=board_tables(boards, others))
 
 
@@ -150,7 +150,8 @@ def _rows(path: Path) -> "dict[str, PredictionRow]":
     return {row.article_id: row for row in rows}
 
 
-def _write(folder: Path, name: str, page: str, document: object) -> None:
+def write_report(folder: Path, name: str, page: str, document: object) -> None:
+    """Write a report twice: as a page for people and as JSON, each whole."""
     from evals.questions.rows import write_whole
 
     text = json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n"

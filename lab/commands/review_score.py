@@ -73,6 +73,7 @@ def score(
 
     The headline is F1 above what the same lists get on other papers of the source. Without
     --threshold it is calibrated for the encoder; docs/review-scoring.md explains every figure.
+    Where PREDICTIONS.run.json stands beside the rows, the score says who answered, and how.
 
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --out score.json
 
@@ -80,6 +81,7 @@ def score(
     specter2-base-mean --threshold 0.65 --json
     """
     from evals.concerns.measure import Wanted, measuring_of, read_panel
+    from evals.concerns.provenance import made_by
     from evals.concerns.score import score as scored
     from evals.questions.rows import write_whole
     from lab.review_tables import score_tables
@@ -106,7 +108,7 @@ def score(
         name or predictions.stem,
         panel,
         measuring_of(panel, reference, wanted, find_cached),
-    )
+    ).model_copy(update={"made_by": made_by(predictions)})
     for warning in found.warnings:
         notes.print(f"note: {warning}")
     if out is not None:

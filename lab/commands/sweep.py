@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.console import emit, notes, table_of
+from lab.trials import cell, trial_cells
 
 if TYPE_CHECKING:
     from evals.schema import EvalReport, Metric, RunRecord
@@ -30,27 +31,41 @@ def sweep(
 ) -> None:
     """Train a stage under several settings and put what each does on the dev questions in one table.
 
+    Runs of stage review are compared on development papers: each reviews them, is cleaned and scored
+    above its permuted control; test papers are never touched.
+
     Given again it goes on where it was: finished runs are kept, the others go on from their last
     checkpoint; a finished run with other settings or data is refused. It chooses nothing; look at the
-    intervals.
+    intervals. docs/training.md shows a sweep file.
+
+    Example: assay train sweep sweep.yaml --dry-run
     """
+    from evals.concerns.page import named
     from evals.questions import write_examples
+    from lab.commands.sweep_review import review_rows, review_title
     from training.launch import Launch
     from training.sweep import read_sweep
 
     wanted, launch = read_sweep(file), Launch(profile)
-    if not dry_run:
+    if wanted.dev and not dry_run:
         wanted.output.mkdir(parents=True, exist_ok=True)
         write_examples(wanted.output / DEV, wanted.dev)
-    rows = [_row(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
-    columns = ("run", "settings", "status", "n", *SHOWN)
-    cells = [[_cell(row[column]) for column in columns] for row in rows]
-    title = f"{file.name}: {wanted.stage} on {len(wanted.dev)} dev questions, 95 % intervals"
-    emit(rows, as_json=as_json, table=table_of(title, columns, cells))
+    if wanted.papers:
+        records = [_trained(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
+        rows = review_rows(wanted, records, dry_run=dry_run)
+        title = f"{file.name}: {review_title(wanted)}"
+    else:
+        rows = [_row(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
+        title = f"{file.name}: {wanted.stage} on {len(wanted.dev)} dev questions, 95 % intervals"
+    columns = tuple(rows[0])
+    cells = [[cell(row[column]) for column in columns] for row in rows]
+    emit(rows, as_json=as_json, table=table_of(title, [named(each) for each in columns], cells))
 
 
-def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> dict[str, object]:
-    """Return the row of a trial in the table, trained and measured first where it was not yet."""
+def _trained(
+    wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool
+) -> "RunRecord | None":
+    """Return the record of a trial, trained first where it was not yet."""
     record = _record(trial)
     if record is not None and record.status == "finished":
         wanted.refuse_other(trial, launch, record)
@@ -60,6 +75,12 @@ def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) ->
         if not dry_run:
             _train(plan.line, launch)
             record = _record(trial)
+    return record
+
+
+def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> dict[str, object]:
+    """Return the row of a trial in the table, trained and measured first where it was not yet."""
+    record = _trained(wanted, trial, launch, dry_run=dry_run)
     report = None
     if record is not None and record.status == "finished":
         report = _report(wanted, trial)
@@ -67,13 +88,8 @@ def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) ->
             _measure(wanted, trial)
             report = _report(wanted, trial)
     metrics = _metrics(report) if report else {}
-    row: dict[str, object] = {
-        "run": trial.folder.name,
-        "settings": ", ".join(f"{key} {value}" for key, value in trial.changes.items()),
-        "status": record.status if record else "not run",
-        "n": metrics["accuracy"].n if metrics else None,
-    }
-    return row | {name: metrics.get(name) for name in SHOWN}
+    n = metrics["accuracy"].n if metrics else None
+    return trial_cells(trial, record) | {"n": n} | {name: metrics.get(name) for name in SHOWN}
 
 
 def _record(trial: "Trial") -> "RunRecord | None":
@@ -133,17 +149,3 @@ def _metrics(report: "EvalReport") -> "dict[str, Metric]":
     """Return what the trained stage did on all dev questions."""
     stages = [each for each in report.summaries if not each.is_baseline and each.group == "all"]
     return stages[-1].metrics
-
-
-def _cell(value: object) -> object:
-    """Return a metric as "0.42 [0.30, 0.55]"."""
-    from evals.schema import Metric
-
-    if value is None:
-        return "–"
-    if not isinstance(value, Metric):
-        return value
-    if value.value is None:
-        return value.note or "undefined"
-    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.3f}{span}"

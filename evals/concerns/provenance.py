@@ -1,0 +1,94 @@
+"""From the record beside rows to who gave them, and to the sentence in which a table says so."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evals.errors import LabError
+from evals.questions.rows import write_whole
+from evals.schema.provenance import MadeBy
+from evals.schema.reviewruns import ReviewRun
+
+SHOWN = ("temperature", "top_p", "repetition_penalty", "seed", "max_new_tokens", "context")
+COLUMNS = ("system", "answered by", "where", "settings", "held to", "date")
+
+
+def record_beside(rows: Path) -> Path:
+    """Return where the record of how rows came about stands: NAME.run.json beside NAME.jsonl."""
+    return rows.with_suffix(".run.json")
+
+
+def read_record(rows: Path) -> ReviewRun | None:
+    """Return the record beside rows, None if there is none; LabError if it cannot be read."""
+    file = record_beside(rows)
+    try:
+        return ReviewRun.model_validate_json(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise LabError(
+            f"{file} says how the rows of {rows.name} came about, and cannot be read"
+            f" ({str(error).splitlines()[0]}); put the original back, or move it away."
+        ) from None
+
+
+def hand_on(rows: Path, out: Path) -> bool:
+    """Put the record beside `rows` beside `out` as well, which was made of them; return whether there is one."""
+    record = read_record(rows)
+    if record is not None:
+        write_whole(record_beside(out), record.model_dump_json(indent=1) + "\n")
+    return record is not None
+
+
+def made_by(rows: Path) -> MadeBy | None:
+    """Return who gave the answers in a file of rows; None where no record stands beside it."""
+    run = read_record(rows)
+    if run is None:
+        return None
+    engine = run.engine
+    return MadeBy(
+        kind=engine.kind,
+        name=engine.name,
+        stage=engine.stage,
+        host=engine.host,
+        served=engine.served,
+        settings=run.settings,
+        constraint=engine.constraint,
+        prompt_version=run.prompt_version,
+        checksums=engine.checksums,
+        date=(run.ended_at or run.started_at).date(),
+    )
+
+
+def made_rows(systems: Iterable[tuple[str, MadeBy | None]]) -> list[tuple[str, ...]]:
+    """Return a row under `COLUMNS` for each system, none at all where nothing is known of any."""
+    known = list(systems)
+    return [_row(system, made) for system, made in known] if any(made for _, made in known) else []
+
+
+def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
+    if made is None:
+        return (system, *["–"] * (len(COLUMNS) - 1))
+    settings = ", ".join(f"{key} {made.settings[key]:g}" for key in SHOWN if _is_number(made, key))
+    return (
+        system,
+        _who(made),
+        made.host or "here",
+        settings,
+        made.constraint,
+        made.date.isoformat(),
+    )
+
+
+def _who(made: MadeBy) -> str:
+    if made.kind == "chain":
+        return f"{made.name}, {made.stage}" if made.stage else made.name
+    served = ", ".join(made.served)
+    if served in ("", made.name):
+        return f"{made.name} by API" + ("" if served else " (the server named no model)")
+    return f"{served} by API, asked for as {made.name}"
+
+
+def _is_number(made: MadeBy, key: str) -> bool:
+    return isinstance(made.settings.get(key), int | float)

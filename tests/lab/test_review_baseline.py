@@ -1,0 +1,133 @@
+"""A baseline by API from end to end: a real server on this machine, rows, clean, score, board, report."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.concerns.provenance import made_by
+from evals.errors import BadConfig, LabError
+from lab.cli import app
+from lab.review_board import board_view
+from tests.evals.reviewed import concern, example, prose
+from tests.training.judge_server import Asked, JudgeServer, Reply
+
+RUN = CliRunner()
+KEY = "sk-not-to-be-found"
+DATED = "vendor-4o-2026-08-06"
+TEXTS = ("There is no control arm.", "Six mice are too few.", "The antibody is not named.")
+
+
+def answered(asked: Asked) -> Reply:
+    """Answer as vendors do: under a dated name, one concern that is right and one that is not."""
+    number = int(asked.text.split("Paper ")[1][0])
+    said = [
+        {"text": text, "category": "design_flaw", "severity": "major"}
+        for text in (TEXTS[number], "The figures are too small to be read.")
+    ]
+    message = {"role": "assistant", "content": json.dumps(said)}
+    body = {"model": DATED, "choices": [{"message": message, "finish_reason": "stop"}]}
+    return 200, json.dumps(body).encode()
+
+
+def run(*words: object) -> dict:
+    done = RUN.invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def corpus(folder: Path) -> Path:
+    rows = [
+        example(
+            [("Methods", prose(20))],
+            [concern(text)],
+            id=f"s:{n}",
+            family=str(n),
+            split="test",
+            title=f"Paper {n}",
+        )
+        for n, text in enumerate(TEXTS)
+    ]
+    file = folder / "test.jsonl"
+    file.write_text("".join(row.model_dump_json() + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the score of a served model beside one of rows that nothing is known of."""
+    folder = tmp_path_factory.mktemp("baseline")
+    papers = corpus(folder)
+    with pytest.MonkeyPatch.context() as patch, JudgeServer(answered) as server:
+        patch.setenv("VENDOR_KEY", KEY)
+        told = ("--model", "vendor-4o", "--key-env", "VENDOR_KEY", "--temperature", "0.2")
+        where = ("--papers", papers, "--server", server.url)
+        run("review", "infer", *where, *told, "--out", folder / "api.jsonl")
+        assert {each.headers["authorization"] for each in server.requests} == {f"Bearer {KEY}"}
+    run("review", "clean", folder / "api.jsonl", "--cap", "1", "--out", folder / "cut.jsonl")
+    own = [{"article_id": f"s:{n}", "concerns": [TEXTS[0]]} for n in range(3)]
+    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, own)), encoding="utf-8")
+    scores = folder / "scores"
+    for file, name in (("cut", "Vendor 4o"), ("own", "own")):
+        words = ("--reference", papers, "--predictions", folder / f"{file}.jsonl", "--name", name)
+        matcher = ("--encoder", "lexical", "--threshold", "0.5", "--draws", "20")
+        run("review", "score", *words, *matcher, "--out", scores / f"{file}.json")
+    return folder
+
+
+def test_a_score_says_who_answered_where_how_and_when(place: Path):
+    found = json.loads((place / "scores" / "cut.json").read_text(encoding="utf-8"))
+    made = found["made_by"]
+    assert (found["system"], made["kind"], made["host"]) == ("Vendor 4o", "server", "127.0.0.1")
+    assert (made["name"], made["served"]) == ("vendor-4o", [DATED])
+    assert made["settings"]["temperature"] == 0.2
+    assert made["constraint"] == "array schema"
+    assert len(made["date"]) == len("2026-01-01")
+    assert json.loads((place / "scores" / "own.json").read_text())["made_by"] is None
+
+
+def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_and_date(
+    place: Path,
+):
+    scores = sorted((place / "scores").glob("*.json"))
+    board = run("review", "leaderboard", *scores, "--out", place / "board")
+    assert board["boards"][0]["rows"][0]["made_by"]["served"] == [DATED]
+    run("review", "report", *scores, "--against", "Vendor 4o", "--out", place / "report")
+    for page in (place / "board" / "leaderboard.md", place / "report" / "report.md"):
+        text = page.read_text(encoding="utf-8")
+        assert f"| Vendor 4o | {DATED} by API, asked for as vendor-4o | 127.0.0.1 |" in text
+        assert "temperature 0.2, top_p 0.9" in text
+    assert DATED in board_view(place / "scores")
+
+
+def test_people_see_who_answered_on_the_terminal(place: Path):
+    for command in ("leaderboard", "report"):
+        files = map(str, sorted((place / "scores").glob("*.json")))
+        done = RUN.invoke(app, ["review", command, *files], catch_exceptions=False)
+        assert "who answered" in done.stdout
+
+
+def test_the_key_stands_in_no_file(place: Path):
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert len(files) > 8
+    assert not [path for path in files if KEY in path.read_text(encoding="utf-8")]
+
+
+def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(tmp_path: Path):
+    words = (
+        "--papers",
+        corpus(tmp_path),
+        "--server",
+        "http://127.0.0.1:9",
+        "--key-env",
+        "NO_KEY_X",
+    )
+    with pytest.raises(BadConfig, match="NO_KEY_X that is to hold the server's key"):
+        run("review", "infer", *words, "--out", tmp_path / "p.jsonl")
+
+
+def test_a_record_that_cannot_be_read_is_named_and_not_passed_over(tmp_path: Path):
+    (tmp_path / "p.run.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(LabError, match=r"p\.run\.json says how the rows of p\.jsonl came about"):
+        made_by(tmp_path / "p.jsonl")

@@ -1,0 +1,134 @@
+"""`assay review steps`: a tiny run at its checkpoints, by the command that people type."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.errors import BadConfig
+from evals.schema.reviewsteps import StepsReport
+from lab.cli import app
+from tests.lab.test_sweep_review import MEASURE, papers
+from tests.training.runs import one_thread
+from tests.training.test_review import chat, rows, settings_file
+from training import review
+from training.config import ReviewSettings
+from training.request import read_request
+from training.reviewing.steps import steps_of
+from training.runs import RunFolder
+
+__all__ = ["one_thread"]
+
+RUN = CliRunner()
+TOLD = [
+    word for key, value in MEASURE.items() for word in (f"--{key.replace('_', '-')}", str(value))
+]
+
+
+def asked(*words: object) -> tuple[dict, str]:
+    """Return what the command prints as JSON, and what it says beside it."""
+    done = RUN.invoke(
+        app, ["review", "steps", *map(str, words), *TOLD, "--json"], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus and a finished run of two steps that kept the adapter of each."""
+    folder = tmp_path_factory.mktemp("steps")
+    papers(folder / "corpus")
+    file = settings_file(folder, keep_adapters=True, save_steps=1)
+    review.train(read_request(ReviewSettings, ["--config", str(file)]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compared(place: Path) -> dict:
+    words = ("--papers", place / "corpus", "--base", place / "model", "--out", place / "out")
+    return asked(place / "run", *words)[0]
+
+
+def test_every_checkpoint_reviews_the_development_papers_and_is_held_against_the_one_before(
+    place: Path, compared: dict
+):
+    report = StepsReport.model_validate(compared)
+    assert [(each.step, each.is_last) for each in report.steps] == [(1, False), (2, True)]
+    assert report.n_articles == 3
+    for each in report.steps:
+        assert sum(each.statuses.values()) == 3
+        assert each.score.headline.f1_permuted is not None
+        assert each.score.matcher.encoder == "lexical"
+    (test,) = report.tests
+    assert (test.first, test.second) == ("step 1", "step 2")
+    assert (place / "run" / "steps" / "1" / "chain.json").is_file()
+    assert not list((place / "run").glob("checkpoint-*"))
+
+
+def test_the_report_is_a_page_that_says_what_it_was_measured_on_and_that_nothing_was_chosen(
+    place: Path, compared: dict
+):
+    page = (place / "out" / "steps.md").read_text(encoding="utf-8")
+    assert "3 development papers" in page
+    assert "| 2 (last) |" in page
+    assert "nothing was chosen" in page
+    assert json.loads((place / "out" / "steps.json").read_text(encoding="utf-8")) == compared
+
+
+def test_given_again_nothing_is_measured_twice_and_a_step_can_be_named(place: Path, compared: dict):
+    words = ("--papers", place / "corpus" / "dev.jsonl", "--base", place / "model")
+    again, said = asked(place / "run", *words)
+    assert again["steps"] == compared["steps"]
+    assert "reviews" not in said
+    with pytest.raises(BadConfig, match="step 7 is not here; here are 1, 2"):
+        asked(place / "run", *words, "--step", 7)
+
+
+def test_test_papers_and_papers_that_were_learned_are_refused(place: Path):
+    with pytest.raises(BadConfig, match="no papers of the development split"):
+        asked(place / "run", "--papers", place / "corpus" / "test.jsonl")
+    rows(place, chat("s:2"))
+    try:
+        with pytest.raises(BadConfig, match="1 of 3 development papers"):
+            asked_where(place, place / "corpus")
+    finally:
+        rows(place, *(chat(f"demo:{n}") for n in range(4)))
+
+
+def asked_where(place: Path, corpus: Path) -> None:
+    """Ask from the folder in which the run's rows are found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        asked(place / "run", "--papers", corpus)
+
+
+def test_a_run_that_kept_no_adapters_says_how_to_keep_them(place: Path, tmp_path: Path):
+    shutil.copytree(place / "run", tmp_path / "run", ignore=shutil.ignore_patterns("steps"))
+    with pytest.raises(BadConfig, match="--keep_adapters true"):
+        steps_of(RunFolder(tmp_path / "run"))
+    with pytest.raises(BadConfig, match="holds no run"):
+        steps_of(RunFolder(tmp_path))
+
+
+def test_the_checkpoints_of_a_run_that_was_stopped_are_taken_over(place: Path, tmp_path: Path):
+    from training.checkpoints import seal
+
+    run = tmp_path / "run"
+    shutil.copytree(place / "run", run, ignore=shutil.ignore_patterns("steps", "reports"))
+    for number in (1, 3):
+        shutil.copytree(place / "run" / "adapter", run / f"checkpoint-{number}")
+    seal(run / "checkpoint-1")  # the other one was cut off
+    assert [(each.number, each.is_last) for each in steps_of(RunFolder(run))] == [
+        (1, False),
+        (2, True),
+    ]
+    assert (run / "steps" / "1" / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_a_run_trained_anew_keeps_no_step_of_the_one_before(place: Path, tmp_path: Path):
+    shutil.copytree(place / "run", tmp_path / "run")
+    RunFolder(tmp_path / "run").clear()
+    assert not list((tmp_path / "run").iterdir())
