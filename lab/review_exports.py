@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.errors import LabError
+from evals.questions.rows import write_whole
 from evals.reviewing.support import assigned
 from evals.schema.drafts import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
@@ -54,10 +55,9 @@ def export(
 
 def write(made: Exported, folder: Path) -> Path:
     """Write a file whole and return where it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{made.name}.part"
-    unfinished.write_text(made.text, encoding="utf-8")
-    return unfinished.replace(folder / made.name)
+    path = folder / made.name
+    write_whole(path, made.text)
+    return path
 
 
 def _kept(concerns: Sequence[DraftConcern]) -> list[DraftConcern]:

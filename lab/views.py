@@ -40,12 +40,13 @@ def escape(text: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a message as a sentence of its own: errors begin in lower case.
+    """Return a message as a sentence of its own: errors begin in lower case. A file keeps its name.
 
-    >>> sentence("port 7860 is taken"), sentence("")
-    ('Port 7860 is taken', '')
+    >>> sentence("port 7860 is taken"), sentence("long.pdf has 500 pages"), sentence("")
+    ('Port 7860 is taken', 'long.pdf has 500 pages', '')
     """
-    return text[:1].upper() + text[1:]
+    first = text.partition(" ")[0].rstrip(".,:;…")
+    return text if "." in first or "/" in first else text[:1].upper() + text[1:]
 
 
 def card_of(draft: Draft) -> Card:

@@ -63,6 +63,7 @@ STOP = frozenset(
         "with",
     ]
 )
+"""No list to share with `evals.refiner.words`: a word more or less here changes the figures of the control."""
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
 

@@ -106,6 +106,7 @@ STOP = frozenset(
         "mice",
     ]
 )
+"""Not the list of the BM25 control: `our` and `may` say who claims and how surely, so they count in an answer."""
 DIRECTIONS = {
     **dict.fromkeys(
         [

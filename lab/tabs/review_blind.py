@@ -8,16 +8,18 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema import Article, Choice
 from evals.schema.drafts import KeptReview
-from lab.events import ANSWERING
+from lab.events import ANSWERING, QUIET
 from lab.review_views import read_only
-from lab.reviewing import ReviewSettings, desk_of, reader_named, reviewing
+from lab.reviewing import desk_of, reader_named, reviewing
+from lab.reviews import checked
 from lab.services import Services, read_paper
 from lab.tabs.review_form import Composer
-from lab.views import empty, notice
+from lab.views import heading, notice
 from lab.visitors import Door, Visitor
 from lab.wording import say
 
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
+STOPPED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -44,34 +46,35 @@ def both(
     visitor: Visitor | None,
     given: tuple[Article | None, str | None],
     names: tuple[str | None, str | None],
+    settings: tuple[object, object, object],
 ) -> Iterator[BlindView]:
     """Yield what to show until both reviewers are done; who stands left is drawn.
 
     Nothing of either is shown before both are complete: the first to write would be known.
+    `settings` are seed, length and temperature, the same for both.
     """
     article, text = given
     try:
         if visitor is None or names[0] == names[1]:
             raise LabError(say("review.blind.same"))
+        how = checked(settings)
         readers = [reader_named(services.readers(), name) for name in names]
         paper = read_paper(None, text) if (text or "").strip() or article is None else article
         services.random.shuffle(readers)
         kept: list[KeptReview] = []
-        for reader in readers:
-            for moment in reviewing(services, visitor, paper, reader, ReviewSettings()):
-                yield BlindView(
-                    notice(say("review.blind.writing")), empty(""), empty(""), None, True
-                )
+        for number, reader in enumerate(readers, start=1):
+            for moment in reviewing(services, visitor, paper, reader, how):
+                line = say("review.blind.writing", number=number)
+                yield BlindView(notice(line), "", "", None, True)
                 if moment.kept is not None:
                     kept.append(moment.kept)
-        if len(kept) < len(readers):
-            raise LabError(say("review.stopped_early"))
+            if len(kept) < number or kept[-1].answer.finish_reason == STOPPED:
+                raise LabError(say("review.blind.stopped"))
     except LabError as error:
         yield BlindView(notice(str(error), "problem"), "", "")
         return
     pair = BlindPair(*kept)
-    line = notice(say("review.blind.ready"))
-    yield BlindView(line, read_only(pair.left.concerns), read_only(pair.right.concerns), pair)
+    yield BlindView(notice(say("review.blind.ready")), *_lists(pair, "", ""), pair)
 
 
 def vote(
@@ -80,18 +83,28 @@ def vote(
     """Keep a vote and show who wrote which; both reviews are on the desk then."""
     if visitor is None or pair is None:
         return BlindView(notice(say("review.blind.early"), "problem"), "", "")
-    lists = (read_only(pair.left.concerns), read_only(pair.right.concerns))
     try:
         services.store.shelf.vote(desk_of(services, visitor), pair.left.id, pair.right.id, choice)
     except LabError as error:
-        return BlindView(notice(str(error), "problem"), *lists, pair)
-    line = say(
-        "review.blind.thanks",
-        choice=say(f"review.blind.{choice}").lower(),
-        left=pair.left.reviewer.name,
-        right=pair.right.reviewer.name,
+        return BlindView(notice(str(error), "problem"), *_lists(pair, "", ""), pair)
+    left, right = pair.left.reviewer.name, pair.right.reviewer.name
+    chosen = say(f"review.blind.{choice}").lower()
+    line = say("review.blind.thanks", choice=chosen, left=left, right=right)
+    return BlindView(notice(line, "good"), *_lists(pair, left, right))
+
+
+def _lists(pair: BlindPair, left: str, right: str) -> tuple[str, str]:
+    """Return both lists under their sides and, after the vote, who wrote them."""
+    sides = (("left", left, pair.left), ("right", right, pair.right))
+    titles = [
+        f"{say(f'review.blind.side.{side}')}{f': {name}' if name else ''}"
+        for side, name, _ in sides
+    ]
+    one, other = (
+        heading(title) + read_only(kept.concerns)
+        for title, (_, _, kept) in zip(titles, sides, strict=True)
     )
-    return BlindView(notice(line, "good"), *lists)
+    return one, other
 
 
 Painted = tuple[object, ...]
@@ -107,24 +120,35 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             second = gr.Dropdown(
                 names, value=names[-1] if names else None, label=say("review.blind.second")
             )
-        start = gr.Button(
-            say("review.blind.start"), interactive=len(names) > 1, elem_id="blind-start", size="sm"
-        )
+        with gr.Row(elem_classes="actions"):
+            start = gr.Button(
+                say("review.blind.start"),
+                interactive=len(names) > 1,
+                elem_id="blind-start",
+                size="sm",
+            )
+            stop = gr.Button(say("review.stop"), visible=False, elem_id="blind-stop", size="sm")
         line = gr.HTML(elem_id="blind-notice")
-        with gr.Row():
+        with gr.Row(elem_classes="blind-lists"):
             left = gr.HTML(elem_id="blind-left")
             right = gr.HTML(elem_id="blind-right")
         votes = _vote_buttons()
     pair = gr.State(None)
-    outputs = [pair, line, left, right, start, *votes.values()]
+    outputs = [pair, line, left, right, start, stop, *votes.values()]
 
     def on_start(
-        visitor: Visitor | None, article: Article | None, text: str, *chosen: str
+        visitor: Visitor | None, article: Article | None, text: str, *asked: object
     ) -> Iterator[Painted]:
-        for view in both(services, visitor, (article, text), (chosen[0], chosen[1])):
+        names = (str(asked[0]), str(asked[1]))
+        for view in both(services, visitor, (article, text), names, (asked[2], asked[3], asked[4])):
             yield _painted(view)
 
-    asked = [door.known, composer.article, composer.text, first, second]
+    def on_stop(visitor: Visitor | None) -> None:
+        if visitor is not None:
+            services.turns.stop(visitor.page)
+
+    asked = [door.known, composer.article, composer.text, first, second, *composer.settings]
+    stop.click(on_stop, door.known, None, api_name="stop_blind_review", **QUIET)
     start.click(on_start, asked, outputs, api_name="review_blind", **ANSWERING)
     for choice, button in votes.items():
         button.click(
@@ -142,7 +166,7 @@ def _vote_buttons() -> dict[Choice, gr.Button]:
             choice: gr.Button(
                 say(f"review.blind.{choice}"),
                 visible=False,
-                elem_id=f"blind-{choice.replace('_', '-')}",
+                elem_id=f"vote-{choice.replace('_', '-')}",
             )
             for choice in CHOICES
         }
@@ -165,5 +189,6 @@ def _painted(view: BlindView) -> Painted:
         view.left,
         view.right,
         gr.Button(interactive=not view.is_busy),
+        gr.Button(visible=view.is_busy),
         *(gr.Button(visible=may_vote) for _ in CHOICES),
     )

@@ -15,6 +15,7 @@ from lab.reviews import act, export, read, review, save, show_kept, undo
 from lab.settings import from_environment
 from lab.shelf import ReviewVote
 from lab.tabs.review_blind import both, vote
+from lab.views import notice
 from lab.visitors import new_visitor
 from tests.evals.concerns.test_report import scored
 from tests.lab.chains import lab_with
@@ -206,7 +207,7 @@ def test_a_long_paper_gives_a_training_row_for_each_part(room, tmp_path):
 
 def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_pair(room):
     visitor = new_visitor()
-    *early, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"))
+    *early, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"), USUAL)
     assert all(view.left == view.right for view in early)
     assert "Scripted" not in ready.left + ready.right and "Other" not in ready.left + ready.right
     told = vote(room, visitor, ready.pair, "left")
@@ -219,8 +220,39 @@ def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_p
     assert json.loads(made.text)["chosen_by"] == cast.left.reviewer.name
 
 
+def test_both_reviewers_are_asked_with_the_same_settings_and_named_over_their_lists_after_the_vote(
+    room,
+):
+    visitor = new_visitor()
+    *_, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"), (7, 128, 0.3))
+    pair = ready.pair
+    assert {each.reviewer.seed for each in (pair.left, pair.right)} == {7}
+    assert {each.reviewer.max_new_tokens for each in (pair.left, pair.right)} == {128}
+    assert ready.left.startswith("<h3>Left</h3>") and ready.right.startswith("<h3>Right</h3>")
+    told = vote(room, visitor, pair, "tie")
+    assert told.left.startswith(f"<h3>Left: {pair.left.reviewer.name}</h3>")
+    (wrong,) = both(room, visitor, (None, PAPER), ("Scripted", "Other"), (0, 1, 0.1))
+    assert "problem" in wrong.notice
+
+
+def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
+    visitor = new_visitor()
+    views = []
+    for view in both(room, visitor, (None, PAPER), ("Scripted", "Other"), USUAL):
+        views.append(view)
+        room.turns.stop(visitor.page)
+    assert "Stopped before both reviews were complete" in views[-1].notice
+    assert (views[-1].left, views[-1].right, views[-1].pair) == ("", "", None)
+    assert not room.turns.turn.locked()
+
+
+def test_a_file_keeps_its_name_at_the_head_of_a_line():
+    assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
+    assert ">The disk is full" in notice("the disk is full", "problem")
+
+
 def test_the_same_reviewer_twice_is_no_comparison(room):
-    (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"))
+    (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"), USUAL)
     assert "two different reviewers" in view.notice
 
 
