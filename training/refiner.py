@@ -97,7 +97,7 @@ def build_trainer(
         say(f"{len(data.trimmed)} records are trimmed to fit")
     for why, count in data.left_out.items():
         say(f"{count} records are left out: {why}")
-    book = ItemBook(settings.retire_after)
+    book = ItemBook(settings.retire_after, settings.contrast_floor)
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
     reward = RefinerReward(settings.reward(), judging, book, stop)
     trainer = PolicyTrainer(
@@ -119,7 +119,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
+        return {"args": {}, "attributes": self._reward.book.kept()}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -127,7 +127,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
         """Take up what the checkpoint kept that training goes on from."""
         kept = state.stateful_callbacks
         if isinstance(kept, dict) and type(self).__name__ in kept:
-            self._reward.book.load(kept[type(self).__name__]["attributes"]["alike"])
+            self._reward.book.load(kept[type(self).__name__]["attributes"])
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any

@@ -144,12 +144,12 @@ def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
         for each in trainer.callback_handler.callbacks
         if isinstance(each, refiner.JudgeCallback)
     )
-    known = dict(callback._reward.book.alike)
-    assert known
+    known = json.loads(json.dumps(callback._reward.book.kept()))
+    assert known["alike"] and known["spreads"]
     file = Path(settings.output) / "checkpoint-2" / "trainer_state.json"
-    callback._reward.book.load({})
+    callback._reward.book.load({"alike": {}})
     callback.on_train_begin(trainer.args, TrainerState.load_from_json(str(file)), trainer.control)
-    assert callback._reward.book.alike == known
+    assert callback._reward.book.kept() == known
     shutil.rmtree(settings.output)
 
 
@@ -173,6 +173,8 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
         ({"verifier_weights": "phase4"}, "no setting"),
         ({"gate": "perhaps"}, "one of off, multiply, require"),
         ({"citation_weight": 1.5}, "from 0 to 1"),
+        ({"judge_votes": 3}, "the same verdicts every time"),
+        ({"noise_limit": 0.5}, "one vote cannot lie apart"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(start: Path, values, says_what):

@@ -3,14 +3,15 @@
     vllm serve MODEL --host 127.0.0.1 --enable-prefix-caching
     HttpJudge(HttpSettings("http://127.0.0.1:8000/v1"))
 
-Two calls per answer, one for the rubric and one for the citations, at the same time. What a reply
-leaves out is asked for once more; then it is missing. Connections belong to an event loop and are made
+Two calls per answer, one for the rubric and one for the citations, at the same time; with votes, two
+of each, and more on what those do not agree on. What a reply leaves out is asked for once more; then it
+is missing. Connections belong to an event loop and are made
 inside it, so the judge can be pickled and used from several loops.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from evals.refiner.judging import Inquiry, Verdicts
@@ -29,6 +30,7 @@ from training.judging.questions import (
 )
 from training.judging.reply import Verdict, read_reply
 from training.judging.settings import HttpSettings
+from training.judging.votes import FIRST, Ballot, apart, is_open
 
 TRIES = 2
 """A reply, and one more for what it left out."""
@@ -70,19 +72,37 @@ class HttpJudge:
         """Return the verdicts on one answer; none of them is a guess."""
         if not self._model:
             self._model = await self._line().model()
+        groups = self._groups(inquiry)
+        votes = self.settings.votes
+        ballot = await self._voted(inquiry, groups, range(min(votes, FIRST)))
+        if votes > FIRST:
+            still = [
+                tuple(each for each in group if each.key == CANARY or is_open(ballot.of(each.key)))
+                for group in groups
+            ]
+            ballot += await self._voted(
+                inquiry, [group for group in still if len(group) > 1], range(FIRST, votes)
+            )
+        return _verdicts(inquiry, ballot)
+
+    def _groups(self, inquiry: Inquiry) -> list[tuple[Question, ...]]:
+        """Return what is asked together, a canary at the end of each."""
         rubric, citations = rubric_questions(inquiry), citation_questions(inquiry)
         groups: list[tuple[Question, ...]] = [rubric]
         if self.settings.mode == "per_item":
             groups = [(each, rubric[-1]) for each in rubric[:-1]]
-        if citations:
-            groups.append(citations)
-        done = await asyncio.gather(*(self._asked(inquiry, group) for group in groups))
-        found: dict[str, Verdict] = {}
-        hits = [verdicts[CANARY].score for verdicts, _ in done if CANARY in verdicts]
-        for verdicts, _ in done:
-            found |= verdicts
-        problems = tuple(dict.fromkeys(problem for _, problem in done if problem))
-        return _verdicts(inquiry, found, max(hits, default=None), problems)
+        return [*groups, citations] if citations else groups
+
+    async def _voted(
+        self, inquiry: Inquiry, groups: Sequence[tuple[Question, ...]], votes: Sequence[int]
+    ) -> Ballot:
+        """Return what came of some votes on each group."""
+        pairs = [(group, vote) for group in groups for vote in votes]
+        done = await asyncio.gather(*(self._asked(inquiry, *pair) for pair in pairs))
+        ballot = Ballot()
+        for (group, _), (verdicts, problem) in zip(pairs, done, strict=True):
+            ballot.add(group, verdicts, problem)
+        return ballot
 
     def write_cache(self) -> None:
         """Put the verdicts that were given into the cache's file, if there is one."""
@@ -105,13 +125,13 @@ class HttpJudge:
         return taken
 
     async def _asked(
-        self, inquiry: Inquiry, questions: tuple[Question, ...]
+        self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int
     ) -> tuple[dict[str, Verdict], str]:
         """Return the verdicts on some questions by key, and what went wrong.
 
         A judge that says yes to the canary was talked into it: then all its verdicts are void.
         """
-        key = self._key(inquiry, questions) if self._cache else ""
+        key = self._key(inquiry, questions, vote) if self._cache else ""
         kept = self._cache.get(key) if self._cache else None
         if kept is not None:
             self.counts.hits += 1
@@ -125,7 +145,7 @@ class HttpJudge:
             if attempt:
                 self.counts.reasked += 1
             try:
-                found |= await self._reply(inquiry, wanted)
+                found |= await self._reply(inquiry, wanted, vote)
             except JudgeFailure as failure:
                 return {}, str(failure)
             if CANARY in found and found[CANARY].score > 0:
@@ -140,9 +160,13 @@ class HttpJudge:
         left = len(questions) - len(found)
         return found, problem or f"{left} of {len(questions)} verdicts are missing from the reply"
 
-    async def _reply(self, inquiry: Inquiry, wanted: tuple[Question, ...]) -> dict[str, Verdict]:
-        names = names_of(inquiry, wanted)
-        text = await self._line().ask(self._model, lambda: messages(inquiry, names, self._fences))
+    async def _reply(
+        self, inquiry: Inquiry, wanted: tuple[Question, ...], vote: int
+    ) -> dict[str, Verdict]:
+        names = names_of(inquiry, wanted, vote)
+        text = await self._line().ask(
+            self._model, lambda: messages(inquiry, names, self._fences), vote
+        )
         return read_reply(text, names, inquiry.answer)
 
     def _line(self) -> Line:
@@ -152,21 +176,17 @@ class HttpJudge:
             self._lines[loop] = Line(self.settings, key, self.counts)
         return self._lines[loop]
 
-    def _key(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
+    def _key(self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int) -> str:
         told = (
             f"{self._model}\n{self.settings.seed}\n{self.settings.mode}\n{self.settings.max_tokens}"
         )
-        asked = fingerprint(inquiry, questions)
+        asked = fingerprint(inquiry, questions) + (f" vote {vote}" if vote else "")
         return hashlib.sha256(f"{told}\n{asked}".encode()).hexdigest()
 
 
-def _verdicts(
-    inquiry: Inquiry,
-    found: Mapping[str, Verdict],
-    canary: float | None,
-    problems: tuple[str, ...],
-) -> Verdicts:
-    """Return verdicts in the order of the inquiry."""
+def _verdicts(inquiry: Inquiry, ballot: Ballot) -> Verdicts:
+    """Return what stands, in the order of the inquiry."""
+    found = ballot.standing()
 
     def score(key: str) -> float | None:
         return found[key].score if key in found else None
@@ -181,6 +201,9 @@ def _verdicts(
             for place, ids in enumerate(inquiry.cited)
         ),
         needs=tuple(score(f"need {place}") for place in range(len(inquiry.uncited))),
-        canary=canary,
-        problems=problems,
+        canary=max((vote.score for vote in ballot.of(CANARY)), default=None),
+        apart=tuple(apart(ballot.of(key), inquiry.scale) for key in items)
+        if ballot.has_several
+        else (),
+        problems=tuple(dict.fromkeys(ballot.problems)),
     )

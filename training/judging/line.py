@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ class Line:
             )
         return names[0]
 
-    async def ask(self, model: str, compose: Callable[[], Messages]) -> str:
+    async def ask(self, model: str, compose: Callable[[], Messages], vote: int = 0) -> str:
         """Return the text of the reply; JudgeFailure if there is none after all tries.
 
         `compose` makes the messages once it is their turn, so requests that wait cost those that are
@@ -107,7 +107,8 @@ class Line:
                 self.counts.retries += 1
                 await asyncio.sleep(self._pause(attempt))
             async with self._turn:
-                reply, problem, may_help = await self._once(model, compose())
+                request = self._request(model, compose(), vote)
+                reply, problem, may_help = await self._once(request)
             if reply is not None:
                 return reply
             if not may_help:
@@ -119,16 +120,14 @@ class Line:
         """Let go of the connections."""
         await self._session.close()
 
-    async def _once(self, model: str, messages: Messages) -> tuple[str | None, str, bool]:
+    async def _once(self, request: Mapping[str, Any]) -> tuple[str | None, str, bool]:
         """Return the reply, or None with the problem and whether another try may help."""
         started = time.monotonic()
         self.counts.calls += 1
         try:
             while True:
                 level = self._level
-                status, document = await self._post(
-                    {**self._request(model, messages), **EXTRAS[level]}
-                )
+                status, document = await self._post({**request, **EXTRAS[level]})
                 if status not in REFUSED_FIELDS or level + 1 == len(EXTRAS):
                     break
                 self._level = max(self._level, level + 1)
@@ -158,7 +157,7 @@ class Line:
         except ValueError:
             return response.status, None
 
-    def _request(self, model: str, messages: Messages) -> dict[str, Any]:
+    def _request(self, model: str, messages: Messages, vote: int) -> dict[str, Any]:
         """Return the request with every sampling field: servers have defaults of their own."""
         return {
             "model": model,
@@ -167,7 +166,7 @@ class Line:
             "top_p": 1.0,
             "frequency_penalty": 0.0,
             "presence_penalty": 0.0,
-            "seed": self._settings.seed,
+            "seed": self._settings.seed + vote,
             "n": 1,
             "max_tokens": self._settings.max_tokens,
             "stream": False,

@@ -122,9 +122,14 @@ def messages(
     ]
 
 
-def names_of(inquiry: Inquiry, questions: tuple[Question, ...]) -> dict[str, Question]:
-    """Return the questions by the name that the judge echoes, in the order it reads them."""
-    salt = f"{inquiry.question}\n{inquiry.answer}"
+def names_of(
+    inquiry: Inquiry, questions: tuple[Question, ...], vote: int = 0
+) -> dict[str, Question]:
+    """Return the questions by the name that the judge echoes, in the order it reads them.
+
+    Both are others in another vote.
+    """
+    salt = f"{inquiry.question}\n{inquiry.answer}" + (f"\nvote {vote}" if vote else "")
     named = {question.name(salt): question for question in questions}
     return dict(sorted(named.items()))
 

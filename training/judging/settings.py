@@ -13,6 +13,7 @@ class HttpSettings:
 
     `model` empty = the one model that the server lists. `mode` "batched" asks all items of an answer
     in one call, "per_item" each in a call of its own: dearer, without one item's shine on the next.
+    `votes` above 1 asks several times and takes the majority (`training.judging.votes`).
     """
 
     base_url: str
@@ -26,10 +27,11 @@ class HttpSettings:
     backoff_seconds: float = 0.5
     max_tokens: int = 2048
     seed: int = 0
+    votes: int = 1
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16)):
+        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16), ("votes", 1)):
             if getattr(self, name) < low:
                 raise BadConfig(f"judge {name} is {getattr(self, name)}; it takes {low} or more.")
         if not self.timeout_seconds > 0 or self.backoff_seconds < 0:

@@ -35,6 +35,7 @@ def figures_of(prepared: Prepared, verdicts: Verdicts | None, settled: Settled) 
         "score/citation_f1": settled.citation.f1,
         "score/from_negatives": from_negatives(prepared, verdicts),
         "judge/over_words": over_words(prepared, verdicts),
+        "judge/apart": fmean(verdicts.apart) if verdicts is not None and verdicts.apart else None,
         "judge/canary": None if verdicts is None or verdicts.canary is None
         else float(verdicts.canary > 0),
     }  # fmt: skip

@@ -1,14 +1,17 @@
-"""Which rubric items still tell the answers to a question apart, and which are not asked any more.
+"""Which rubric items tell the answers to a question apart: how they weigh, and which are asked no more.
 
 An item on which all answers of a group were alike, `retire_after` visits in a row, only adds a constant
-and the judge's noise: it is retired for that record. One item of a record always stays. Held-out records
-are always graded by all items.
+and the judge's noise: it is retired for that record. One item of a record always stays. With contrast, an
+item weighs by how far it told the answers apart at the last visit, beside the item that did most. Held-out
+records are always graded by all items as they are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from evals.refiner.rubric import Item
+from training.refining.figures import spread
 
 Seen = dict[str, dict[str, list[float]]]
 """Scores by record id and item key, one for each judged answer."""
@@ -16,21 +19,24 @@ Seen = dict[str, dict[str, list[float]]]
 
 @dataclass
 class ItemBook:
-    """How often in a row each item was without variance, by record id and item key.
+    """How often in a row each item was without variance, by record id and item key, and its last spread.
 
-    The reward notes what it sees; `take` and `settle` are called between steps, so that several processes
+    `contrast_floor` is the least share of its weight that an item keeps; 1 = all weigh as they are. The
+    reward notes what it sees; `take` and `settle` are called between steps, so that several processes
     that share a group of answers agree on its items.
     """
 
     retire_after: int = 0
+    contrast_floor: float = 1.0
     alike: dict[str, dict[str, int]] = field(default_factory=dict)
+    spreads: dict[str, dict[str, float]] = field(default_factory=dict)
     seen: Seen = field(default_factory=dict)
 
     def asked(self, record_id: str, items: Sequence[Item]) -> tuple[Item, ...]:
-        """Return the items that answers to a record are graded by; at least one."""
+        """Return the items that answers to a record are graded by, and their weights; at least one."""
         runs = self.alike.get(record_id, {})
         left = tuple(item for item in items if not self._is_retired(runs.get(item.key, 0)))
-        return left or tuple(items[:1])
+        return self._weighted(record_id, left or tuple(items[:1]))
 
     def note(self, record_id: str, items: Sequence[Item], scores: Sequence[float | None]) -> None:
         """Remember what a judge saw in one answer."""
@@ -53,18 +59,40 @@ class ItemBook:
                     together.setdefault(record_id, {}).setdefault(key, []).extend(scores)
         for record_id, rows in together.items():
             runs = self.alike.setdefault(record_id, {})
+            spreads = self.spreads.setdefault(record_id, {})
             for key, scores in rows.items():
                 if len(scores) > 1:
                     runs[key] = runs.get(key, 0) + 1 if len(set(scores)) == 1 else 0
+                    spreads[key] = spread(scores)
 
     @property
     def retired(self) -> int:
         """How many items are not asked any more, over all records."""
         return sum(self._is_retired(run) for runs in self.alike.values() for run in runs.values())
 
-    def load(self, alike: Mapping[str, Mapping[str, int]]) -> None:
+    def kept(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"alike": self.alike, "spreads": self.spreads}
+
+    def load(self, kept: Mapping[str, Any]) -> None:
         """Go on from what a checkpoint kept."""
-        self.alike = {record_id: dict(runs) for record_id, runs in alike.items()}
+        self.alike = {record_id: dict(runs) for record_id, runs in kept["alike"].items()}
+        spreads = kept.get("spreads", {})  # checkpoints written before there were any
+        self.spreads = {record_id: dict(rows) for record_id, rows in spreads.items()}
+
+    def _weighted(self, record_id: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Return the items with their weights by contrast; as they are where none told answers apart."""
+        spreads = self.spreads.get(record_id, {})
+        most = max((spreads.get(item.key, 0.0) for item in items), default=0.0)
+        if self.contrast_floor >= 1.0 or not most:
+            return items
+        return tuple(
+            replace(
+                item,
+                weight=item.weight * max(self.contrast_floor, spreads.get(item.key, most) / most),
+            )
+            for item in items
+        )
 
     def _is_retired(self, run: int) -> bool:
         return bool(self.retire_after) and run >= self.retire_after

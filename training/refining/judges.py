@@ -20,6 +20,7 @@ def judging_of(settings: RefinerSettings) -> Judging:
         deadline_seconds=settings.judge_deadline_seconds,
         second=_judge(settings, settings.second_judge, "") if wants_second else None,
         second_share=settings.second_share,
+        noise_limit=settings.noise_limit,
     )
 
 
@@ -39,6 +40,7 @@ def judge_facts(settings: RefinerSettings, judging: Judging, found: ProbeResult)
     return {
         "judged by": judging.judge.label,
         "judge_mode": settings.judge_mode if is_http else "no language model",
+        "judge_votes": str(settings.judge_votes),
         "judge_prompt": VERSION if is_http else "none",
         "judge_probe": f"{found.right} of {found.total} known pairs ordered right",
         **({"also judged by": judging.second.label} if judging.second else {}),
@@ -60,6 +62,7 @@ def _judge(settings: RefinerSettings, word: str, model: str) -> Judge:
             timeout_seconds=settings.judge_timeout_seconds,
             retries=settings.judge_retries,
             seed=settings.seed,
+            votes=settings.judge_votes,
             cache=Path(settings.judge_cache).expanduser() if settings.judge_cache else None,
         ),
     )

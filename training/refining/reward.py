@@ -9,7 +9,7 @@ a judge that fails would cost an answer points. The parts go to the log instead.
 
 import hashlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
 from typing import Any
@@ -27,6 +27,7 @@ from training.judging.http import HttpJudge
 from training.judging.stop import StopRule
 from training.refining.figures import Figures, figures_of, group_spread, means
 from training.refining.items import ItemBook
+from training.refining.noise import noisy_items, without
 from training.rewards import Answer, text_of
 
 LogMetric = Callable[[str, float], None]
@@ -36,10 +37,14 @@ COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
 
 @dataclass(frozen=True)
 class Judging:
-    """Who judges and for how long: one judge that rewards, and perhaps one that looks on at a share."""
+    """Who judges and for how long: one judge that rewards, and perhaps one that looks on at a share.
+
+    Items whose votes lie further apart than `noise_limit`, a share of the scale, are left out; 1 = none.
+    """
 
     judge: Judge
     deadline_seconds: float = 600.0
+    noise_limit: float = 1.0
     second: Judge | None = None
     second_share: float = 0.05
 
@@ -52,6 +57,13 @@ class _Row:
     verdicts: Verdicts | None
     settled: Settled
     figures: Figures
+
+
+def _row(prepared: Prepared, verdicts: Verdicts | None, *, has_log: bool) -> _Row:
+    """Return an answer graded by its verdicts."""
+    settled = settle(prepared, verdicts)
+    figures = figures_of(prepared, verdicts, settled) if has_log else {}
+    return _Row(prepared, verdicts, settled, figures)
 
 
 class RefinerReward:
@@ -119,15 +131,11 @@ class RefinerReward:
         """Return the answers graded; each is read and graded while others wait for their judge."""
         cases: list[Prepared] = []
 
-        def row(case: Prepared, verdicts: Verdicts | None) -> _Row:
-            settled = settle(case, verdicts)
-            figures = figures_of(case, verdicts, settled) if has_log else {}
-            return _Row(case, verdicts, settled, figures)
-
         async def graded(case: Prepared) -> _Row:
             if case.settled is not None:
-                return row(case, None)
-            return row(case, await self.judging.judge.judge(case.inquiry()))
+                return _row(case, None, has_log=has_log)
+            verdicts = await self.judging.judge.judge(case.inquiry())
+            return _row(case, verdicts, has_log=has_log)
 
         def work() -> Iterator[Coroutine[Any, Any, _Row]]:
             for record, answer in zip(records, completions, strict=True):
@@ -138,10 +146,31 @@ class RefinerReward:
         done = await by_deadline(work(), seconds)
         if isinstance(self.judging.judge, HttpJudge):
             self.judging.judge.write_cache()
-        return [
-            each or row(case, late(case.inquiry(), seconds))
+        rows = [
+            each or _row(case, late(case.inquiry(), seconds), has_log=has_log)
             for case, each in zip(cases, done, strict=True)
         ]
+        return self._without_noise(rows, has_log=has_log)
+
+    def _without_noise(self, rows: list[_Row], *, has_log: bool) -> list[_Row]:
+        """Return the answers graded by the items on which the judge agrees with itself."""
+        limit = self.judging.noise_limit
+        if limit >= 1.0:
+            return rows
+        judged = [(row.prepared, row.verdicts) for row in rows if row.verdicts is not None]
+        noisy, graded = noisy_items(judged, limit), []
+        for row in rows:
+            if row.verdicts is not None:
+                keys = noisy[row.prepared.record.id]
+                seen = {
+                    "judge/apart": row.figures.get("judge/apart"),
+                    "items/left_out": len(keys) / len(row.prepared.items),
+                }
+                if keys:
+                    row = _row(*without(row.prepared, row.verdicts, keys), has_log=has_log)
+                row = replace(row, figures={**row.figures, **seen})
+            graded.append(row)
+        return graded
 
     async def _gap(self, rows: Sequence[_Row]) -> float | None:
         """Return by how much of the highest reward a second judge differs, over the answers it reads."""

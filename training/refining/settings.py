@@ -26,6 +26,19 @@ class RefinerSettings(SampledSettings):
     judge_mode: Literal["batched", "per_item"] = setting(
         "all items of an answer in one request, or each in its own", default="batched"
     )
+    judge_votes: int = setting(
+        "votes on each verdict, two at first and the others where these differ: the majority stands",
+        default=1,
+        low=1,
+        high=15,
+    )
+    noise_limit: float = setting(
+        "items whose votes lie further apart than this share of the scale, on average over a question's"
+        " answers, are left out of their reward; 1 = none",
+        default=1.0,
+        low=0.0,
+        high=1.0,
+    )
     judge_concurrency: int = setting("requests at a time, per process", default=64, low=1)
     judge_timeout_seconds: float = setting("longest wait for a reply", default=60.0, low=0.01)
     judge_deadline_seconds: float = setting(
@@ -50,6 +63,13 @@ class RefinerSettings(SampledSettings):
         " more; 0 = never",
         default=3,
         low=0,
+    )
+    contrast_floor: float = setting(
+        "an item weighs by how far it told a question's answers apart at the last visit, at least by"
+        " this share of its weight; 1 = by its weight",
+        default=1.0,
+        low=0.01,
+        high=1.0,
     )
     score_scale: float = setting("highest number a judge gives an item", default=2.0, low=0.01)
     citation_weight: float = setting("share of the citations", default=0.2, low=0.0, high=1.0)
@@ -89,6 +109,17 @@ class RefinerSettings(SampledSettings):
                     " http://127.0.0.1:8000/v1 (vllm serve MODEL --host 127.0.0.1"
                     " --enable-prefix-caching)."
                 )
+
+        if self.judge == HEURISTIC and self.judge_votes > 1:
+            raise BadConfig(
+                f"judge_votes is {self.judge_votes}, but heuristic gives the same verdicts every time; set"
+                " judge_votes to 1, or judge to the address of a server."
+            )
+        if self.judge_votes == 1 and self.noise_limit < 1.0:
+            raise BadConfig(
+                f"noise_limit is {self.noise_limit:g}, but one vote cannot lie apart; set judge_votes to 3,"
+                " or noise_limit to 1."
+            )
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
