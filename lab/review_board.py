@@ -1,5 +1,6 @@
 """Scores of reviewers on the page: ranked above chance, one table per matcher and reference."""
 
+import json
 from pathlib import Path
 
 from evals.concerns.board import RULE, boards_of, read_score
@@ -9,15 +10,17 @@ from evals.errors import LabError
 from evals.schema.reviewreports import Board, BoardRow
 from evals.schema.reviewscores import ReviewScore
 from lab.grid import Html, grid
-from lab.views import empty, notice
+from lab.views import empty, notice, sentence
 from lab.wording import say
 
+BESIDE = ("fingerprint", "against", "boards", "steps")
+"""Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
 CONTROLS = ("permuted", "generic", "bm25", "count_bound")
 
 
 def board_view(folder: Path) -> str:
     """Return the leaderboards of the scores in a folder; without one, how to get some."""
-    files = sorted(folder.glob("*.json"))
+    files = [file for file in sorted(folder.glob("*.json")) if not _is_beside_scores(file)]
     if not files:
         return empty(say("review.board.empty", folder=folder.name))
     scores: list[ReviewScore] = []
@@ -26,7 +29,7 @@ def board_view(folder: Path) -> str:
         try:
             scores.append(read_score(file))
         except LabError as error:
-            problems.append(notice(str(error), "problem"))
+            problems.append(notice(str(error).replace(str(file), file.name), "problem"))
     try:
         tables = [each for board in boards_of(scores) for each in (_table(board), *_made(board))]
     except LabError as error:
@@ -34,9 +37,18 @@ def board_view(folder: Path) -> str:
     return "".join([*problems, *tables, notice(RULE) if tables else ""])
 
 
+def _is_beside_scores(file: Path) -> bool:
+    """Whether a file is one that commands write beside scores, and none that could be ranked."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(document, dict) and any(key in document for key in BESIDE)
+
+
 def _table(board: Board) -> Html:
     columns = ("System", "Rank", "F1 above permuted", "F1", "Recall", "Precision")
-    columns += tuple(named(name).capitalize() for name in CONTROLS)
+    columns += tuple(sentence(named(name)) for name in CONTROLS)
     caption = f"{instrument(board)}; {board.n_human:,} human concerns"
     return grid(caption, (*columns, "Answered"), [_row(row) for row in board.rows])
 
@@ -44,7 +56,7 @@ def _table(board: Board) -> Html:
 def _made(board: Board) -> list[Html]:
     """Return the table of who answered, none where no system's rows tell."""
     rows = made_rows((row.system, row.made_by) for row in board.rows)
-    shown = tuple(each.capitalize() for each in COLUMNS)
+    shown = tuple(sentence(each) for each in COLUMNS)
     return [grid(say("review.board.made"), shown, rows)] if rows else []
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import median
 
 from evals.articles.columns import Line
@@ -75,7 +75,10 @@ def body_height(pages: Sequence[PageLines]) -> float:
 
 
 def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLines]]:
-    """Return the title (the largest lines in the upper part of page 1) and the pages without it."""
+    """Return the title and the pages without it: the largest lines in the upper part of page 1.
+
+    Where headings are as large as the title, it ends at the first that names a section, as Abstract does.
+    """
     first = pages[0]
     upper = [
         line
@@ -85,10 +88,16 @@ def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLin
     if not upper:
         return "", list(pages)
     largest = max(line.height for line in upper)
-    title = [line for line in upper if line.height > 0.93 * largest]
+    large = [line for line in upper if line.height > 0.93 * largest]
+    title = [large[0], *takewhile(lambda line: not _names_section(line.text), large[1:])]
     rest = tuple(line for line in first.lines if line not in title)
     text = tidy(_joined(title))
     return text, [PageLines(first.number, first.height, rest), *pages[1:]]
+
+
+def _names_section(text: str) -> bool:
+    """Whether a line is the heading of a section, and not a title that begins with such a word."""
+    return role_of(text) != "other" and len(plain_name(text).split()) <= 3
 
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:

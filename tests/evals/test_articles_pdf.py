@@ -82,6 +82,24 @@ def test_two_columns_written_row_by_row_are_read_one_after_the_other(article):
     )
 
 
+def test_headings_as_large_as_the_title_are_no_part_of_it():
+    text = """## Results of a diet in mice
+
+## and its control
+
+## Abstract
+
+We report that a diet changes the lifespan of mice in both sexes, at every age that was looked at.
+
+## 2. Methods
+
+Twelve mice were fed for two years and weighed each week by a person who knew nothing of the diet."""
+    found = read_article(pdf([column(text, LEFT, 780, 80)]), "diet.pdf")
+    assert found.title == "Results of a diet in mice and its control"
+    assert found.abstract.startswith("We report that a diet")
+    assert [each.name for each in found.sections] == ["Methods"]
+
+
 def test_title_abstract_captions_and_references_of_a_pdf_are_found(article):
     assert article.title == "Osteocytes and bone loss in flown mice"
     assert article.abstract.startswith("We flew mice")

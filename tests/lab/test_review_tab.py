@@ -307,3 +307,13 @@ def test_scores_beside_the_reviewer_are_ranked_on_the_page(tmp_path):
     page = board_view(tmp_path)
     assert page.index("good") < page.index("weak")
     assert "other.json is no score" in page
+    assert str(tmp_path) not in page
+    assert "BM25" in page
+
+
+def test_what_commands_write_beside_scores_is_passed_over_on_the_page(tmp_path):
+    (tmp_path / "good.json").write_text(scored("good", 4).model_dump_json(), encoding="utf-8")
+    for name, key in (("good.run", "fingerprint"), ("report", "against"), ("steps", "steps")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({key: []}), encoding="utf-8")
+    page = board_view(tmp_path)
+    assert "good" in page and "problem" not in page
