@@ -8,7 +8,7 @@ from evals.verifiers.cues import PLACES
 from evals.verifiers.direction import Statement, statements
 from evals.verifiers.finding import Finding, direction_claims
 from evals.verifiers.meaning import explains
-from evals.verifiers.names import readable, same_pathway, same_tissue, words
+from evals.verifiers.names import readable, same_pathway, same_tissue
 from evals.verifiers.reading import Reading, Sentence
 
 GOES_ON = frozenset(
@@ -60,15 +60,15 @@ def judge_mechanism(truth: MechanismTruth, reading: Reading, question: str) -> F
     finding = judge_direct(truth, reading, question)
     if finding.verdict != "correct":
         return finding
-    if not explains(truth.pathway, _told(truth, reading), set(words(question))):
+    if not explains(truth.pathway, reading, _told(truth, reading), question):
         return Finding("no_claim", "does not tell what the gene set stands for", finding.claims)
     return finding
 
 
-def _told(truth: MechanismTruth, reading: Reading) -> list[list[tuple[str, str]]]:
-    """Return the sentences about the gene set, from its direction on, as (gap, word) pairs."""
+def _told(truth: MechanismTruth, reading: Reading) -> list[Sentence]:
+    """Return the sentences about the gene set, from its direction on."""
     stated = [s.first for s in statements(reading) if is_about(s, truth.pathway, truth.tissue)]
-    told: list[list[tuple[str, str]]] = []
+    told: list[Sentence] = []
     has_begun = is_about_it = False
     for sentence in reading.sentences:
         states = any(sentence.first <= token <= sentence.last for token in stated)
@@ -76,8 +76,7 @@ def _told(truth: MechanismTruth, reading: Reading) -> list[list[tuple[str, str]]
         is_about_it = states or is_same or (has_begun and _goes_on(sentence, reading, truth))
         has_begun = has_begun or states
         if is_about_it:
-            tokens = slice(sentence.first, sentence.last + 1)
-            told.append(list(zip(reading.gaps[tokens], reading.words[tokens], strict=True)))
+            told.append(sentence)
     return told
 
 

@@ -19,16 +19,17 @@ from evals.facts import load_hallmark
 from evals.verifiers.grammar import neutral_words
 from evals.verifiers.matter import MATTERS, TOPICS
 from evals.verifiers.names import words
+from evals.verifiers.reading import Reading, Sentence
 from evals.verifiers.tokens import word_set
 
-FRAMES = (
-    ("stands", "for"),
-    ("stand", "for"),
-    ("activity", "for"),
-    ("represents",),
-    ("represent",),
-)
-"""After one of these an answer says what a set is."""
+FRAMES = {
+    "stands": ["for"],
+    "stand": ["for"],
+    "activity": ["for"],
+    "represents": [],
+    "represent": [],
+}
+"""After one of these words, and those that must follow it, an answer says what a set is."""
 ENDERS = word_set("so but which although though while whereas because since")
 """After a comma, one of these ends what is said of the set."""
 DENIALS = word_set(
@@ -54,58 +55,58 @@ class Unit(NamedTuple):
     in_row: bool
 
 
+Heads = dict[str, tuple[Unit, ...]]
+"""Units by each form of their first word: a text is searched for those alone that may be in it."""
+
+
 class Meaning(NamedTuple):
     """What explains a gene set, what belies it, what belongs to other sets, and how those are described."""
 
-    own: tuple[Unit, ...]
-    contrary: tuple[Unit, ...]
-    foreign: tuple[Unit, ...]
+    own: Heads
+    contrary: Heads
+    foreign: Heads
     others: tuple[frozenset[str], ...]
 
 
-def explains(pathway: str, sentences: Sequence[Sequence[tuple[str, str]]], asked: set[str]) -> bool:
-    """Say whether sentences, each as (gap, word) pairs, tell what a gene set stands for.
+def explains(pathway: str, reading: Reading, sentences: Sequence[Sentence], question: str) -> bool:
+    """Say whether sentences of an answer tell what a gene set stands for.
 
-    `asked` are the words of the question, which tell nothing. A set without a list explains itself
-    to nobody: False.
+    Words of the question tell nothing. A set without a list is explained by nothing.
     """
     meaning = _meaning(pathway)
     if meaning is None:
         return False
-    defined = [part for sentence in sentences for part in _definitions(sentence)]
-    for part in defined:
-        if not _named(meaning, part, asked) or _is_belied(meaning, part):
-            return False
-        if any(_places(unit, part) for unit in meaning.foreign):
-            return False
-    said = [[word for _, word in sentence] for sentence in sentences]
-    own = {unit for sentence in said for unit in _named(meaning, sentence, asked)}
-    foreign = {unit for sentence in said for unit in meaning.foreign if _places(unit, sentence)}
-    if not own or any(_is_belied(meaning, sentence) for sentence in said):
+    said = [reading.words[one.first : one.last + 1] for one in sentences]
+    if all(meaning.own.keys().isdisjoint(spoken) for spoken in said):
         return False
+    asked = set(words(question))
+    defined = [part for one in sentences for part in _definitions(reading, one)]
+    for part in defined:
+        if not _named(meaning, part, asked) or _found(meaning.contrary, part):
+            return False
+        if _found(meaning.foreign, part):
+            return False
+    own = {unit for spoken in said for unit in _named(meaning, spoken, asked)}
+    if not own or any(_found(meaning.contrary, spoken) for spoken in said):
+        return False
+    foreign = {unit for spoken in said for unit, _ in _found(meaning.foreign, spoken)}
     return bool(defined) or len(foreign) <= len(own)
 
 
-def _definitions(sentence: Sequence[tuple[str, str]]) -> Iterator[list[str]]:
+def _definitions(reading: Reading, sentence: Sentence) -> Iterator[list[str]]:
     """Return what follows "stands for" or its like, up to the end of that part of the sentence."""
-    said = [word for _, word in sentence]
-    for place in range(len(said)):
-        for frame in FRAMES:
-            if tuple(said[place : place + len(frame)]) != frame:
-                continue
-            if not DENIALS.isdisjoint(said[max(0, place - REACH) : place]):
-                yield []
-                continue
-            part: list[str] = []
-            for gap, word in sentence[place + len(frame) :]:
-                if "," in gap and word in ENDERS:
-                    break
-                part.append(word)
-            yield part
-
-
-def _is_belied(meaning: Meaning, said: Sequence[str]) -> bool:
-    return any(_places(unit, said) for unit in meaning.contrary)
+    first, end = sentence.first, sentence.last + 1
+    said, gaps = reading.words, reading.gaps
+    for place in [place for place in range(first, end) if said[place] in FRAMES]:
+        frame = FRAMES[said[place]]
+        start = place + 1 + len(frame)
+        if said[place + 1 : min(start, end)] != frame:
+            continue
+        if not DENIALS.isdisjoint(said[max(first, place - REACH) : place]):
+            yield []
+            continue
+        enders = (at for at in range(start, end) if said[at] in ENDERS and "," in gaps[at])
+        yield said[start : next(enders, end)]
 
 
 def _named(meaning: Meaning, said: Sequence[str], asked: set[str]) -> list[Unit]:
@@ -113,17 +114,23 @@ def _named(meaning: Meaning, said: Sequence[str], asked: set[str]) -> list[Unit]
 
     They must hold a word that the question does not, nor a description of another set.
     """
-    borrowed = [listed for listed in meaning.others if listed.issubset(said)]
-    found = []
-    for unit in meaning.own:
-        places = _places(unit, said)
+    found = _found(meaning.own, said)
+    borrowed = [listed for listed in meaning.others if listed.issubset(said)] if found else []
+    own = []
+    for unit, places in found:
         named = {said[place] for place in places}
         if named <= asked or any(named - neutral_words() <= listed for listed in borrowed):
             continue
         first = min(places)
         if DENIALS.isdisjoint(said[max(0, first - REACH) : first]):
-            found.append(unit)
-    return found
+            own.append(unit)
+    return own
+
+
+def _found(heads: Heads, said: Sequence[str]) -> list[tuple[Unit, list[int]]]:
+    """Return the units that are said, each with the places of its words."""
+    may_be = dict.fromkeys(unit for word in said if word in heads for unit in heads[word])
+    return [(unit, places) for unit in may_be if (places := _places(unit, said))]
 
 
 def _places(unit: Unit, said: Sequence[str]) -> list[int]:
@@ -179,15 +186,23 @@ def _meaning(pathway: str) -> Meaning | None:
     matter = MATTERS.get(name)
     if matter is None:
         return None
-    own, contrary = _units(matter.own), _units(matter.contrary)
+    own = _units(matter.own)
     allowed = {form for unit in own for forms in unit.forms for form in forms}
     allowed |= {form for word in matter.near.split() for form in _near(word)}
     allowed |= set(words(name))
     others = [other for key, other in MATTERS.items() if key != name]
     foreign = dict.fromkeys(_units(" ".join((*(m.own for m in others), TOPICS, *_ids(name)))))
-    kept = [u for u in foreign if not any(forms & allowed for forms in u.forms)]
+    kept = [unit for unit in foreign if all(forms.isdisjoint(allowed) for forms in unit.forms)]
     described = tuple(_described(key) for key in MATTERS if key != name)
-    return Meaning(own, contrary, tuple(kept), described)
+    return Meaning(_heads(own), _heads(_units(matter.contrary)), _heads(kept), described)
+
+
+def _heads(units: Sequence[Unit]) -> Heads:
+    found: dict[str, list[Unit]] = {}
+    for unit in units:
+        for form in unit.forms[0]:
+            found.setdefault(form, []).append(unit)
+    return {form: tuple(listed) for form, listed in found.items()}
 
 
 def _described(name: str) -> frozenset[str]:

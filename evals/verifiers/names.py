@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from evals.facts import pathway_names
 from evals.plain import plain
-from evals.verifiers.lexicon import MUSCLES
+from evals.verifiers.place import MUSCLES
 
 WORD = re.compile(r"[^\W_]+")
 OTHER_NAMES = {

@@ -5,9 +5,8 @@
     8,000-9,000, between 8,000 and 9,000                                             range
     more than 8,000, < 0.05                                                          bound
 
-A dot is a decimal point; a comma is a thousands separator before three digits (1,234) and a decimal
-comma where it cannot be one (1,9 and 0,619). Names (TP53, IL-6, RR-9, type 2), ordinals (2nd), ratios
-(3:1) and malformed figures (84,84,1) are no numbers. What a unit means is decided where it is asked.
+A dot is a decimal point; a comma is a thousands separator before three digits (1,234), else a decimal
+comma (0,619). Names (TP53, RR-9), ordinals (2nd), ratios (3:1) and malformed figures are no numbers.
 """
 
 import re
@@ -32,9 +31,8 @@ FIGURE = re.compile(
     r"|(?P<comma>0,[0-9]{1,15}|[0-9]{1,12},(?:[0-9]{1,2}|[0-9]{4,15}))"
 )
 BODY = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
-POWER, THREE = re.compile(r"e([0-9]{1,3})"), re.compile(r"[0-9]{3}")
-EXPONENT = re.compile(r"[0-9]{1,3}")
-HIGHEST_POWER = 30
+POWER, HIGHEST_POWER = re.compile(r"e([0-9]{1,3})"), 30
+THREE, EXPONENT = re.compile(r"[0-9]{3}"), re.compile(r"[0-9]{1,3}")
 DIGITS = frozenset("0123456789")
 SUFFIXES = {"": "", "x": "fold", "fold": "fold", "degs": "genes", "genes": "genes"}
 BOUNDING = frozenset(phrase[-1] for phrase in AT_LEAST | AT_MOST)
