@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import plotly.graph_objects as go
 
@@ -21,31 +22,37 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 """Courses of one chart are told apart by their dashes too, not by colour alone."""
 MOST_POINTS = 500
 """Of a longer course every second, third … point is drawn, and the last one."""
+SMOOTHED_OVER = 10
+"""Points that a mean is taken over where single ones say little; of shorter courses none is taken."""
 ECE = "ece"
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: its name in lab/text, what of metrics.jsonl it shows, and how its axis reads."""
+    """One chart: its name in lab/text, what of metrics.jsonl it shows, and how its axis reads.
+
+    The figures of one step of a noisy one hang on the few questions asked at it, so means are drawn.
+    """
 
     name: str
     metrics: tuple[str, ...]
     ticks: str = "~g"
     from_zero: bool = True
+    is_noisy: bool = False
 
-    @property
-    def title(self) -> str:
-        """The heading over it."""
-        return say(f"train.chart.{self.name}")
+    def title(self, *, has_means: bool) -> str:
+        """Return the heading over it."""
+        text = say(f"train.chart.{self.name}")
+        return say("train.chart.means", title=text, n=SMOOTHED_OVER) if has_means else text
 
 
 CHARTS = (
-    Chart("reward", ("reward", *(f"verifier/{name}" for name in VERIFIERS))),
-    Chart("loss", ("loss",), from_zero=False),
-    Chart("ece", (ECE,)),
+    Chart("reward", ("reward", *(f"verifier/{name}" for name in VERIFIERS)), is_noisy=True),
+    Chart("loss", ("loss",), from_zero=False, is_noisy=True),
+    Chart("ece", (ECE,), is_noisy=True),
     Chart("kl", ("kl", "monitor/kl")),
-    Chart("zero", ("frac_reward_zero_std",), ".0%"),
-    Chart("length", ("completions/mean_length",)),
+    Chart("zero", ("frac_reward_zero_std",), ".0%", is_noisy=True),
+    Chart("length", ("completions/mean_length",), is_noisy=True),
     Chart("accuracy", ("mean_token_accuracy", "rewards/accuracies", "monitor/accuracy"), ".0%"),
     Chart("margins", ("rewards/margins",), from_zero=False),
     Chart("rate", ("learning_rate",), "~e"),
@@ -56,14 +63,15 @@ Points = Sequence[tuple[int, float]]
 
 def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     """Return a chart of what the run has logged of it; None if that is nothing."""
-    courses = {
-        name: points for name in chart.metrics if (points := _thinned(_points(name, watched)))
-    }
+    courses = {name: points for name in chart.metrics if (points := _points(name, watched))}
     if not courses:
         return None
-    figure = go.Figure(layout=_layout(chart, len(courses)))
+    has_means = chart.is_noisy and max(map(len, courses.values())) >= 2 * SMOOTHED_OVER
+    figure = go.Figure(layout=_layout(chart, len(courses), has_means=has_means))
     for place, (name, points) in enumerate(courses.items()):
-        figure.add_trace(_line(name, points, place))
+        if has_means and len(courses) == 1:
+            figure.add_trace(_faint(points, place))
+        figure.add_trace(_line(name, _means(points) if has_means else points, place))
     return figure
 
 
@@ -71,6 +79,16 @@ def _points(name: str, watched: Watched) -> Points:
     if name == ECE:
         return [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]
     return watched.points(name)
+
+
+def _means(points: Points) -> Points:
+    """Return the mean over the last points at each point, at the start over as many as there are."""
+    sums = [0.0, *accumulate(value for _, value in points)]
+    found = []
+    for end, (step, _) in enumerate(points, start=1):
+        count = min(end, SMOOTHED_OVER)
+        found.append((step, (sums[end] - sums[end - count]) / count))
+    return found
 
 
 def _thinned(points: Points) -> Points:
@@ -83,10 +101,11 @@ def _thinned(points: Points) -> Points:
 
 def _line(name: str, points: Points, place: int) -> go.Scatter:
     label, colour = _label(name), COLOURS[place % len(COLOURS)]
+    drawn = _thinned(points)
     return go.Scatter(
-        x=[step for step, _ in points],
-        y=[value for _, value in points],
-        mode="lines+markers" if len(points) < 40 else "lines",
+        x=[step for step, _ in drawn],
+        y=[value for _, value in drawn],
+        mode="lines+markers" if len(drawn) < 40 else "lines",
         line={
             "width": 1.6 if place else 2.2,
             "color": colour,
@@ -98,13 +117,27 @@ def _line(name: str, points: Points, place: int) -> go.Scatter:
     )
 
 
+def _faint(points: Points, place: int) -> go.Scatter:
+    """Return the single points behind their means."""
+    drawn = _thinned(points)
+    return go.Scatter(
+        x=[step for step, _ in drawn],
+        y=[value for _, value in drawn],
+        mode="lines",
+        opacity=0.35,
+        line={"width": 1.2, "color": COLOURS[place % len(COLOURS)]},
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
 def _label(name: str) -> str:
     """Return a metric's name in words, of a verifier its own name."""
     head, _, verifier = name.partition("/")
     return verifier if head == "verifier" else say(f"train.metric.{name}")
 
 
-def _layout(chart: Chart, courses: int) -> go.Layout:
+def _layout(chart: Chart, courses: int, *, has_means: bool) -> go.Layout:
     return go.Layout(
         template="none",
         height=250,
@@ -113,7 +146,7 @@ def _layout(chart: Chart, courses: int) -> go.Layout:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": "'Source Sans 3', sans-serif", "size": 13},
         title={
-            "text": chart.title,
+            "text": chart.title(has_means=has_means),
             "x": 0,
             "xanchor": "left",
             "y": 0.97,

@@ -20,12 +20,12 @@ from lab.launches import SETTINGS, SUFFIX, beside, is_alive, is_from_here, start
 from lab.recipes import Recipe, text_of
 from lab.services import plan_training
 from lab.settings import TrainingSettings
-from lab.trainings import find, look
+from lab.trainings import Training, find, look
 from lab.wording import say
 from training.equipment import check_equipment
 from training.files import write_whole
 from training.launch import Launch
-from training.runs import RunFolder
+from training.runs import PROCESSES, RunFolder
 
 STARTING = ".starting"
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
@@ -86,16 +86,21 @@ def go_on(run: Path, settings: TrainingSettings, now: datetime) -> None:
     training = look(run, now)
     if training.is_live or (training.launched and is_alive(training.launched)):
         raise BadConfig(say("train.refused.alive", run=run))
-    if training.launched is not None:
-        line, processes = training.launched.line, training.launched.processes
-    elif training.record is not None:
-        line, processes = tuple(shlex.split(training.record.command)), 1
-    else:
-        raise BadConfig(training.problem)
+    line, processes = how_started(training)
     stage, words = _words(line)
     plan_training(stage, words, Launch(), is_dry=False)
     with _alone(settings, now):
         start(run, line, processes, now)
+
+
+def how_started(training: Training) -> tuple[tuple[str, ...], int]:
+    """Return the line that a run was started by, and how many processes that were; BadConfig if it is lost."""
+    if training.launched is not None:
+        return training.launched.line, training.launched.processes
+    if training.record is None:
+        raise BadConfig(training.problem)
+    line = tuple(shlex.split(training.record.command))
+    return line, int(training.record.host.get(PROCESSES, 1))
 
 
 def halt(run: Path, settings: TrainingSettings, now: datetime) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.rewards import text_of, verifier_reward
+from training.rewards import text_of
 
-REWARD = verifier_reward.__name__
+REWARDS = ("verifier", "refiner")
+"""Names of the rewards that the stages give, each a column of the table."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def _sampled(row: Mapping[str, Any]) -> Sampled:
         step=row["step"],
         prompt=text_of(row["prompt"]),
         completion=text_of(row["completion"]),
-        reward=row.get(REWARD),
+        reward=next((row[name] for name in REWARDS if name in row), None),
         advantage=row.get("advantage"),
         verdict=row.get("verdict"),
         confidence=row.get("stated_confidence"),

@@ -20,8 +20,9 @@ from lab.progress import facts, label, panel
 from lab.runner import go_on, halt, refusal
 from lab.sampled import ORDERS, Order, answers_table
 from lab.services import Services, read_completions
+from lab.settings import EMBEDDED_RUNS
 from lab.tabs import train_form
-from lab.trainings import Training, find, look, progress_of
+from lab.trainings import Training, find, first_to_show, look, progress_of
 from lab.views import empty, lead, notice
 from lab.watching import Watched, follow, last_lines
 from lab.wording import say
@@ -196,7 +197,7 @@ def _resumed(services: Services, run: Path) -> str:
 
 
 def _opened(services: Services, desk: Desk, chosen: str | None) -> Painted:
-    """Return the page of the run of that name or folder; of the newest if there is none."""
+    """Return the page of the run of that name or folder; of the first to show if there is none."""
     found = find(services.settings.training.runs, services.now())
     if not found:
         return {
@@ -204,7 +205,7 @@ def _opened(services: Services, desk: Desk, chosen: str | None) -> Painted:
             desk.timer: gr.Timer(IDLE_SECONDS, active=True),
         }
     called = [each for each in found if chosen in (each.name, str(each.path))]
-    training = called[0] if called else found[0]
+    training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
     seen = follow(Watched(training.path), read_completions)
     return {
         desk.runs: gr.Dropdown(choices=_choices(found), value=training.name),

@@ -15,11 +15,12 @@ from evals.errors import BadConfig
 from lab.launches import ECHO_SECONDS, Launched, beside, is_alive, read_launch, start, stop
 from lab.progress import panel
 from lab.recipes import free_output, read_recipe, recipes
-from lab.runner import begin, go_on, halt, preview, refusal
+from lab.runner import begin, go_on, halt, how_started, preview, refusal
 from lab.settings import from_environment, is_loopback
 from lab.trainings import find, look, progress_of
 from lab.watching import Watched
 from tests.lab.trainings import allowed_in, boot, now, plain, record, run_in
+from training.launch import Launch
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,9 +94,7 @@ def recipe_for(folder, **fields):
 def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_path):
     told = preview(recipe_for(tmp_path), allowed_in(tmp_path))
     settings = tmp_path / "runs" / "new.lab" / "settings.yaml"
-    assert (
-        told.command == f"accelerate launch --num_processes 1 -m training.sft --config {settings}"
-    )
+    assert told.line == Launch("cpu").line("sft", ("--config", str(settings)))
     assert not (tmp_path / "runs").exists()
 
 
@@ -129,6 +128,12 @@ def test_the_next_free_run_folder_is_proposed(tmp_path):
     run_in(tmp_path / "sft-1")
     (tmp_path / "sft-2.lab").mkdir()
     assert free_output(tmp_path, "sft") == tmp_path / "sft-3"
+
+
+def test_a_run_of_several_processes_from_a_terminal_is_gone_on_with_by_as_many(tmp_path):
+    command = "accelerate launch --config_file two.yaml -m training.sft --config mine.yaml"
+    run = run_in(tmp_path / "mine", status="stopped", command=command, host={"processes": 2})
+    assert how_started(look(run.path, now())) == (tuple(command.split()), 2)
 
 
 def test_a_run_that_was_started_elsewhere_cannot_be_stopped_from_here(tmp_path):

@@ -11,7 +11,7 @@ from lab.launches import Launched, beside
 from lab.progress import facts, panel
 from lab.runner import halt
 from lab.services import read_completions
-from lab.trainings import find, look, progress_of
+from lab.trainings import find, first_to_show, look, progress_of
 from lab.watching import Watched, follow
 from tests.lab.trainings import allowed_in, now, plain, run_in
 
@@ -25,6 +25,28 @@ def test_runs_are_found_wherever_they_were_started_the_newest_first(tmp_path):
         ("runs/sweep/1", "stopped"),
         ("runs/old", "finished"),
     ]
+
+
+FIRST = [  # runs by folder, the newest first, with how each stands; which one is shown
+    ({"shipped/dpo": "finished", "shipped/grpo*": "finished"}, "grpo"),
+    ({"shipped/dpo": "finished", "shipped/sft": "finished"}, "dpo"),
+    ({"shipped/grpo*": "finished", "runs/new": "stopped", "runs/old*": "finished"}, "new"),
+    ({"runs/new*": "finished", "runs/old": "running"}, "old"),
+    ({"runs/new": "finished", "shipped/sft": "running"}, "sft"),
+]
+
+
+@pytest.mark.parametrize(("runs", "first"), FIRST)
+def test_the_first_run_shown_is_one_at_work_then_ones_own_then_one_with_answers(
+    tmp_path, runs, first
+):
+    for age, (name, state) in enumerate(runs.items()):
+        begun = now() - timedelta(minutes=age)
+        run = run_in(tmp_path / name.rstrip("*"), started_at=begun, status=state)
+        if name.endswith("*"):
+            run.completions.mkdir()
+    found = find([tmp_path / "runs", tmp_path / "shipped"], now())
+    assert first_to_show(found, tmp_path / "shipped").path.name == first
 
 
 def launched_beside(run):

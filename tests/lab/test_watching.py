@@ -9,6 +9,8 @@ from lab.services import read_completions
 from lab.trainings import look, progress_of
 from lab.watching import Watched, follow, last_lines
 from tests.lab.trainings import ROWS, now, plain, run_in, table
+from training.refining.reward import RefinerReward
+from training.rewards import VerifierReward
 
 
 def test_a_torn_last_line_is_left_for_the_next_look(tmp_path):
@@ -108,9 +110,24 @@ def test_only_charts_that_the_run_has_figures_for_are_drawn(tmp_path):
 def test_a_long_course_is_thinned_and_keeps_its_last_point(tmp_path):
     rows = tuple({"step": step, "loss": float(step)} for step in range(1, 5001))
     (loss,) = [chart for chart in CHARTS if chart.name == "loss"]
-    (trace,) = curve(loss, Watched(tmp_path, rows=rows)).data
-    assert len(trace.x) <= 501
-    assert trace.x[-1] == 5000
+    for trace in curve(loss, Watched(tmp_path, rows=rows)).data:
+        assert len(trace.x) <= 501
+        assert trace.x[-1] == 5000
+
+
+def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_behind(tmp_path):
+    values = [float(step % 2) for step in range(1, 41)]
+    rows = tuple({"step": n, "loss": value} for n, value in enumerate(values, start=1))
+    (loss,) = [chart for chart in CHARTS if chart.name == "loss"]
+    figure = curve(loss, Watched(tmp_path, rows=rows))
+    single, mean = figure.data
+    assert list(single.y) == values
+    assert list(mean.y)[:4] == [1.0, 0.5, 2 / 3, 0.5]
+    assert set(mean.y[9:]) == {0.5}
+    assert figure.layout.title.text == "Loss (mean of 10)"
+
+    (few,) = curve(loss, Watched(tmp_path, rows=rows[:19])).data
+    assert list(few.y) == values[:19]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +142,13 @@ def test_a_long_course_is_thinned_and_keeps_its_last_point(tmp_path):
 def test_answers_are_sorted_and_those_without_a_reward_stand_last(tmp_path, order, expected):
     answers = read_completions(table(tmp_path, 1, *ROWS))
     assert [answer.completion for answer in ordered(answers, order)] == expected
+
+
+@pytest.mark.parametrize("kind", [VerifierReward, RefinerReward])
+def test_the_reward_is_read_by_whichever_name_its_stage_gives_it(tmp_path, kind):
+    name = vars(kind)["__name__"]  # of its instances, as TRL asks for it; not of the class
+    answers = read_completions(table(tmp_path, 1, *ROWS, reward=name))
+    assert [answer.reward for answer in answers] == [0.2, 0.9, None]
 
 
 def test_an_answer_stands_with_question_verdict_and_stated_confidence(tmp_path):

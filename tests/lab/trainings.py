@@ -45,13 +45,13 @@ def run_in(folder, steps=0, **changes):
     return run
 
 
-def table(folder, step, *rows):
+def table(folder, step, *rows, reward="verifier"):
     """Write a completion table as TRL does; a row is (answer, reward, advantage, verdict, stated)."""
     columns = {
         "step": [step] * len(rows),
         "prompt": [[{"role": "user", "content": f"question {n}"}] for n in range(len(rows))],
         "completion": [[{"role": "assistant", "content": row[0]}] for row in rows],
-        "verifier": [row[1] for row in rows],
+        reward: [row[1] for row in rows],
         "verdict": [row[3] for row in rows],
         "stated_confidence": [row[4] for row in rows],
         "advantage": [row[2] for row in rows],
