@@ -18,8 +18,9 @@ PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
 PYTHON ?= $(eval PYTHON := $(shell for name in $(PYTHONS); do \
 	  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; \
 	done))$(PYTHON)
-# A file's tests stay in one process, so what they share is built once. auto: tests/workers.py says.
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# A file's tests stay in one process, so what they share is built once. tests/workers.py says how many
+# processes auto means, and which files come first: xdist would put files of few tests last, however long.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SETUP = $(if $(PYTHON),$(PYTHON),python3) install.py --venv $(VENV) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \

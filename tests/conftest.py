@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.network import NetworkGuard
-from tests.workers import processes
+from tests.workers import processes, turn
 
 GUARD = pytest.StashKey[NetworkGuard]()
 HOME = pytest.StashKey[Path]()
@@ -40,6 +40,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def hands_out_tests(config: pytest.Config) -> bool:
     """Whether this process runs no test itself, but hands them to workers, which come here too."""
     return config.getoption("dist") != "no" and bool(config.getoption("tx"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a process that shares the tests with others, put those of long files first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: turn(item.path))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,9 +1,14 @@
-"""How many processes run the tests."""
+"""How many processes run the tests, and which files are handed to them first."""
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import psutil
+
+TESTS = Path(__file__).parent
+LONGEST_FIRST = ("browser", "training", "lab", "hub")
+"""Folders by how long their slowest files take; the others' files take seconds."""
 
 MEMORY = 3 * 2**30
 """Bytes that one process and what its tests start may hold: torch, a small model, a browser."""
@@ -29,3 +34,16 @@ def processes(names: Iterable[str], available: int | None = None) -> int:
     memory = psutil.virtual_memory().available if available is None else available
     workers = min(cores(), memory // MEMORY)
     return workers if workers > 1 else 0
+
+
+def turn(file: Path) -> int:
+    """Return when the tests of a file are handed out: low is early.
+
+    A file's tests stay in one process, so a long file that came last would keep one process busy
+    while the others have nothing left to do.
+
+    >>> turn(TESTS / "browser" / "test_page.py") < turn(TESTS / "test_house.py")
+    True
+    """
+    folder = file.relative_to(TESTS).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
