@@ -169,7 +169,8 @@ def _body(card: AdapterCard) -> str:
 def _drawn(card: AdapterCard) -> str:
     """Return the chain as a tree of text."""
     revision = f" @ {card.lineage.base_revision}" if card.lineage.base_revision else ""
-    lines = [f"base  {card.base.name}{revision}"]
+    copy = f" (copy of {card.base.original})" if card.base.original else ""
+    lines = [f"base  {card.base.name}{revision}{copy}"]
     stages = zip(card.lineage.stages, card.run.manifest.stages, strict=True)
     for depth, (place, stage) in enumerate(stages):
         pin = f" @ {place.revision}" if place.revision else f" @ {card.tag} (this adapter)"

@@ -100,9 +100,10 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: Base) ->
         for at, (stage, place) in enumerate(zip(manifest.stages, lineage.stages, strict=True))
     )
     changes: dict[str, object] = {"stages": stages}
-    if manifest.base.hub_id is None:
+    if manifest.base.hub_id is None or base.weights_sha256 is not None:
         named = {"source": base.name, "hub_id": base.name, "revision": base.revision}
-        changes["base"] = manifest.base.model_copy(update=named)
+        known = {"weights_sha256": base.weights_sha256} if base.weights_sha256 else {}
+        changes["base"] = manifest.base.model_copy(update=named | known)
     return manifest.model_copy(update=changes)
 
 

@@ -10,6 +10,7 @@ from evals.schema.publishing import Finding, PublicationKind
 PIECE = 1 << 20
 REPO_TYPES: dict[PublicationKind, str] = {
     "adapter": "model",
+    "model": "model",
     "dataset": "dataset",
     "space": "space",
 }

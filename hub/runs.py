@@ -25,11 +25,17 @@ HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 
 @dataclass(frozen=True)
 class Base:
-    """The model that a chain stands on, by its name on the Hub."""
+    """The model that a chain stands on, by its name on the Hub.
+
+    `weights_sha256` is over the safetensors there, None where only the training record vouches for them;
+    `original` is the model that a published copy was made from.
+    """
 
     name: str
     revision: str | None
     licence: str | None
+    weights_sha256: str | None = None
+    original: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> 
     if chosen is None or not HUB_ID.fullmatch(chosen):
         raise LabError(
             f"the chain stands on {Path(chosen or manifest.base.source).name!r}, which is no model on the"
-            " Hub; nobody else could load the adapter. Name the base's Hub id with --base ORG/NAME."
+            " Hub; nobody else could load the adapter. Name the base's Hub id with --base ORG/NAME, or"
+            " publish the base too with --with-base."
         )
     same = name is None or name == manifest.base.hub_id
     known = manifest.base.revision if same else None

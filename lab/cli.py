@@ -10,6 +10,7 @@ import typer
 
 from evals.errors import LabError
 from lab.commands import (
+    ask,
     chain,
     data,
     evaluate,
@@ -44,7 +45,7 @@ app.add_typer(prefs.app, name="prefs")
 publish.app.command("space")(publish_space.space)
 app.add_typer(publish.app, name="publish")
 app.add_typer(hub.app, name="hub")
-app.command("ask")(chain.ask)
+app.command("ask")(ask.ask)
 app.command("leaderboard")(leaderboard.leaderboard)
 app.command("lab")(serve.lab)
 app.command("doctor")(serve.doctor)

@@ -55,7 +55,8 @@ class Base:
     """A base model that lies on this machine, complete, in `folder`.
 
     `weights_sha256` is over the file the weights came from: for the embedded model the packed
-    one. `substitutions` say, in a sentence each, where this is not what the name asked for.
+    one, and `unpacked_sha256` over what it was unpacked into, by which published copies are known.
+    `substitutions` say, in a sentence each, where this is not what the name asked for.
     """
 
     source: str
@@ -65,6 +66,11 @@ class Base:
     licence: str | None
     weights_sha256: str
     substitutions: tuple[str, ...] = ()
+    unpacked_sha256: str | None = None
+
+    def has_weights(self, sha256: str) -> bool:
+        """Whether these are the weights of that checksum, packed or unpacked."""
+        return sha256 in (self.weights_sha256, self.unpacked_sha256)
 
     @property
     def public_name(self) -> str:
@@ -168,6 +174,7 @@ def _embedded(cache: Path, progress: Progress) -> Base:
             revision=None,
             licence=EMBEDDED_LICENCE,
             weights_sha256=gguf.GGUF_SHA256,
+            unpacked_sha256=gguf.unpacked_weights(cache),
         )
     try:
         base = _from_hub(EMBEDDED, EMBEDDED_HUB_ID, None, progress)

@@ -23,6 +23,7 @@ from training.base import (
     Base,
     Dtype,
     best_device,
+    default_cache,
     find_base,
     identity_of,
     load_model,
@@ -37,6 +38,7 @@ from training.findings import (
 )
 from training.form import Form
 from training.generation import Manner, Writer
+from training.gguf import unpacked_weights
 from training.lineage import NewStage, append_stage
 from training.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
 from training.probe import TOLERANCE, distance, fault_of, measure, probe_of, probe_prompt
@@ -150,7 +152,7 @@ def load_chain(
     if str(name).startswith(BARE):
         return _load_bare(str(name).removeprefix(BARE), dtype, report, cache)
     chain = read_chain(name)
-    found = find_base(base or _base_source(chain), _first_half(report), cache)
+    found = find_base(base or base_source(chain, cache), _first_half(report), cache)
     report(0.5, "checking the chain")
     tokenizer = load_tokenizer(found)
     refuse(name, file_findings(chain, found, tokenizer))
@@ -175,7 +177,7 @@ def check_chain(
     cannot be read.
     """
     chain = read_chain(name)
-    found = find_base(base or _base_source(chain), progress, cache)
+    found = find_base(base or base_source(chain, cache), progress, cache)
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok for finding in findings):
@@ -240,13 +242,16 @@ def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) 
     return LoadedChain(manifest, base, Writer(model, tokenizer, stack, active_adapters(())), dtype)
 
 
-def _base_source(chain: Chain) -> str:
+def base_source(chain: Chain, cache: Path | None = None) -> str:
     """Return the name to find the chain's base by: its exact commit where it came from the Hub.
 
-    A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
+    A published copy of the embedded base is not fetched where the very same weights lie unpacked in
+    `cache`. A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
     if it is in none of them.
     """
     base = chain.manifest.base
+    if base.weights_sha256 == unpacked_weights(cache or default_cache()):
+        return EMBEDDED
     if base.hub_id and base.revision:
         return f"{base.hub_id}@{base.revision}"
     if base.hub_id or base.source == EMBEDDED:

@@ -34,8 +34,10 @@ def file_findings(
     """Return what is found without loading the model: identity of the base, files of the stages."""
     made_for, here = chain.manifest.base, identity_of(base, tokenizer)
     remedy = _remedy(made_for, base)
+    is_same = base.has_weights(made_for.weights_sha256)
+    weights = made_for.weights_sha256 if is_same else here.weights_sha256
     return (
-        _same("weights", made_for.weights_sha256, here.weights_sha256, remedy),
+        _same("weights", made_for.weights_sha256, weights, remedy),
         _same("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256, remedy),
         _same("chat template", made_for.template_sha256, here.template_sha256, remedy),
         _same("vocabulary size", made_for.vocab_size, here.vocab_size, remedy),

@@ -11,6 +11,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
+from evals.weights import weights_identity
 from training.files import sha256_of, sha256_of_text
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}")
@@ -28,9 +29,7 @@ def weights_sha256(folder: Path) -> str:
             f"{folder} holds no model*.safetensors file; only safetensors weights are loaded, because"
             " other formats can run code. Save the model with `save_pretrained`, or name another one."
         )
-    if len(files) == 1:
-        return _sha256(files[0])
-    return sha256_of_text("".join(f"{file.name} {_sha256(file)}\n" for file in files))
+    return weights_identity({file.name: _sha256(file) for file in files})
 
 
 def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -28,6 +28,7 @@ GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FOLDER_NAME = f"SmolLM2-135M-Instruct-{GGUF_SHA256[:8]}"
 MARKER = "unpacked.json"
+WEIGHTS_NAME = "model.safetensors"
 
 
 class Unpacked(Record):
@@ -76,13 +77,18 @@ def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Pat
         ) from error
 
 
+def unpacked_weights(cache: Path) -> str | None:
+    """Return the SHA-256 of the unpacked weights as it was noted, None if nothing sound was unpacked."""
+    marker = marker_of(cache / FOLDER_NAME)
+    return marker.files.get(WEIGHTS_NAME) if marker else None
+
+
 def fault_of(folder: Path) -> str | None:
     """Return what is wrong with a cache folder in a few words; None if it is sound."""
     if not folder.exists():
         return "not unpacked yet"
-    try:
-        marker = Unpacked.model_validate_json((folder / MARKER).read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+    marker = marker_of(folder)
+    if marker is None:
         return "the cached copy is incomplete"
     if marker.source_sha256 != GGUF_SHA256:
         return "the cached copy was made from another file"
@@ -91,6 +97,14 @@ def fault_of(folder: Path) -> str | None:
         if not file.is_file() or sha256_of(file) != checksum:
             return f"the cached copy is damaged: {name}"
     return None
+
+
+def marker_of(folder: Path) -> Unpacked | None:
+    """Return what was noted when a cache folder was made; None if nothing readable was."""
+    try:
+        return Unpacked.model_validate_json((folder / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
 
 
 def _unpack(source: Path, folder: Path, progress: Progress) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.schema import BaseIdentity, ChainManifest, ChainStage, Probe
+from evals.schema import ChainManifest, ChainStage, Probe
 from training.adapter import read_adapter
 from training.base import Base, identity_of, load_base
 from training.files import write_whole
@@ -47,7 +47,7 @@ def append_stage(
     prompt = _system_prompt(previous, system_prompt)
     model, tokenizer = load_base(base, "float32")
     identity = identity_of(base, tokenizer)
-    _check_base(stage, base, previous, identity)
+    _check_base(stage, base, previous)
     entry = _entry(stage, folder)
     stages = (*earlier, entry)
     stack = Stack(
@@ -100,10 +100,8 @@ def _check_name(stage: NewStage, earlier: Sequence[ChainStage]) -> None:
         )
 
 
-def _check_base(
-    stage: NewStage, base: Base, previous: Chain | None, identity: BaseIdentity
-) -> None:
-    if previous and previous.manifest.base.weights_sha256 != identity.weights_sha256:
+def _check_base(stage: NewStage, base: Base, previous: Chain | None) -> None:
+    if previous and not base.has_weights(previous.manifest.base.weights_sha256):
         raise ChainMismatch(
             f"the stage {stage.name!r} was trained on {base.public_name}, but the chain before it stands"
             f" on {previous.manifest.base.source} with other weights; train both on one base."

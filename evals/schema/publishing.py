@@ -7,7 +7,7 @@ from pydantic import Field
 
 from evals.schema.record import Record
 
-PublicationKind = Literal["adapter", "dataset", "space"]
+PublicationKind = Literal["adapter", "model", "dataset", "space"]
 Change = Literal["add", "change", "same", "remote_only"]
 Visibility = Literal["private", "public"]
 
@@ -29,6 +29,33 @@ class Lineage(Record):
     base: str
     base_revision: str | None
     stages: tuple[PublishedStage, ...]
+
+
+class PackedWeights(Record):
+    """The quantised file that weights were unpacked from, and the Python package that it came in."""
+
+    package: str
+    version: str
+    file: str
+    quantisation: str
+    sha256: str
+    unpacked_with: str
+    dtype: str
+
+
+class BaseOrigin(Record):
+    """origin.json: what a base is that was published with a chain.
+
+    `original` is the Hub's model that it is a copy of; `weights_sha256` is over its safetensors,
+    `recorded_sha256` is what chains know it by (of a packed one, the packed file).
+    """
+
+    schema_version: Literal[1] = 1
+    original: str | None
+    licence: str | None
+    weights_sha256: str
+    recorded_sha256: str
+    packed: PackedWeights | None = None
 
 
 class Finding(Record):

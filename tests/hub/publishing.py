@@ -8,36 +8,46 @@ from evals.errors import LabError
 
 
 def publish_run(
-    folder: Path, repo: str, *, is_public: bool = False, create_pr: bool = False, **wishes: Any
+    folder: Path,
+    repo: str,
+    *,
+    is_public: bool = False,
+    create_pr: bool = False,
+    copy: Any = None,
+    with_base: bool = False,
+    **wishes: Any,
 ) -> Any:
     """Publish a run with its chain; return the receipts, or the message of the error."""
     from hub.adapters import Wishes
     from hub.chains import Publication, publish_chain
     from hub.client import connect
 
-    publication = Publication(Wishes(repo, **wishes), is_public, create_pr)
+    publication = Publication(Wishes(repo, **wishes), is_public, create_pr, copy, with_base)
     try:
         return publish_chain(connect(), folder, publication, lambda words: None)
     except LabError as error:
         return str(error)
 
 
-def plan_run(folder: Path, repo: str, **wishes: Any) -> Any:
+def plan_run(
+    folder: Path, repo: str, *, copy: Any = None, with_base: bool = False, **wishes: Any
+) -> Any:
     """Return the plans of a dry run, or the message of the error."""
     from hub.adapters import Wishes
     from hub.chains import Publication, plan_chain
     from hub.client import connect
 
     try:
-        return plan_chain(connect(), folder, Publication(Wishes(repo, **wishes)))
+        publication = Publication(Wishes(repo, **wishes), copy=copy, with_base=with_base)
+        return plan_chain(connect(), folder, publication)
     except LabError as error:
         return str(error)
 
 
 def add_chain(source: str, folder: Path) -> Any:
     """Bring a published chain here; return its stages, or the message of the error."""
-    from hub.chains import fetch_chain
     from hub.client import connect
+    from hub.retrieval import fetch_chain
 
     try:
         manifest = fetch_chain(connect(), source, folder, lambda words: None)

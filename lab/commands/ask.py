@@ -1,0 +1,144 @@
+"""`assay ask`: one question to a chain, every stage answering as it writes."""
+
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+
+from evals.confidence import read_confidence
+from evals.model import Sampling
+from evals.questions import find
+from evals.schema import Completion, Record, StatedConfidence, Verdict
+from evals.verifiers import verify
+from lab.commands.chain import AsJson, BaseOption, progress_shown
+from lab.console import emit, notes
+from lab.settings import from_environment
+
+if TYPE_CHECKING:
+    from training.streaming import Piece
+
+
+class Answered(Record):
+    """One stage's answer with what it says about itself and, for a known question, what is true."""
+
+    completion: Completion
+    confidence: StatedConfidence
+    verdict: Verdict | None
+
+
+class Asked(Record):
+    """What `assay ask --json` prints."""
+
+    question: str
+    chain: str
+    settings: dict[str, str | int | float]
+    answers: tuple[Answered, ...]
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask.")],
+    chain: Annotated[
+        str, typer.Option(help="embedded, a run folder, or base:embedded.")
+    ] = "embedded",
+    base: BaseOption = None,
+    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
+    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
+    temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a question; every stage answers as it writes.
+
+    Example: assay ask "Which direction does glycolysis take in the thymus?" --stage base,sft
+    """
+    from training.chain import load_chain
+
+    sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
+    with progress_shown() as progress:
+        loaded = load_chain(chain, progress=progress, base=base, cache=from_environment().cache)
+    for substitution in loaded.substitutions:
+        notes.print(f"note: {substitution}")
+    stages = loaded.stages if stage == "all" else tuple(stage.split(","))
+    pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
+    texts = _Texts(stages)
+    with Live(console=Console(quiet=as_json), auto_refresh=False, transient=True) as screen:
+        for piece in pieces:
+            texts.add(piece)
+            screen.update(texts.drawn(), refresh=True)
+    asked = Asked(
+        question=question,
+        chain=loaded.manifest.name,
+        settings={**asdict(sampling), "dtype": loaded.dtype},
+        answers=tuple(_judged(question, completion) for completion in texts.completions()),
+    )
+    if as_json:
+        emit(asked, as_json=True)
+    else:
+        Console().print(Group(*(_panel(answer) for answer in asked.answers)))
+
+
+class _Texts:
+    """What each stage has written so far."""
+
+    def __init__(self, stages: tuple[str, ...]) -> None:
+        self._texts = dict.fromkeys(stages, "")
+        self._last: dict[str, Piece] = {}
+
+    def add(self, piece: "Piece") -> None:
+        self._texts[piece.stage] += piece.text
+        self._last[piece.stage] = piece
+
+    def drawn(self) -> Group:
+        return Group(
+            *(
+                Panel(_printable(text), title=stage, title_align="left")
+                for stage, text in self._texts.items()
+            )
+        )
+
+    def completions(self) -> list[Completion]:
+        return [
+            Completion(
+                stage=stage,
+                text=text,
+                n_tokens=self._last[stage].n_tokens,
+                finish_reason=self._last[stage].finish_reason or "cancelled",
+            )
+            for stage, text in self._texts.items()
+        ]
+
+
+def _judged(question: str, completion: Completion) -> Answered:
+    example = find(question)
+    return Answered(
+        completion=completion,
+        confidence=read_confidence(completion.text),
+        verdict=verify(example, completion.text) if example else None,
+    )
+
+
+def _panel(answer: Answered) -> Panel:
+    """Return an answer with, below it, the confidence that it states and the verdict on it."""
+    stated = answer.confidence
+    notice = f"confidence: {stated.status}" if stated.value is None else f"{stated.value:.0%} sure"
+    if answer.verdict:
+        notice += f" · {answer.verdict.verdict}: {answer.verdict.reason}"
+    if answer.completion.finish_reason == "length":
+        notice += " · cut at the length limit"
+    return Panel(
+        _printable(answer.completion.text),
+        title=answer.completion.stage,
+        title_align="left",
+        subtitle=Text(notice),
+        subtitle_align="left",
+    )
+
+
+def _printable(text: str) -> Text:
+    """Return text that cannot steer the terminal: control characters are shown as a mark."""
+    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text))
