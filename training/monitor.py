@@ -5,17 +5,13 @@ and measures how far the model has moved from its reference on the way. A look d
 so a run with a monitor learns the same weights as one without.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list
-from bitsandbytes.nn import Linear4bit
 from transformers import (
-    GenerationConfig,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
     Trainer,
     TrainerCallback,
@@ -25,17 +21,14 @@ from transformers import (
 )
 from trl.trainer.utils import use_adapter
 
-from evals.errors import BadConfig
 from evals.schema import Example
 from evals.verifiers import verify
 from training.alerts import alert
 from training.data import prompt_of
-from training.generation import end_tokens
+from training.greedy import ROWS, Answers, answered, evaluating, whole_model_or_refused
 from training.policy import REFERENCE, StackedPeftModel
 from training.session import Session
 
-ROWS = 8
-"""Questions that are answered together."""
 ACCURACY, KL = "monitor/accuracy", "monitor/kl"
 
 
@@ -73,11 +66,11 @@ class Watch:
     def look(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> Look:
         """Return what the policy answers now, and how far that is from its reference."""
         right, lengths, divergences = 0, 0, 0.0
-        with torch.no_grad(), _evaluating(policy):
+        with torch.no_grad(), evaluating(policy):
             for start in range(0, len(self.questions), ROWS):
                 rows = self.questions[start : start + ROWS]
-                batch = _answered(policy, tokenizer, self._prompts(tokenizer, rows), self.tokens)
-                texts = tokenizer.batch_decode(batch.answers(), skip_special_tokens=True)
+                batch = answered(policy, tokenizer, self._prompts(tokenizer, rows), self.tokens)
+                texts = tokenizer.batch_decode(batch.tokens(), skip_special_tokens=True)
                 right += sum(
                     verify(row, text).verdict == "correct"
                     for row, text in zip(rows, texts, strict=True)
@@ -111,11 +104,7 @@ class ForgettingMonitor(TrainerCallback):
         self._trainer, self._watch, self._limits = trainer, watch, limits
         self._steps, self._session = steps, session
         self._first: float | None = None
-        if trainer.is_fsdp_enabled or _zero_stage(trainer) == 3:
-            raise BadConfig(
-                "monitor_steps needs a whole model on each process, and FSDP and ZeRO-3 share one out; set"
-                " monitor_steps to 0, or use a profile that does not (single, multi-gpu, zero2)."
-            )
+        whole_model_or_refused(trainer, "monitor_steps")
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -170,52 +159,7 @@ class ForgettingMonitor(TrainerCallback):
         return found
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Answers as tokens: `ids` and `attended` are (rows, prompt + answer).
-
-    `written`, (rows, answer), marks an answer's tokens, its end token with them.
-    """
-
-    ids: torch.Tensor
-    attended: torch.Tensor
-    written: torch.Tensor
-
-    def answers(self) -> list[list[int]]:
-        """Return the tokens of each answer."""
-        new = self.ids[:, -self.written.shape[1] :]
-        return [row[keep].tolist() for row, keep in zip(new, self.written, strict=True)]
-
-
-def _answered(
-    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], most: int
-) -> _Batch:
-    """Return the policy's greedy answers."""
-    encoded = tokenizer(
-        list(prompts),
-        add_special_tokens=False,
-        padding=True,
-        padding_side="left",
-        return_tensors="pt",
-    ).to(policy.device)
-    model = policy.get_base_model()
-    assert isinstance(model, PreTrainedModel)
-    ends = end_tokens(model, tokenizer)
-    settings = GenerationConfig(
-        max_new_tokens=most,
-        do_sample=False,
-        eos_token_id=list(ends),
-        pad_token_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0],
-    )
-    ids = policy.generate(**encoded, generation_config=settings)
-    new = ids[:, encoded["input_ids"].shape[1] :]
-    is_end = torch.isin(new, torch.tensor(ends, device=new.device))
-    written = is_end.cumsum(dim=1) - is_end.long() == 0
-    attended = torch.cat([encoded["attention_mask"], written.long()], dim=1)
-    return _Batch(ids, attended, written)
-
-
-def _divergence(policy: StackedPeftModel, batch: _Batch) -> torch.Tensor:
+def _divergence(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     """Return KL(policy || reference) of the next token at each place of the answers, in nats."""
     ours = _logits(policy, batch)
     with use_adapter(policy, REFERENCE):
@@ -227,7 +171,7 @@ def _divergence(policy: StackedPeftModel, batch: _Batch) -> torch.Tensor:
     return torch.stack(rows)
 
 
-def _logits(policy: StackedPeftModel, batch: _Batch) -> torch.Tensor:
+def _logits(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     places = (batch.attended.cumsum(dim=1) - 1).clamp(min=0)
     kept = batch.written.shape[1] + 1
     outputs = policy(
@@ -238,26 +182,3 @@ def _logits(policy: StackedPeftModel, batch: _Batch) -> torch.Tensor:
         logits_to_keep=kept,
     )
     return outputs.logits[:, :-1]
-
-
-@contextmanager
-def _evaluating(policy: StackedPeftModel) -> Generator[None]:
-    """Compute without dropout inside the block.
-
-    Layers with 4-bit weights stay in training mode: on a processor bitsandbytes 0.50 repacks the weights
-    of one that is not, for good, into a form that gradients do not pass.
-    """
-    was_training = policy.training
-    policy.eval()
-    for layer in policy.modules():
-        if isinstance(layer, Linear4bit):
-            layer.training = True
-    try:
-        yield
-    finally:
-        policy.train(was_training)
-
-
-def _zero_stage(trainer: Trainer) -> int:
-    plugin = trainer.accelerator.state.deepspeed_plugin
-    return plugin.zero_stage if plugin is not None else 0

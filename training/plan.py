@@ -143,5 +143,7 @@ def _data(
     if isinstance(settings, RefinerSettings) or are_records(settings.data):
         records = refiner_data(settings.data, is_for_sft=not isinstance(settings, RefinerSettings))
         check_refiner_chain(of_chain)
+        if isinstance(settings, RefinerSettings) and settings.held_out_steps:
+            records, _ = records.parted(settings.held_out_share, settings.seed)
         return records
     return sft_data(settings.data, settings.seed)

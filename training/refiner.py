@@ -10,6 +10,7 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from training.refining.alarms import HackingWatch
 from training.refining.data import RefinerData, check_refiner_chain, refiner_data
 from training.refining.items import ItemBook
 from training.refining.judges import fit_judge, judge_facts, judging_of
+from training.refining.plateau import HeldOut, Pace, PlateauWatch
 from training.refining.reward import Judging, RefinerReward
 from training.refining.settings import RefinerSettings
 from training.request import Request
@@ -58,7 +60,9 @@ def train(request: Request) -> None:
     base = find_base(settings.base, announce)
     start = start_of(settings, base)
     check_refiner_chain(start.system_prompt)
-    data = fitting(data, settings, load_tokenizer(base))
+    tokenizer = load_tokenizer(base)
+    data, held = held_out(data, settings, tokenizer)
+    data = fitting(data, settings, tokenizer)
     check_batches(settings, data.count, processes().num_processes)
     judging = judging_of(settings)
     say(f"trying the judge {judging.judge.label} on known pairs")
@@ -70,6 +74,10 @@ def train(request: Request) -> None:
         trainer.add_callback(AlertCallback(current.run, SAMPLING_RULES))
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(HackingWatch(current.run, stop))
+        if held is not None:
+            pace = Pace(settings.held_out_steps, settings.held_out_patience)
+            tell = partial(current.result.__setitem__, "ended_early")
+            trainer.add_callback(PlateauWatch(trainer, held, pace, tell))
         if current.train(trainer):
             current.leave(trainer, start, base)
 
@@ -84,6 +92,20 @@ def fitting(
     data = data.shortened(settings.max_prompt_length, lambda row: length_of(row, tokenizer))
     lengths = {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}
     return within(data, lengths, settings)
+
+
+def held_out(
+    data: RefinerData, settings: RefinerSettings, tokenizer: PreTrainedTokenizerBase
+) -> tuple[RefinerData, HeldOut | None]:
+    """Return the records to train on, and those that show when to stop, if any are wanted.
+
+    BadConfig if there are too few groups to hold one out.
+    """
+    if not settings.held_out_steps:
+        return data, None
+    data, held = data.parted(settings.held_out_share, settings.seed)
+    records = fitting(held, settings, tokenizer).records
+    return data, HeldOut(records, settings.reward(), settings.max_completion_length)
 
 
 def build_trainer(

@@ -73,6 +73,7 @@ MAY_CHANGE_ON_RESUME = (
     "judge_cache",
     "max_none_fraction",
     "none_patience",
+    "held_out_patience",
 )
 """Settings that leave the trained weights as they are."""
 PATHS = ("base", "output", "chain", "judge_cache")

@@ -15,7 +15,7 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.questions import is_held_out
 from evals.refiner.bank import refiner_bank
 from evals.refiner.prompt import SYSTEM_PROMPT, messages, within_budget
-from evals.refiner.records import read_records, records_sha256
+from evals.refiner.records import read_records, records_sha256, split_by_group
 from evals.schema.refining import RefinerRecord
 
 TRAIN, TEST = "refiner-train", "refiner-test"
@@ -60,6 +60,15 @@ class RefinerData:
         """Return the data without the records of these ids, which are counted under `why`."""
         kept = tuple(record for record in self.records if record.id not in set(names))
         return replace(self, records=kept, left_out={**self.left_out, why: len(names)})
+
+    def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
+        """Return the data without some of its groups, and these alone; BadConfig for too few groups.
+
+        About `share` of the groups is held out, chosen by the seed.
+        """
+        _, held = split_by_group(self.records, share, seed)
+        why = "held out to see when to stop"
+        return self.without([record.id for record in held], why), RefinerData(held, {})
 
     def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
         """Return the data with passages taken from records whose row has more than `budget` tokens.

@@ -92,6 +92,19 @@ class RefinerSettings(SampledSettings):
     )
     max_words_per_claim: int = setting("a longer claim is unsupported; 0 = any", default=80, low=0)
     max_ids_per_claim: int = setting("one with more is unsupported; 0 = any", default=8, low=0)
+    held_out_steps: int = setting(
+        "optimizer steps between looks at records that are not trained on; 0 = none are held out",
+        default=0,
+        low=0,
+    )
+    held_out_share: float = setting(
+        "of the studies and tissues (groups) that are held out", default=0.1, low=0.01, high=0.5
+    )
+    held_out_patience: int = setting(
+        "looks in a row without a better score after which training is over; 0 = to the last step",
+        default=0,
+        low=0,
+    )
     monitor_stop: bool = setting("stop the run at the first alarm", default=False)
 
     def __post_init__(self) -> None:
