@@ -220,6 +220,26 @@ def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_p
     assert json.loads(made.text)["chosen_by"] == cast.left.reviewer.name
 
 
+def test_what_is_exported_can_be_trained_on(room, tmp_path):
+    from training.conversations import read_conversations
+    from training.preferences import read_preferences
+
+    visitor = new_visitor()
+    made = reviewed(room, visitor)
+    act(room, visitor, made.review, "accept", "m1")
+    save(room, visitor, made.review, "m2", ("Another diet is missing.", "design_flaw", "minor"))
+    files = {form: export(room, visitor, made.review, form, tmp_path)[1] for form in ("sft", "dpo")}
+    (row,) = read_conversations([files["sft"]]).rows
+    assert [each["text"] for each in json.loads(row.reply)] == [
+        SAID[0].text,
+        "Another diet is missing.",
+    ]
+    (pair,) = read_preferences([files["dpo"]], "Another prompt.").pairs
+    assert pair.prompt[0].content == "List what is wrong."
+    assert "Another diet is missing." in pair.chosen[0].content
+    assert "Another diet is missing." not in pair.rejected[0].content
+
+
 def test_both_reviewers_are_asked_with_the_same_settings_and_named_over_their_lists_after_the_vote(
     room,
 ):
