@@ -102,9 +102,16 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: Base) ->
     changes: dict[str, object] = {"stages": stages}
     if manifest.base.hub_id is None or base.weights_sha256 is not None:
         named = {"source": base.name, "hub_id": base.name, "revision": base.revision}
-        known = {"weights_sha256": base.weights_sha256} if base.weights_sha256 else {}
-        changes["base"] = manifest.base.model_copy(update=named | known)
+        changes["base"] = manifest.base.model_copy(update=named | _weights(manifest, base))
     return manifest.model_copy(update=changes)
+
+
+def _weights(manifest: ChainManifest, base: Base) -> dict[str, str]:
+    """Return how the base's weights are known on the Hub, where that was found out."""
+    recorded = manifest.base.weights_sha256
+    if base.weights_sha256 is None or base.weights_sha256 == recorded:
+        return {}
+    return {"weights_sha256": base.weights_sha256, "packed_sha256": recorded}
 
 
 def _size(file: Path) -> int:

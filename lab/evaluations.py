@@ -102,9 +102,10 @@ def again(chain: str, report: EvalReport, path: Path) -> str:
 
 def _is_of_these_weights(report: EvalReport, manifest: ChainManifest) -> bool:
     """Return whether every stage in the report is one of the chain, with the same weights."""
+    base, measured = manifest.base, dict(report.stage_checksums)
     here = {stage.name: stage.sha256 for stage in manifest.stages}
-    here[BASE_STAGE] = manifest.base.weights_sha256
-    return report.stage_checksums.items() <= here.items()
+    is_base = measured.pop(BASE_STAGE, None) in (None, base.weights_sha256, base.packed_sha256)
+    return is_base and measured.items() <= here.items()
 
 
 def _is_of_these_questions(report: EvalReport, _: ChainManifest) -> bool:

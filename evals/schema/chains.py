@@ -21,6 +21,8 @@ class BaseIdentity(Record):
 
     `source` is what `training.base` resolves: "embedded", a Hub id or a local folder's name;
     `weights_sha256` is over the file it came from, `template_sha256` over the chat template.
+    `packed_sha256` is that of the packed file, where a published copy was unpacked from one: what was
+    measured before knows the same weights by it.
     """
 
     source: str
@@ -31,6 +33,7 @@ class BaseIdentity(Record):
     template_sha256: str
     vocab_size: int
     licence: str | None = None
+    packed_sha256: str | None = None
 
 
 class ChainStage(Record):

@@ -127,7 +127,7 @@ def _base_told(manifest: ChainManifest) -> str:
     A published copy of the embedded base is recognised by its checksum. torch is imported, and the
     embedded base unpacked, only where it may be the one.
     """
-    if find_spec(PACKAGE) is not None and _may_be_embedded(manifest):
+    if find_spec(PACKAGE) is not None and manifest.base.packed_sha256 is not None:
         from training.base import EMBEDDED, find_base
 
         with progress_shown() as progress:
@@ -139,21 +139,6 @@ def _base_told(manifest: ChainManifest) -> str:
             )
     return (
         f"its base, {_base_name(manifest)}, is fetched from the Hub when the chain is first loaded"
-    )
-
-
-def _may_be_embedded(manifest: ChainManifest) -> bool:
-    """Whether a chain's base reads and writes the very tokens of the embedded one."""
-    from training.manifest import EMBEDDED, read_chain
-
-    try:
-        ours = read_chain(EMBEDDED).manifest.base
-    except LabError:
-        return False
-    theirs = manifest.base
-    return (ours.tokenizer_sha256, ours.template_sha256) == (
-        theirs.tokenizer_sha256,
-        theirs.template_sha256,
     )
 
 

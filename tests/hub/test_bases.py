@@ -99,6 +99,7 @@ def test_a_chain_on_a_published_base_comes_back_bit_for_bit(stand, run, copy, tm
         assert sha256(run.parent / mine / name) == sha256(tmp_path / "back" / theirs / name)
     back = json.loads((tmp_path / "back/chain.json").read_text())["base"]
     assert back["weights_sha256"] == copy.origin.weights_sha256
+    assert back["packed_sha256"] == PACKED, "reports that came along name the base by it"
 
 
 @pytest.mark.parametrize("revision", ["commit", None])

@@ -53,6 +53,17 @@ def test_a_report_of_some_of_the_stages_is_current(tmp_path: Path) -> None:
     assert read(tmp_path, scripted_report(stages=("base", "sft"))).outdated == ()
 
 
+def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_file(
+    tmp_path: Path,
+) -> None:
+    made = chain_of_the_report()
+    base = {"weights_sha256": "sha of what it unpacks into", "packed_sha256": "sha-of-base"}
+    back = made.model_copy(update={"base": made.base.model_copy(update=base)})
+    (tmp_path / "chain.json").write_text(back.model_dump_json(), encoding="utf-8")
+    save_report(scripted_report(), tmp_path / "reports" / "0.json")
+    assert len(read_evaluations(str(tmp_path), tmp_path / "reports").current) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
