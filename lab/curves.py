@@ -48,7 +48,7 @@ class Chart:
 
 CHARTS = (
     Chart("reward", ("reward", *(f"verifier/{name}" for name in VERIFIERS)), is_noisy=True),
-    Chart("loss", ("loss",), from_zero=False, is_noisy=True),
+    Chart("loss", ("loss",), from_zero=False),
     Chart("ece", (ECE,), is_noisy=True),
     Chart("kl", ("kl", "monitor/kl")),
     Chart("zero", ("frac_reward_zero_std",), ".0%", is_noisy=True),
@@ -71,7 +71,8 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     for place, (name, points) in enumerate(courses.items()):
         if has_means and len(courses) == 1:
             figure.add_trace(_faint(points, place))
-        figure.add_trace(_line(name, _means(points) if has_means else points, place))
+        drawn = _means(points) if has_means else points
+        figure.add_trace(_line(name, drawn, place, is_mean=has_means))
     return figure
 
 
@@ -99,13 +100,13 @@ def _thinned(points: Points) -> Points:
     return kept if kept[-1] == points[-1] else [*kept, points[-1]]
 
 
-def _line(name: str, points: Points, place: int) -> go.Scatter:
+def _line(name: str, points: Points, place: int, *, is_mean: bool) -> go.Scatter:
     label, colour = _label(name), COLOURS[place % len(COLOURS)]
     drawn = _thinned(points)
     return go.Scatter(
         x=[step for step, _ in drawn],
         y=[value for _, value in drawn],
-        mode="lines+markers" if len(drawn) < 40 else "lines",
+        mode="lines+markers" if len(drawn) < 40 and not is_mean else "lines",
         line={
             "width": 1.6 if place else 2.2,
             "color": colour,
@@ -153,11 +154,17 @@ def _layout(chart: Chart, courses: int, *, has_means: bool) -> go.Layout:
             "yanchor": "top",
             "font": {"size": 15},
         },
-        margin={"l": 54, "r": 10, "t": 62 if courses > 1 else 36, "b": 30},
+        margin={"l": 54, "r": 10, "t": 36, "b": 30},
         showlegend=courses > 1,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        # below, where more rows of it on a narrow page take room from the plot and not from the heading
+        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top"},
         hoverlabel={"font": {"color": "#fff"}},
-        modebar={"remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]},
+        modebar={
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": "#8a8a8a",
+            "activecolor": COLOURS[0],
+            "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+        },
         xaxis={"zeroline": False, "nticks": 6, "tickformat": "d", "rangemode": "tozero"},
         yaxis={
             "zeroline": False,

@@ -108,6 +108,8 @@ def _trouble(training: Training) -> str:
         return say("train.failed.error", error=error) if error else say("train.failed.silently")
     if training.state == "failed":
         return say("train.failed.early")
+    if training.stopped_because:
+        return say("train.stopped.itself", reason=training.stopped_because)
     return say("train.stalled") if training.state == "stalled" else ""
 
 

@@ -13,7 +13,7 @@ from lab.launches import LAUNCH, LOG, SUFFIX, Launched, beside, is_alive, is_fro
 from lab.watching import Watched
 from lab.wording import say
 from training.checkpoints import checkpoints, step_of
-from training.runs import COMPLETIONS, METRICS, RECORD, RunFolder
+from training.runs import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, RunFolder
 
 State = Literal["starting", "running", "stopping", "finished", "failed", "stopped", "stalled"]
 LIVE: tuple[State, ...] = ("starting", "running", "stopping")
@@ -44,6 +44,18 @@ class Training:
     def is_live(self) -> bool:
         """Whether a process is at work on it, as far as can be told from here."""
         return self.state in LIVE
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the same command would take the run up again."""
+        is_over = self.state in ("failed", "stopped", "stalled")
+        return is_over and not self.problem and not self.stopped_because
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the run stopped itself, in words; "" if it did not. It is gone on with by other limits only."""
+        result = self.record.result if self.record and self.state == "stopped" else {}
+        return str(result.get(STOPPED_BECAUSE, ""))
 
 
 @dataclass(frozen=True)

@@ -261,13 +261,12 @@ def _status(services: Services, desk: Desk, training: Training, seen: Watched) -
     )
     is_asked = training.state == "stopping"
     log = last_lines(beside(training.path) / LOG) if may_act and launched else ""
-    can_go_on = may_act and training.state in {"failed", "stopped", "stalled"}
     return {
         desk.panel: panel(training, seen, progress_of(training, seen, now), now),
         desk.stop: gr.Button(
             say("train.stop.now" if is_asked else "train.stop"), visible=may_act and bool(is_ours)
         ),
-        desk.go_on: gr.Button(visible=can_go_on and not training.problem),
+        desk.go_on: gr.Button(visible=may_act and training.can_go_on),
         desk.log_box: gr.Accordion(visible=bool(log)),
         desk.log: f'<pre class="train-log" tabindex="0">{shown(log)}</pre>',
         desk.timer: gr.Timer(LOOK_SECONDS if training.is_live else IDLE_SECONDS, active=True),

@@ -74,6 +74,17 @@ def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
     assert str(tmp_path) not in json.dumps(shown)
 
 
+def test_a_run_that_stopped_itself_says_why_and_is_not_offered_to_be_resumed(tmp_path):
+    services = services_for(tmp_path)
+    why = {"stopped_because": "knowledge is being lost; raise beta"}
+    run_in(tmp_path / "runs" / "mine", steps=3, status="stopped", result=why)
+    shown = called(page_of(services), "train", None)
+    services.store.close()
+    assert "It stopped itself: knowledge is being lost" in plain(shown["train-panel"])
+    assert "another limit" in plain(shown["train-panel"])
+    assert not shown["train-resume"]["visible"]
+
+
 def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
     services = services_for(tmp_path)
     run_in(tmp_path / "runs" / "mine", steps=1, status="finished")

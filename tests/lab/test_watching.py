@@ -117,16 +117,17 @@ def test_a_long_course_is_thinned_and_keeps_its_last_point(tmp_path):
 
 def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_behind(tmp_path):
     values = [float(step % 2) for step in range(1, 41)]
-    rows = tuple({"step": n, "loss": value} for n, value in enumerate(values, start=1))
-    (loss,) = [chart for chart in CHARTS if chart.name == "loss"]
-    figure = curve(loss, Watched(tmp_path, rows=rows))
+    name = "completions/mean_length"
+    rows = tuple({"step": n, name: value} for n, value in enumerate(values, start=1))
+    (length,) = [chart for chart in CHARTS if chart.name == "length"]
+    figure = curve(length, Watched(tmp_path, rows=rows))
     single, mean = figure.data
     assert list(single.y) == values
     assert list(mean.y)[:4] == [1.0, 0.5, 2 / 3, 0.5]
     assert set(mean.y[9:]) == {0.5}
-    assert figure.layout.title.text == "Loss (mean of 10)"
+    assert figure.layout.title.text.endswith("(mean of 10)")
 
-    (few,) = curve(loss, Watched(tmp_path, rows=rows[:19])).data
+    (few,) = curve(length, Watched(tmp_path, rows=rows[:19])).data
     assert list(few.y) == values[:19]
 
 
