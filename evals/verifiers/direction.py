@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from evals.verifiers.cues import CHANGES, MOVES, NEGATES, PLACES
 from evals.verifiers.events import OPPOSITE, direction_events
-from evals.verifiers.reading import Mark, Reading, Sentence, is_heap, n_loose
+from evals.verifiers.reading import HEAP_WORDS, Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
 from evals.verifiers.tokens import word_set
 from evals.verifiers.topic import Sets, Topic, is_neutral, sets_of
@@ -73,8 +73,11 @@ def _statements(reading: Reading) -> list[Statement]:
 
 def _is_heap(reading: Reading, held: list[tuple[Sentence, list[Mark]]]) -> bool:
     """Say whether the events of all sentences are a heap of keywords; the cheap test comes first."""
+    n_events = sum([len(events) for _, events in held])
+    if n_events < HEAP_WORDS:
+        return False
     n_words = sum(map(len, reading.sentences))
-    if not is_heap(sum(len(events) for _, events in held), n_words):
+    if not is_heap(n_events, n_words):
         return False
     return is_heap(sum(n_loose(sentence, events) for sentence, events in held), n_words)
 

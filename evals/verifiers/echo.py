@@ -21,6 +21,8 @@ ECHO_ADDED = 5
 """So many words around a copied sentence ("The statement is that …") leave it an echo."""
 QUOTED_WORDS = 3
 """A quotation of so many words of the question in a row is its echo."""
+RAREST = 5
+"""So many of the longest words of a sentence are looked for before the sentence itself."""
 REPLIES = frozenset(("yes", "no"))
 """With one of these before it, a copied sentence is affirmed or denied: no echo but an answer."""
 DENIALS = word_set(
@@ -36,15 +38,22 @@ REPORTS = word_set(
 
 
 class Asked(NamedTuple):
-    """The sentences of a question as words with a blank around each, and all words of them."""
+    """The sentences of a question as words with a blank around each, and all words of them.
+
+    `rarest` are, for each sentence, a few words that few answers hold all of.
+    """
 
     sentences: tuple[str, ...]
     words: frozenset[str]
+    rarest: tuple[tuple[str, ...], ...]
 
-    def is_within(self, words: Sequence[str]) -> bool:
-        """Say whether an answer holds a whole sentence of the question. One search in C for each."""
-        said = f" {' '.join(words)} "
-        return any(whole in said for whole in self.sentences)
+    def is_within(self, text: str, words: Sequence[str]) -> bool:
+        """Say whether an answer, given as its text and its words, holds a whole sentence of the question."""
+        for rarest in self.rarest:
+            if all(map(text.__contains__, rarest)):
+                said = f" {' '.join(words)} "
+                return any(whole in said for whole in self.sentences)
+        return False
 
 
 @lru_cache(maxsize=256)
@@ -57,7 +66,8 @@ def asked_sentences(question: str) -> Asked:
         if index == len(words) or is_end(gaps[index], words[index - 1]):
             found.append(f" {' '.join(words[first:index])} ")
             first = index
-    return Asked(tuple(found), frozenset(words))
+    rarest = [tuple(sorted(whole.split(), key=len)[-RAREST:]) for whole in found]
+    return Asked(tuple(found), frozenset(words), tuple(rarest))
 
 
 def is_echo(words: Sequence[str], asked: Sequence[str]) -> bool:

@@ -56,6 +56,13 @@ OPEN = re.compile(
 )
 """What says that the question itself has no answer. Narrower than ABSTENTIONS: "the cause is unknown" is none."""
 
+OPENINGS = (
+    *("can not", "cannot", "can't", "could", "unable", "possible", "no way", "not able", "know"),
+    *(" it", ".it", ",it", ";it", ":it", "!it", "(it", "this", "that", "which", "what is asked"),
+    *("question", "answer", "direction", "sign", "number", "count", "figure", "class", "label"),
+    *("name", "enough", "insufficient", "too "),
+)
+"""Pieces of OPEN: every place that it finds holds one, or "no … to". A search for them costs little."""
 UNDOING = frozenset(
     word
     for (word,) in phrases(
@@ -99,6 +106,8 @@ def found_in(pattern: re.Pattern[str], reading: Reading, sentence: Sentence) -> 
     words = reading.words[sentence.first : sentence.last + 1]
     begin, end = reading.place(sentence.first, sentence.last)
     text = reading.page.text[begin:end]
+    if pattern is OPEN and not _may_open(text):
+        return
     starts: list[int] = []
     for match in pattern.finditer(text):
         starts = starts or reading.starts
@@ -110,6 +119,13 @@ def found_in(pattern: re.Pattern[str], reading: Reading, sentence: Sentence) -> 
         if _is_undone(words, text, match.span(), sentence, Found(first, last)):
             return
         yield Found(first, last)
+
+
+def _may_open(text: str) -> bool:
+    """Say whether a sentence has one of the pieces without which OPEN finds nothing in it."""
+    if any(map(text.__contains__, OPENINGS)) or text.startswith("it"):
+        return True
+    return "no " in text and " to " in text
 
 
 def may_be_open(reading: Reading) -> bool:

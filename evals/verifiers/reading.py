@@ -9,7 +9,7 @@ need (offsets, statements) is made when first asked for.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, compress
 from operator import add
 from typing import Any, TypeVar
 
@@ -112,19 +112,23 @@ def read(answer: str, question: str = "") -> Reading:
     reading = Reading(page, confidences, words, gaps)
     asked = asked_sentences(question)
     copied = quoted_copies(words, gaps, asked.sentences) if '"' in text else NOTHING
-    spoken = _spoken(Source(words, gaps, copied), asked)
+    spoken = _spoken(Source(words, gaps, copied), asked, asked.is_within(text, words))
     reading.cues = _cue(spoken, words)
     if "|" in text:
         _tell_all(spoken)
-    kept = [one for one in _without_dangling(spoken, len(words)) if _asserts(words, one)]
+    kept = [
+        one
+        for one in _without_dangling(spoken, len(words))
+        if (one.n_telling < HEAP_WORDS and words[one.first] not in AUXILIARIES)
+        or _asserts(words, one)
+    ]
     reading.sentences = without_retracted(words, gaps, kept) if reading.cues & RETRACTS else kept
     return reading
 
 
-def _spoken(source: Source, asked: Asked) -> list[Sentence]:
-    """Return the sentences that neither ask nor copy what was asked."""
+def _spoken(source: Source, asked: Asked, is_copied: bool) -> list[Sentence]:
+    """Return the sentences that neither ask nor copy what was asked; `is_copied` = one may do so."""
     words, gaps, _ = source
-    is_copied = asked.is_within(words)
     spoken: list[Sentence] = []
     for sentence in _sentences(source):
         first, last = sentence.first, sentence.last
@@ -147,7 +151,7 @@ def _cue(sentences: list[Sentence], words: list[str]) -> int:
     everything = 0
     rest = iter(sentences)
     sentence = next(rest, None)
-    for place in [place for place, word in enumerate(words) if word in known]:
+    for place in list(compress(range(len(words)), map(known.__contains__, words))):
         bits, before, after = known[words[place]]
         if before and place < end:
             bits |= before.get(words[place + 1], 0)
@@ -182,7 +186,9 @@ def _asserts(words: list[str], one: Sentence) -> bool:
 
 def _without_dangling(sentences: list[Sentence], n_words: int) -> list[Sentence]:
     """Return the sentences without what was cut off from a negation or condition that may govern it."""
-    if n_words < LONGEST_SENTENCE or all(len(one) < LONGEST_SENTENCE for one in sentences):
+    if n_words < LONGEST_SENTENCE:
+        return sentences
+    if max([one.last - one.first for one in sentences], default=0) < LONGEST_SENTENCE - 1:
         return sentences
     kept: list[Sentence] = []
     governed_until = -1
