@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from evals.errors import LabError
-from evals.report import HEADLINE
+from evals.errors import IncomparableReports, LabError
+from evals.leaderboard import leaderboard
+from evals.report import HEADLINE, instrument
 from evals.schema import EvalReport
-from lab.evaluations import Evaluations
-from lab.grid import shown
+from lab.grid import Html, shown
 from lab.measured import headed, orders_of
-from lab.reports import chosen_group
-from lab.tabs.leaderboard import board
+from lab.reports import chosen_group, groups_of, source
+from lab.tabs.leaderboard import columns_of, progress, ranking_table
 from lab.theme import ASSETS
 from lab.wording import say
 
@@ -53,15 +53,14 @@ class Panel:
 
 
 def board_page(reports: Sequence[EvalReport]) -> str:
-    """Return the page of a leaderboard; LabError without a report. Takes seconds for each report."""
+    """Return the page of a leaderboard; takes seconds for each report.
+
+    Reports on the same questions stand in one table. LabError without a report, IncomparableReports for
+    one that other verifiers judged than today's, BadConfig for two of one chain on the same questions.
+    """
     if not reports:
         raise LabError("there is no report to show; name one with --report REPORT.json.")
-    names = [each.data_name for each in reports]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise LabError(
-            f"two reports are about the questions {twice!r}, and the page shows one for each; name one of them."
-        )
+    _check(reports)
     panels = list(panels_of(reports))
     choices = "".join(_select(name, panels) for name in CHOICES)
     sections = "".join(
@@ -83,14 +82,54 @@ def board_page(reports: Sequence[EvalReport]) -> str:
 
 
 def panels_of(reports: Sequence[EvalReport]) -> Iterator[Panel]:
-    """Yield every choice that a report has, the most questions first."""
-    measured = Evaluations(tuple(reports))
-    for report in measured.reports:
-        orders = [order for order in ORDERS if order in orders_of(report)]
-        groups = dict.fromkeys(chosen_group(report, group) for group in GROUPS)
-        for group, order in product(groups, orders):
-            found = board(measured, report.data_name, group, order)
-            yield Panel(report.data_name, group, order, found.page)
+    """Yield every choice that the reports on the same questions share, the most questions first."""
+    by_questions: dict[str, list[EvalReport]] = {}
+    for report in reports:
+        by_questions.setdefault(report.data_name, []).append(report)
+    for name, members in sorted(by_questions.items(), key=lambda each: -_asked(each[1][0])):
+        orders = [one for one in ORDERS if all(one in orders_of(each) for each in members)]
+        groups = dict.fromkeys(chosen_group(members[0], group) for group in GROUPS)
+        shared = [one for one in groups if all(one in groups_of(each) for each in members)]
+        for group, order in product(shared, orders):
+            yield Panel(name, group, order, "".join(_tables(members, group, order)))
+
+
+def _tables(members: Sequence[EvalReport], group: str, order: str) -> Iterator[Html]:
+    """Yield the ranking of all chains together, then of each what its stages changed and its source."""
+    names = [
+        name
+        for name in columns_of(members[0], order)
+        if all(name in orders_of(each) for each in members)
+    ]
+    yield ranking_table(leaderboard(members, group, order), names)
+    for report in members:
+        if len(members) > 1:
+            title = say("leaderboard.within", chain=report.chain_name)
+            yield Html(f"<h2>{shown(title)}</h2>")
+        yield progress(report, group, order)
+        yield source(report)
+
+
+def _check(reports: Sequence[EvalReport]) -> None:
+    """Return if all reports were judged as today, and those of one name asked the same questions."""
+    questions: dict[str, str] = {}
+    for report in reports:
+        told = f"the report of {report.chain_name} on {report.data_name}"
+        if report.versions != instrument():
+            raise IncomparableReports(
+                f"{told} was judged by {', '.join(report.versions.values())}, and today's are"
+                f" {', '.join(instrument().values())}: figures of both cannot stand in one table. Bring it up"
+                " to date with `assay eval rescore REPORT.json`, or leave it out."
+            )
+        if questions.setdefault(report.data_name, report.data_sha256) != report.data_sha256:
+            raise IncomparableReports(
+                f"{told} is about other questions than another report of the same name; measure both on"
+                " the same, or name one of them."
+            )
+
+
+def _asked(report: EvalReport) -> int:
+    return len({row.example.id for row in report.rows})
 
 
 def _select(name: str, panels: Sequence[Panel]) -> str:

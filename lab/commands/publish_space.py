@@ -1,5 +1,6 @@
 """`assay publish space`: a Space from its bundle, with the packages that its app needs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,9 @@ def space(
     report: Annotated[
         list[Path] | None,
         typer.Option(
-            "--report", help="What the leaderboard shows; else the reports of the embedded chain."
+            "--report",
+            help="What the leaderboard shows, of one chain or of several side by side; else the reports of"
+            " the embedded chain.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -46,6 +49,7 @@ def space(
     Its README says what it is told by variables and secrets; set those on the Space's settings page.
 
     Example: assay publish space arena --repo my-org/arena --dry-run
+    Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
     """
     from hub.bundles import bundle_folder, pack_space
     from hub.checks import Limits
@@ -79,5 +83,14 @@ def _board(files: list[Path]) -> dict[str, bytes]:
     tell(f"writing the page from {len(reports)} reports")
     return {
         "index.html": board_page(reports).encode(),
-        **{f"{REPORTS}/{path.name}": path.read_bytes() for path in paths},
+        **{f"{REPORTS}/{name}": path.read_bytes() for name, path in _named(paths).items()},
     }
+
+
+def _named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return files by a name for each: those of one name, from several folders, are numbered."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        alike = sum(each.name == path.name for each in named.values())
+        named[f"{path.stem}-{alike + 1}{path.suffix}" if alike else path.name] = path
+    return named

@@ -1,6 +1,7 @@
 """Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import gradio as gr
@@ -59,9 +60,17 @@ def board(
 
 def ranking(report: EvalReport, group: str, order: str) -> Html:
     """Return one row per stage and baseline, the best first, and in words who leads, if anyone."""
-    rows = ranked(report, group, order)
+    return ranking_table(ranked(report, group, order), columns_of(report, order))
+
+
+def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
+    """Return ranked rows as a table, the metric that ordered them first among its columns.
+
+    Stages are told apart by their chain where there are several.
+    """
+    order = names[0]
     sharing = Counter(row.rank for row in rows)
-    names = _columns(report, order)
+    has_chains = len({row.chain for row in rows if row.chain}) > 1
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
     ordered, *others = (headed(name) for name in names)
     columns = (
@@ -73,15 +82,16 @@ def ranking(report: EvalReport, group: str, order: str) -> Html:
     cells = []
     for row in rows:
         first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
-        cells.append((_name(row, sharing[row.rank]), first, _against(row), *rest))
+        name = _name(row, sharing[row.rank], has_chains=has_chains)
+        cells.append((name, first, _against(row), *rest))
     caption = say("leaderboard.caption", metric=say(f"metric.{order}"))
-    top = f'<p class="assay-verdict">{shown(_top(rows, order))}</p>'
+    top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
     return Html(top + grid(caption, columns, cells))
 
 
 def progress(report: EvalReport, group: str, order: str) -> Html:
     """Return the paired difference between every two stages, and what it means in plain words."""
-    names = _columns(report, order)
+    names = columns_of(report, order)
     found = differences(report, group, names)
     if found is None:
         return Html()
@@ -138,13 +148,13 @@ def build(services: Services, tab: gr.Tab) -> None:
     order.input(show, asked, seen, api_name="leaderboard_order")
 
 
-def _columns(report: EvalReport, order: str) -> tuple[str, ...]:
+def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
     """Return the metrics of the tables: the one that orders them, then the usual ones, four in all."""
     known = orders_of(report)
     return (order, *(name for name in SHOWN if name != order and name in known))[: len(SHOWN)]
 
 
-def _name(row: LeaderboardRow, sharing: int) -> Html:
+def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
     """Return rank and name; a rank that several entries have says how many share it."""
     if row.rank is None:
         rank = f"<small>{shown(say('leaderboard.unranked'))}</small>"
@@ -159,6 +169,8 @@ def _name(row: LeaderboardRow, sharing: int) -> Html:
         name = f'{shown(row.stage)} <span class="assay-tag">{tag}</span>'
     else:
         name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
+        if has_chains:
+            name = f"{name} <small>{shown(say('leaderboard.of', chain=row.chain))}</small>"
     return Html(
         f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>'
     )
@@ -171,19 +183,27 @@ def _against(row: LeaderboardRow) -> Html:
     return Html(f'<span class="assay-missing">{shown(say(key))}</span>')
 
 
-def _top(rows: tuple[LeaderboardRow, ...], order: str) -> str:
+def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str:
     """Return who is at rank 1, and that several there are no winners."""
     first = [row for row in rows if row.rank == 1]
     if not first:
         return say("leaderboard.top.none", metric=say(f"metric.{order}"))
     if not MEASURES[order].is_tested:
         return say("leaderboard.top.untested", metric=say(f"metric.{order}"), n=len(first))
-    names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
+    names = [_called(row, has_chains=has_chains) for row in first]
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"
     questions = first[0].metrics["accuracy"].n
     named = _enumerated(names)
     return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=questions)
+
+
+def _called(row: LeaderboardRow, *, has_chains: bool) -> str:
+    """Return an entry's name in a sentence, with its chain where there are several."""
+    if row.is_baseline:
+        return row.stage
+    chain = f" {say('leaderboard.of', chain=row.chain)}" if has_chains else ""
+    return f"{stage_name(row.stage)}{chain}"
 
 
 def _enumerated(names: list[str]) -> str:

@@ -1,7 +1,9 @@
+import re
+
 import pytest
 from typer.testing import CliRunner
 
-from evals.errors import LabError
+from evals.errors import IncomparableReports, LabError
 from lab.board import board_page, panels_of
 from lab.cli import app
 from tests.lab.evaluations import scripted_report
@@ -21,9 +23,33 @@ def test_the_page_of_a_leaderboard_holds_every_choice_and_asks_no_other_machine(
     assert "https://" not in page
 
 
-def test_two_reports_on_the_same_questions_are_refused(report):
-    with pytest.raises(LabError, match="two reports are about the questions 'kmp-test'"):
+@pytest.fixture(scope="module")
+def other(report):
+    """Another chain on the same questions: the same answers, so none is shown to be better."""
+    return report.model_copy(update={"chain_name": "rival"})
+
+
+def test_chains_on_the_same_questions_stand_side_by_side_and_no_rank_is_claimed(report, other):
+    panel = next(each for each in panels_of([report, other]) if each.order == "accuracy")
+    text = re.sub(r"<[^>]+>", " ", panel.page)
+    for chain in ("scripted", "rival"):
+        assert len(re.findall(rf"GRPO\s+of {chain}", text)) >= 1
+        assert f"Within the chain {chain}" in text
+    assert text.count("tissue majority") <= text.count("GRPO") * 2, "a baseline stands there once"
+    assert "is the only entry" not in text, "equal answers are not told apart"
+
+
+def test_a_report_that_other_verifiers_judged_is_refused_with_the_reason(report, other):
+    old = other.model_copy(update={"versions": {**other.versions, "verifiers": "verifiers-0"}})
+    with pytest.raises(IncomparableReports, match=r"rival .* judged by .*verifiers-0.* rescore"):
+        board_page([report, old])
+
+
+def test_one_chain_twice_and_other_questions_of_one_name_are_refused(report, other):
+    with pytest.raises(LabError, match="two reports measure"):
         board_page([report, report])
+    with pytest.raises(LabError, match="other questions than another report"):
+        board_page([report, other.model_copy(update={"data_sha256": "f" * 64})])
 
 
 def test_no_report_makes_no_page():
