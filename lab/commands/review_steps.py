@@ -13,9 +13,9 @@ from lab.console import emit, notes, table_of
 if TYPE_CHECKING:
     from evals.schema import ReviewExample, RunRecord
     from evals.schema.reviewsteps import StepScore
+    from training.base import Base
     from training.reviewing.development import Measure
     from training.reviewing.steps import Step
-    from training.runs import RunFolder
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")]
 Papers = Annotated[
@@ -70,8 +70,10 @@ def steps(
     """
     from evals.concerns.steps import COLUMNS, RULE, steps_cells, steps_page, steps_report
     from lab.commands.review_report import write_report
+    from lab.settings import from_environment
+    from training.base import find_base
     from training.reviewing.development import development_papers, read_measure
-    from training.reviewing.steps import chosen, review_record, steps_of
+    from training.reviewing.steps import base_named, chosen, review_record, steps_of
     from training.runs import RunFolder
 
     asked = {
@@ -93,7 +95,8 @@ def steps(
     found = development_papers(papers, measure.limit)
     told = _check_unlearned(record, found, run.name)
     wanted = chosen(steps_of(folder), step or ())
-    scores = _scores(wanted, (folder, record, base), found, measure)
+    at = find_base(base or base_named(folder, record), _tell, from_environment().cache)
+    scores = [_score(each, record, at, found, measure) for each in wanted]
     report = steps_report(run.name, scores, told)
     if out is not None:
         write_report(out, "steps", steps_page(report), report)
@@ -122,35 +125,30 @@ def _check_unlearned(
     ]
 
 
-def _scores(
-    steps: "tuple[Step, ...]",
-    of: "tuple[RunFolder, RunRecord, str]",
+def _score(
+    step: "Step",
+    record: "RunRecord",
+    base: "Base",
     papers: "tuple[ReviewExample, ...]",
     measure: "Measure",
-) -> "list[StepScore]":
-    """Return the score of every step, measured first where it was not yet."""
+) -> "StepScore":
+    """Return the score of a step, measured first where it was not yet."""
     from evals.schema.reviewsteps import StepScore
-    from lab.settings import from_environment
-    from training.base import find_base
     from training.reviewing.development import folder_of
     from training.reviewing.measured import Reviewer
-    from training.reviewing.steps import base_named, write_chain
+    from training.reviewing.steps import write_chain
 
-    run, record, named = of
-    cache = from_environment().cache
-    base = find_base(named or base_named(run, record), lambda _, said: notes.print(said), cache)
-    scores = []
-    for each in steps:
-        write_chain(each, record, base)
-        reviewer = Reviewer(each.name, each.folder, str(base.folder), cache)
-        found = measure_reviewer(reviewer, papers, measure, folder_of(each.folder, papers, measure))
-        scores.append(
-            StepScore(
-                step=each.number,
-                is_last=each.is_last,
-                score=found.score,
-                statuses=found.run.by_status,
-                seconds_per_article=found.run.seconds_per_article,
-            )
-        )
-    return scores
+    write_chain(step, record, base)
+    reviewer = Reviewer(step.name, step.folder, str(base.folder))
+    found = measure_reviewer(reviewer, papers, measure, folder_of(step.folder, papers, measure))
+    return StepScore(
+        step=step.number,
+        is_last=step.is_last,
+        score=found.score,
+        statuses=found.run.by_status,
+        seconds_per_article=found.run.seconds_per_article,
+    )
+
+
+def _tell(_: float, message: str) -> None:
+    notes.print(message)

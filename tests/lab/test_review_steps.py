@@ -85,6 +85,8 @@ def test_given_again_nothing_is_measured_twice_and_a_step_can_be_named(place: Pa
     assert "reviews" not in said
     with pytest.raises(BadConfig, match="step 7 is not here; here are 1, 2"):
         asked(place / "run", *words, "--step", 7)
+    with pytest.raises(BadConfig, match="a comparison needs two or more; here are 1, 2"):
+        asked(place / "run", *words, "--step", 1)
 
 
 def test_test_papers_and_papers_that_were_learned_are_refused(place: Path):

@@ -95,6 +95,8 @@ REFUSED = [
     ({"measure": {"colour": 1}}, "'colour', which is no part of a measure"),
     ({"measure": {"cap": -1}}, "a whole number of 0 or more"),
     ({"measure": 3}, "measure is a mapping"),
+    ({"measure": {"limit": 1}}, "1 development paper of .* is too few"),
+    ({"measure": {"threshold": "high"}}, "'high' is no similarity"),
     ({"stage": "sft"}, "and nothing else; found"),
 ]
 

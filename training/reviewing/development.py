@@ -13,6 +13,8 @@ from typing import Literal
 
 from evals.articles.collection import OWN, read_collection
 from evals.articles.families import family_of, split_by_family, without_leaks
+from evals.concerns.measure import AUTO
+from evals.concerns.threshold import number_of
 from evals.errors import BadConfig
 from evals.reviewing import prompt_sha256
 from evals.schema import ReviewExample
@@ -68,11 +70,14 @@ def read_measure(values: Mapping[str, object], place: str) -> Measure:
     read = {
         name: read_value(Setting.of(Measure, name), each, place) for name, each in values.items()
     }
-    return Measure(**read)
+    measure = Measure(**read)
+    if measure.threshold not in ("", AUTO):
+        number_of(measure.threshold)  # refused now, not once the papers have been reviewed
+    return measure
 
 
 def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]:
-    """Return the papers of the development split, the first `limit` of them if that is not 0.
+    """Return the papers of the development split, two or more: the first `limit` if that is not 0.
 
     `source` is the folder of `assay data review`, a file of such papers, or demonstration. BadConfig
     if there are none: papers of another split, test above all, never take their place.
@@ -91,7 +96,13 @@ def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]
             " are compared on those alone, so that test papers stay unseen; name the folder that `assay data"
             " review` wrote, or its dev.jsonl."
         )
-    return found[:limit] if limit else found
+    chosen = found[:limit] if limit else found
+    if len(chosen) < 2:
+        raise BadConfig(
+            f"{len(chosen)} development paper of {source} is too few: what a list gets by chance is what it gets"
+            " on another paper. Take two or more."
+        )
+    return chosen
 
 
 def refuse_learned(papers: Sequence[ReviewExample], learned: Conversations, trained: str) -> None:

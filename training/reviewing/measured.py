@@ -23,6 +23,7 @@ from evals.concerns.encoder import Encoder
 from evals.concerns.measure import Wanted, measuring_of, read_panel
 from evals.concerns.provenance import hand_on, made_by
 from evals.concerns.score import score
+from evals.concerns.similarity import LEXICAL
 from evals.jsonl import read_rows
 from evals.schema import ReviewExample
 from evals.schema.reviewruns import ReviewRun
@@ -71,6 +72,10 @@ def measured(reviewer: Reviewer, wanted: Measuring, folder: Path) -> Measured:
     known = known_score(reviewer, folder)
     if known is not None:
         return known
+    if wanted.measure.encoder != LEXICAL:
+        wanted.find_encoder(
+            wanted.measure.encoder
+        )  # one that is missing is told before hours of asking
     write_whole(folder / "dev.jsonl", as_lines(wanted.papers))
     run = _asked(reviewer, wanted, folder / "rows.jsonl")
     cleaning = Cleaning(cap=wanted.measure.cap or None)

@@ -102,14 +102,20 @@ def steps_of(run: RunFolder) -> tuple[Step, ...]:
 
 
 def chosen(steps: Sequence[Step], numbers: Sequence[int]) -> tuple[Step, ...]:
-    """Return the steps of these numbers, all for none; BadConfig for a number that is not here."""
+    """Return the steps of these numbers, all for none; BadConfig for one alone, or one that is not here."""
     known = [step.number for step in steps]
     missing = [number for number in numbers if number not in known]
     if missing:
         raise BadConfig(
             f"the adapter of step {missing[0]} is not here; here are {', '.join(map(str, known))}."
         )
-    return tuple(step for step in steps if not numbers or step.number in numbers)
+    found = tuple(step for step in steps if not numbers or step.number in numbers)
+    if len(found) < 2:
+        raise BadConfig(
+            f"step {found[0].number} alone was named, and a comparison needs two or more; here are"
+            f" {', '.join(map(str, known))}."
+        )
+    return found
 
 
 def base_named(run: RunFolder, record: RunRecord) -> str:
