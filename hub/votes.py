@@ -1,9 +1,11 @@
 """Votes of an arena on their way into a private data set: one line each, pushed every few minutes."""
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import CommitScheduler, HfApi
+from huggingface_hub import CommitInfo, CommitScheduler, HfApi
 
 from hub.client import check_repo, explained
 from hub.publish import TROUBLE
@@ -12,17 +14,20 @@ MINUTES = 5.0
 
 
 class VoteLog:
-    """A file of lines that only grows, and the scheduler that brings it to the Hub.
+    """Files of lines, and the scheduler that brings them to the Hub.
 
-    Each start has a file of its own, so two copies of an arena never write to the same one. A push that
-    fails is made again at the next turn, with all lines since.
+    Each start has files of its own, so two copies of an arena never write to the same one, and a new one
+    after each push: what was pushed never changes here, so lines that are removed on the Hub stay away. A
+    push that fails is made again at the next turn, with all lines since.
     """
 
     def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = MINUTES) -> None:
         """Make the data set if it is not there, private; HubTrouble if that may not be."""
-        self._file = folder / f"votes-{uuid.uuid4().hex}.jsonl"
+        self._folder = folder
+        self._file = self._fresh()
         try:
-            self._scheduler = CommitScheduler(
+            self._scheduler = _Scheduler(
+                self._turn_over,
                 repo_id=check_repo(repo),
                 repo_type="dataset",
                 private=True,
@@ -40,6 +45,13 @@ class VoteLog:
         with self._scheduler.lock, self._file.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
+    def _fresh(self) -> Path:
+        return self._folder / f"votes-{uuid.uuid4().hex}.jsonl"
+
+    def _turn_over(self) -> None:
+        if self._file.is_file():
+            self._file = self._fresh()
+
     def push(self) -> None:
         """Bring all lines to the Hub now; HubTrouble if it does not take them."""
         try:
@@ -50,3 +62,17 @@ class VoteLog:
     def stop(self) -> None:
         """Push no more; what was not pushed stays in the folder."""
         self._scheduler.stop()
+
+
+class _Scheduler(CommitScheduler):
+    """A scheduler that has something done, under its lock, before each push."""
+
+    def __init__(self, before: Callable[[], None], **named: Any) -> None:
+        self._before = before  # first: the scheduler's thread starts in the next line
+        super().__init__(**named)
+
+    def push_to_hub(self) -> CommitInfo | None:
+        """Push what changed; the log goes on in another file."""
+        with self.lock:
+            self._before()
+        return super().push_to_hub()

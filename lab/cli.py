@@ -17,6 +17,7 @@ from lab.commands import (
     hub,
     leaderboard,
     prefs,
+    prefs_forget,
     publish,
     publish_space,
     refiner,
@@ -41,6 +42,7 @@ app.add_typer(evaluate.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
 app.add_typer(refiner.app, name="refiner")
+prefs.app.command("forget")(prefs_forget.forget)
 app.add_typer(prefs.app, name="prefs")
 publish.app.command("space")(publish_space.space)
 app.add_typer(publish.app, name="publish")

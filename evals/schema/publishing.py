@@ -112,6 +112,24 @@ class Receipt(Record):
     finished_at: datetime
 
 
+class Removal(Record):
+    """One rater's lines taken out of a data set of votes: what would be, or was, removed.
+
+    `files` counts lines by file, `unreadable` those that are no votes and stay. `revision` is the commit that
+    removed them, None where nothing was written. Whose lines they were is not told.
+    """
+
+    schema_version: Literal[1] = 1
+    endpoint: str
+    repo: str
+    parent: str
+    files: dict[str, int]
+    votes: int = Field(ge=0)
+    unreadable: int = Field(ge=0)
+    revision: str | None = None
+    finished_at: datetime | None = None
+
+
 class JobPlan(Record):
     """A training as a job on the Hub: where its code goes, what runs, where the run folder comes back.
 

@@ -161,3 +161,48 @@ def submit_job(repo: str, files: dict[str, bytes]) -> str:
     kept = {path: part for path, part in parcel.parts.items() if "/" not in path}
     small = Parcel(parcel.kind, parcel.title, kept)
     return jobs.submit(connect(), plan, small, lambda words: None)
+
+
+def removal(repo: str, raters: list[str], *, is_dry: bool = False) -> Any:
+    """Take raters' lines out of a data set of votes; return what was done, or the error's message."""
+    from hub.client import connect
+    from hub.removal import plan_removal, remove
+
+    try:
+        if is_dry:
+            return plan_removal(connect(), repo, raters)
+        return remove(connect(), repo, raters, lambda words: None, pause_seconds=0.01)
+    except LabError as error:
+        return str(error)
+
+
+def removal_while_an_arena_pushes(repo: str, raters: list[str], line: str) -> Any:
+    """Take lines out with a push slipped in before our commit."""
+    from huggingface_hub import HfApi
+
+    from tests.hub import calls
+
+    original = HfApi.create_commit
+
+    def slower(self: Any, *words: Any, **named: Any) -> Any:
+        HfApi.create_commit = original
+        calls.commit(repo, {"votes/new.jsonl": line.encode()}, "dataset")
+        return original(self, *words, **named)
+
+    HfApi.create_commit = slower
+    try:
+        return removal(repo, raters)
+    finally:
+        HfApi.create_commit = original
+
+
+def log_twice(repo: str, folder: Path, lines: list[str]) -> None:
+    """Keep lines in a data set, each pushed alone, by one log."""
+    from hub.client import connect
+    from hub.votes import VoteLog
+
+    log = VoteLog(connect(), repo, folder / "log", minutes=60)
+    for line in lines:
+        log.write(line)
+        log.push()
+    log.stop()

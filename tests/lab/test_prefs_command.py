@@ -5,14 +5,14 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from evals.schema import Choice
-from lab.commands.prefs import app
+from lab.cli import app
 from tests.lab.votes import answer, cast, new_store, url_in, vote
 
 
 @pytest.fixture
 def assay(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
-    return lambda *words: CliRunner().invoke(app, list(words), catch_exceptions=True)
+    return lambda *words: CliRunner().invoke(app, ["prefs", *words], catch_exceptions=True)
 
 
 @pytest.fixture
@@ -82,6 +82,16 @@ def test_a_rater_who_asks_for_it_is_forgotten_and_nobody_else(assay, tmp_path, h
     store.close()
     assert json.loads(assay("forget", name, "--yes", "--json").stdout)["deleted"] == 1
     assert json.loads(assay("count", "--json").stdout)["votes"] == 1
+
+
+@pytest.mark.usefixtures("votes")
+def test_a_dry_run_of_forgetting_counts_and_deletes_nothing(assay, tmp_path):
+    store = new_store(tmp_path)
+    rater = store.preference_pairs()[0].vote.rater
+    store.close()
+    counted = json.loads(assay("forget", rater, "--dry-run", "--json").stdout)["deleted"]
+    assert counted >= 1
+    assert json.loads(assay("count", "--json").stdout)["votes"] == 2
 
 
 @pytest.mark.usefixtures("votes")

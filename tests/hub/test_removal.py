@@ -1,0 +1,111 @@
+"""A rater who asks for it is taken out of the data set that an arena pushes votes to."""
+
+import zlib
+
+import pytest
+
+from evals.schema import Answer, Comparison
+from evals.schema.votes import VoteEvent
+from hub.local import Fault
+from hub.receipts import write_removal
+from tests.hub import calls, publishing
+from tests.lab.votes import NOON, answer, vote
+
+ANN, BOB = "a" * 32, "b" * 32
+
+
+def line(number: int, rater: str) -> str:
+    """Return one vote as the arena writes it, with a line separator inside that ends no line."""
+    left, right = (answer(f"{side}{number}", side, text="up\u2028down") for side in ("base", "sft"))
+    assert isinstance(left, Answer)
+    cast: Comparison = vote(left, right, "right", rater=rater)
+    event = VoteEvent(kind="vote", at=NOON, vote_id=f"v{number}", vote=cast, left=left, right=right)
+    return event.model_dump_json() + "\n"
+
+
+def withdrawn(number: int) -> str:
+    return VoteEvent(kind="withdrawn", at=NOON, vote_id=f"v{number}").model_dump_json() + "\n"
+
+
+@pytest.fixture
+def votes(stand, request):
+    """A data set with votes of two raters in three files."""
+    name = f"org/votes-{zlib.crc32(request.node.name.encode())}"
+    stand.run(calls.create, name, "dataset")
+    files = {
+        "votes/one.jsonl": line(1, ANN) + line(2, BOB) + withdrawn(1) + "no vote\n",
+        "votes/two.jsonl": line(3, ANN),
+        "votes/three.jsonl": line(4, BOB),
+        "README.md": "---\nlicense: cc-by-4.0\n---\n",
+    }
+    stand.run(calls.commit, name, {path: text.encode() for path, text in files.items()}, "dataset")
+    stand.hub.log.clear()
+    return name
+
+
+def held(stand, name):
+    """Return the files of votes on main with their text."""
+    repository = stand.hub.repositories.find("dataset", name)
+    tree = stand.hub.repositories.commit(repository, "main").tree
+    return {
+        path: stand.hub.objects.read(entry.sha256).decode()
+        for path, entry in tree.items()
+        if path.startswith("votes/")
+    }
+
+
+LEFT = {"votes/one.jsonl": line(2, BOB) + "no vote\n", "votes/three.jsonl": line(4, BOB)}
+
+
+def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_stays(
+    stand, votes, tmp_path
+):
+    done = stand.run(publishing.removal, votes, [ANN])
+    assert held(stand, votes) == LEFT
+    assert done.files == {"votes/one.jsonl": 2, "votes/two.jsonl": 1}
+    assert (done.votes, done.unreadable) == (2, 1)
+    assert stand.asked("POST", "/commit/") == 1
+    receipt = write_removal(done, tmp_path).read_text()
+    assert done.revision in receipt
+    assert ANN not in receipt, "a receipt that names the rater would remember them"
+
+
+def test_a_dry_run_tells_what_would_go_and_only_reads(stand, votes):
+    planned = stand.run(publishing.removal, votes, [ANN], is_dry=True)
+    assert (planned.votes, planned.revision) == (2, None)
+    assert {each.method for each in stand.hub.log} <= {"GET", "HEAD"}
+    assert len(held(stand, votes)) == 3
+
+
+def test_a_rater_who_is_not_there_changes_nothing(stand, votes):
+    done = stand.run(publishing.removal, votes, ["c" * 32])
+    assert (done.votes, done.revision) == (0, None)
+    assert stand.asked("POST", "/commit/") == 0
+
+
+def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand, votes):
+    more = line(5, ANN) + line(6, BOB)
+    stand.run(publishing.removal_while_an_arena_pushes, votes, [ANN], more)
+    assert held(stand, votes) == LEFT | {"votes/new.jsonl": line(6, BOB)}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [{"status": 403}, {"status": 412}, {"status": 500}, {"drop": True, "after": True}],
+)
+def test_whatever_fails_the_data_set_is_whole_and_a_second_call_completes(stand, votes, trouble):
+    before = held(stand, votes)
+    stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
+    stand.run(publishing.removal, votes, [ANN])
+    assert held(stand, votes) in (before, LEFT)
+    stand.run(publishing.removal, votes, [ANN])
+    assert held(stand, votes) == LEFT
+
+
+def test_a_data_set_that_is_not_there_is_said_so(stand):
+    assert "ASSAY_VOTES_REPO" in stand.run(publishing.removal, "org/no-votes", [ANN])
+
+
+def test_what_was_pushed_is_never_pushed_again_so_removed_lines_stay_away(stand, tmp_path):
+    stand.run(publishing.log_twice, "org/turned", tmp_path, ["{}", '{"a": 1}'])
+    assert sorted(held(stand, "org/turned").values()) == ['{"a": 1}\n', "{}\n"]
