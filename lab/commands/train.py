@@ -138,6 +138,7 @@ def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> N
         _check_equipment(plan)
         notes.print(f"$ {plan.command}", soft_wrap=True)
         if _launch(plan):
+            notes.print("training did not finish: see the first error above", style="red")
             raise typer.Exit(1)
         _report(plan, as_json=wanted.as_json)
 

@@ -232,19 +232,22 @@ def test_slurm_without_a_cluster_writes_the_script_and_says_so(settings: Path):
     assert not (settings.parent / "run").exists()
 
 
-def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
-    tiny_base(settings.parent / "model")
+def typed(settings: Path, *words: str) -> subprocess.CompletedProcess[str]:
     program = "import sys; from lab.cli import main; main()"
-    words = ("train", "sft", "--config", str(settings), "--seed", "1", "--json")
     places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
+    return subprocess.run(
+        [sys.executable, "-c", program, "train", "sft", "--config", str(settings), *words],
         cwd=settings.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
+    tiny_base(settings.parent / "model")
+    done = typed(settings, "--seed", "1", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (
         f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1"
@@ -254,3 +257,9 @@ def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
     assert (record["status"], record["seed"]) == ("finished", 1)
     assert record["config"]["data"] == ["rows.jsonl"]
     assert str(settings.parent) not in done.stdout
+
+
+def test_a_run_that_ends_badly_says_so_after_all_that_its_launcher_says(settings: Path):
+    done = typed(settings, "--", "--no_such_option")
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("training did not finish: see the first error above")
