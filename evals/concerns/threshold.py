@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evals.concerns.clean import key_of
 from evals.concerns.encoder import Encoder
 from evals.concerns.panel import Panel
 from evals.concerns.shuffle import partners
@@ -91,9 +92,7 @@ def _human_similarity(panel: Panel, encoder: Encoder | None) -> Similarity:
 def _best(panel: Panel, similarity: Similarity, partner: np.ndarray) -> list[np.ndarray]:
     """Return for every concern of an article the greatest similarity to its partner's list."""
     tops = []
-    key = np.unique(
-        [" ".join(text.lower().split()) for text in panel.human.texts], return_inverse=True
-    )[1]
+    key = np.unique([key_of(text) for text in panel.human.texts], return_inverse=True)[1]
     start = panel.human.start
     for article, other in enumerate(partner.tolist()):
         mine, theirs = (key[start[at] : start[at + 1]] for at in (article, other))

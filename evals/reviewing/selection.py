@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from evals.concerns.clean import key_of
 from evals.errors import BadConfig
 from evals.schema.reviews import SEVERITIES, HumanConcern
 
@@ -42,7 +43,7 @@ def select(concerns: Sequence[HumanConcern], rules: Rules) -> Selected:
     kept: dict[tuple[str, str, str], HumanConcern] = {}
     dropped: dict[str, int] = {}
     for each in concerns:
-        key = (" ".join(each.concern_text.lower().split()), each.category, each.severity)
+        key = (key_of(each.concern_text), each.category, each.severity)
         reason = _reason(each, rules) or ("said twice" if key in kept else None)
         if reason is None:
             kept[key] = each

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evals.concerns.clean import key_of
 from evals.concerns.parse import parse
 from evals.reviewing import Budget, pieces_of, request
 from evals.reviewing.marks import without_marks
@@ -102,7 +103,7 @@ def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int
     first_part: dict[str, int] = {}
     kept, repeats = [], 0
     for _, _, part, concern in ranked:
-        key = " ".join(concern.text.casefold().split())
+        key = key_of(concern.text)
         if first_part.setdefault(key, part) != part:
             repeats += 1
         else:
