@@ -32,6 +32,8 @@ WITH_TAB = {
     "Calibration": calibration.build,
     "Train": train.build,
 }
+ANSWERED = frozenset(("Ask", "Compare"))
+"""Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
 
 
 def build_app(
@@ -48,7 +50,7 @@ def build_app(
     wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
     with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
         visitor = door()
-        _header(services, app)
+        _header(services, app, has_model=needs_chain(services, wanted))
         if has_sign_in:
             gr.LoginButton(size="sm", elem_id="sign-in")
         if note:
@@ -67,15 +69,28 @@ def build_app(
     return app
 
 
-def run(app: gr.Blocks, services: Services, ready: Callable[[], None]) -> None:
+def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:
+    """Whether any of these tabs (None = all) asks the lab's own chain, so that it must be loaded."""
+    wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
+    return bool(wanted & ANSWERED) or ("Refine" in wanted and services.refiner is None)
+
+
+def run(
+    app: gr.Blocks,
+    services: Services,
+    ready: Callable[[], None],
+    tabs: Collection[str] | None = None,
+) -> None:
     """Open the store, say that all is ready, and load the model behind a page that is on the air.
 
-    Return when the page is closed. Raises LabError if the store cannot be opened.
+    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded. Return
+    when the page is closed. Raises LabError if the store cannot be opened.
     """
     try:
         with closing(services.store):
             ready()
-            services.engine.start()
+            if needs_chain(services, tabs):
+                services.engine.start()
             app.block_thread()
     finally:
         app.close(verbose=False)
@@ -100,12 +115,20 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
     )
 
 
-def _header(services: Services, app: gr.Blocks) -> None:
+def _header(services: Services, app: gr.Blocks, *, has_model: bool) -> None:
     with gr.Row(elem_id="header"):
         gr.HTML(views.header())
-        pill = gr.HTML(views.model_pill(services.engine.status), elem_id="model-status")
+        pill = None
+        if has_model:
+            pill = gr.HTML(views.model_pill(services.engine.status), elem_id="model-status")
         gr.Button("Light / dark", elem_id="theme-toggle", size="sm")
         gr.Button("Keys", elem_id="keys-button", size="sm")
+    if pill is not None:
+        _model_status(services, app, pill)
+
+
+def _model_status(services: Services, app: gr.Blocks, pill: gr.HTML) -> None:
+    """Keep the pill up to date for as long as the model loads, and offer to try again if that failed."""
     trouble = gr.HTML(elem_id="model-problem")
     retry = gr.Button(say("model.retry"), visible=False, elem_id="model-retry", size="sm")
     timer = gr.Timer(STATUS_SECONDS)

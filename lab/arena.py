@@ -19,6 +19,7 @@ from lab.settings import Settings, from_environment
 from lab.signin import can_sign_in
 from lab.wording import say
 
+TABS = ("Compare",)
 VOLUME = Path("/data")
 """Where a Space's persistent storage is mounted."""
 
@@ -89,6 +90,6 @@ def _serve(
     services: Services, place: Place, environment: Mapping[str, str], options: dict[str, Any]
 ) -> None:
     note = say("arena.nowhere") if place.kind == "nowhere" else ""
-    app = build_app(services, ("Compare",), note=note, has_sign_in=can_sign_in(environment))
+    app = build_app(services, TABS, note=note, has_sign_in=can_sign_in(environment))
     put_on_air(app, **options)
-    run(app, services, ready=lambda: None)
+    run(app, services, ready=lambda: None, tabs=TABS)

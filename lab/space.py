@@ -11,19 +11,49 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from evals.errors import LabError
 from lab.gpu import the_gpu
+from lab.settings import from_environment
+from training.manifest import BARE, read_chain
+from training.manifest import EMBEDDED as EMBEDDED_BASE
 
 EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
 log = logging.getLogger(__name__)
 Runner = Callable[[Sequence[str]], int]
 
 
-def prepare(environment: Mapping[str, str]) -> None:
-    """Do what a Space wants done before the page is on the air; nothing anywhere else."""
-    bring_embedded_model(environment)
+def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None) -> None:
+    """Do what a Space wants done before the page is on the air; nothing anywhere else.
+
+    `chains` are those that its page asks, None = all that are configured. The embedded base is brought
+    only where one of them stands on it.
+    """
+    asked = configured(environment) if chains is None else chains
+    if any(stands_on_embedded(chain) for chain in asked):
+        bring_embedded_model(environment)
     if "SPACE_ID" in environment:
         lent = "lent for each answer" if the_gpu().is_lent else "not lent here"
         log.info("the GPU is %s", lent)
+
+
+def configured(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return every chain that the whole lab may ask, as the variables name them."""
+    settings = from_environment(environment)
+    return tuple(filter(None, (settings.chain, settings.reviewer, settings.refiner)))
+
+
+def stands_on_embedded(chain: str) -> bool:
+    """Whether a chain needs the embedded base: it names it, is a copy of it, or is not here.
+
+    In place of a chain that is not here the embedded base answers, or the page says what is missing.
+    """
+    if chain.startswith(BARE):
+        return chain == f"{BARE}{EMBEDDED_BASE}"
+    try:
+        base = read_chain(chain).manifest.base
+    except LabError:
+        return True
+    return base.source == EMBEDDED_BASE or base.packed_sha256 is not None
 
 
 def bring_embedded_model(environment: Mapping[str, str], run: Runner | None = None) -> bool:

@@ -71,8 +71,8 @@ def open_lab(
 ) -> None:
     """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
 
-    `tabs` names those to show, None = all. `ready` is called once the page and the database are there. Raises LabError if the database cannot
-    be opened.
+    `tabs` names those to show, None = all; only a chain that they ask is loaded. `ready` is called once the
+    page and the database are there. Raises LabError if the database cannot be opened.
     """
     # Read by gradio when it is imported.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -83,7 +83,7 @@ def open_lab(
         services = build_services(settings)
         app = build_app(services, tabs)
         put_on_air(app, **options)
-    run(app, services, ready)
+    run(app, services, ready, tabs)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 import os
 
 from lab.arena import open_arena
+from lab.settings import from_environment
 from lab.space import prepare
 
 if __name__ == "__main__":
-    prepare(os.environ)
+    prepare(os.environ, chains=[from_environment().chain])
     open_arena(os.environ)

@@ -7,5 +7,6 @@ from lab.settings import from_environment
 from lab.space import prepare
 
 if __name__ == "__main__":
-    prepare(os.environ)
-    open_lab(from_environment(), tabs=("Review",))
+    settings = from_environment()
+    prepare(os.environ, chains=[settings.reviewer])
+    open_lab(settings, tabs=("Review",))

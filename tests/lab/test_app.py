@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import build_app, run
+from lab.app import build_app, needs_chain, run
 from lab.engine import Engine
 from lab.services import once
 from lab.theme import ASSETS
@@ -230,3 +230,31 @@ def test_every_line_and_page_reads_well():
         assert len(page(name)) < 200
     with pytest.raises(KeyError):
         say("no.such.line")
+
+
+@pytest.mark.parametrize(
+    ("tabs", "has_refiner", "is_asked"),
+    [
+        (None, True, True),
+        (("Compare",), True, True),
+        (("Review",), False, False),
+        (("Refine",), True, False),
+        (("Refine",), False, True),
+        (("Leaderboard",), False, False),
+    ],
+)
+def test_the_chain_is_loaded_only_for_tabs_that_ask_it(room, tabs, has_refiner, is_asked):
+    services = replace(room, refiner=room.engine if has_refiner else None)
+    assert needs_chain(services, tabs) == is_asked
+
+
+def test_a_page_that_asks_no_chain_shows_nothing_of_one(room):
+    ids = {part["props"].get("elem_id") for part in parts_of(build_app(room, ("Review",)))}
+    assert "model-status" not in ids
+    assert "model-status" in {
+        part["props"].get("elem_id") for part in parts_of(build_app(room, ("Compare",)))
+    }
+
+
+def parts_of(app):
+    return app.get_config_file()["components"]

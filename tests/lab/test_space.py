@@ -2,6 +2,7 @@ import pytest
 
 from lab import space
 from lab.gpu import Gpu
+from tests.lab.chains import manifest
 
 
 @pytest.fixture
@@ -37,3 +38,39 @@ def test_on_a_space_the_gpu_is_asked_for_before_the_page_is_on_the_air(monkeypat
     assert asked == []
     space.prepare({"SPACE_ID": "a/b"})
     assert asked == [True]
+
+
+def chain_in(folder, **base):
+    """Write a chain of no adapters on a base and return its folder."""
+    made = manifest()
+    changed = made.model_copy(update={"base": made.base.model_copy(update=base)})
+    (folder / "chain.json").write_text(changed.model_dump_json())
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("base", "is_needed"),
+    [
+        ({"source": "embedded"}, True),
+        ({"source": "org/copy", "packed_sha256": "a" * 64}, True),
+        ({"source": "org/model", "hub_id": "org/model", "revision": "ab" * 20}, False),
+    ],
+)
+def test_the_embedded_base_is_brought_only_where_a_chain_stands_on_it(
+    monkeypatch, tmp_path, base, is_needed
+):
+    brought = []
+    monkeypatch.setattr(space, "bring_embedded_model", lambda environment: brought.append(True))
+    space.prepare({}, chains=[chain_in(tmp_path, **base)])
+    assert bool(brought) == is_needed
+
+
+def test_a_chain_that_is_not_here_has_the_embedded_base_in_its_place(tmp_path):
+    assert space.stands_on_embedded(str(tmp_path / "nowhere"))
+    assert space.stands_on_embedded("base:embedded")
+    assert not space.stands_on_embedded("base:org/model")
+
+
+def test_every_chain_that_is_configured_counts_for_the_whole_lab():
+    named = {"ASSAY_CHAIN": "runs/mine", "ASSAY_REVIEWER": "runs/reviewer"}
+    assert space.configured(named) == ("runs/mine", "runs/reviewer")
