@@ -171,6 +171,6 @@ def test_every_run_is_trained_reviews_the_papers_and_is_scored_above_chance_once
     assert "training.review" in said
     (place,) = (folder / "runs" / "1" / "reports").glob("dev-*")
     assert {"rows.jsonl", "clean.jsonl", "score.json"} <= {each.name for each in place.iterdir()}
-    again, said = swept(folder, file)
-    assert again == [row]
-    assert "reviews" not in said
+    again = CliRunner().invoke(app, ["train", "sweep", str(file), "--json"], catch_exceptions=False)
+    assert json.loads(again.stdout) == [row]
+    assert "reviews" not in again.stderr
