@@ -60,12 +60,15 @@ Heads = dict[str, tuple[Unit, ...]]
 
 
 class Meaning(NamedTuple):
-    """What explains a gene set, what belies it, what belongs to other sets, and how those are described."""
+    """What explains a gene set, what belies it, what belongs to other sets, and how those are described.
+
+    `others` are the descriptions of the other sets by each of their words, and all of them by "".
+    """
 
     own: Heads
     contrary: Heads
     foreign: Heads
-    others: tuple[frozenset[str], ...]
+    others: dict[str, tuple[frozenset[str], ...]]
 
 
 def explains(pathway: str, reading: Reading, sentences: Sequence[Sentence], question: str) -> bool:
@@ -114,17 +117,21 @@ def _named(meaning: Meaning, said: Sequence[str], asked: set[str]) -> list[Unit]
 
     They must hold a word that the question does not, nor a description of another set.
     """
-    found = _found(meaning.own, said)
-    borrowed = [listed for listed in meaning.others if listed.issubset(said)] if found else []
     own = []
-    for unit, places in found:
+    for unit, places in _found(meaning.own, said):
         named = {said[place] for place in places}
-        if named <= asked or any(named - neutral_words() <= listed for listed in borrowed):
+        if named <= asked or _is_borrowed(meaning, named - neutral_words(), said):
             continue
         first = min(places)
         if DENIALS.isdisjoint(said[max(0, first - REACH) : first]):
             own.append(unit)
     return own
+
+
+def _is_borrowed(meaning: Meaning, named: set[str], said: Sequence[str]) -> bool:
+    """Say whether words stand in a description of another set that is said word for word."""
+    others = meaning.others.get(next(iter(named), ""), ())
+    return any(named <= listed and listed.issubset(said) for listed in others)
 
 
 def _found(heads: Heads, said: Sequence[str]) -> list[tuple[Unit, list[int]]]:
@@ -193,8 +200,7 @@ def _meaning(pathway: str) -> Meaning | None:
     others = [other for key, other in MATTERS.items() if key != name]
     foreign = dict.fromkeys(_units(" ".join((*(m.own for m in others), TOPICS, *_ids(name)))))
     kept = [unit for unit in foreign if all(forms.isdisjoint(allowed) for forms in unit.forms)]
-    described = tuple(_described(key) for key in MATTERS if key != name)
-    return Meaning(_heads(own), _heads(_units(matter.contrary)), _heads(kept), described)
+    return Meaning(_heads(own), _heads(_units(matter.contrary)), _heads(kept), _others(name))
 
 
 def _heads(units: Sequence[Unit]) -> Heads:
@@ -203,6 +209,12 @@ def _heads(units: Sequence[Unit]) -> Heads:
         for form in unit.forms[0]:
             found.setdefault(form, []).append(unit)
     return {form: tuple(listed) for form, listed in found.items()}
+
+
+def _others(name: str) -> dict[str, tuple[frozenset[str], ...]]:
+    described = [_described(key) for key in MATTERS if key != name]
+    found = {word: tuple(d for d in described if word in d) for d in described for word in d}
+    return {**found, "": tuple(described)}
 
 
 def _described(name: str) -> frozenset[str]:
