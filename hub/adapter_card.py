@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
 from evals.schema.publishing import Finding, Lineage
+from hub.cards import filled_in
 from hub.citations import citations
 from hub.licences import Source, conflicts, duty, suggested, unknown
 from hub.loading import loading_code
@@ -134,13 +134,10 @@ def hub_dataset(name: str) -> str | None:
 
 def _body(card: AdapterCard) -> str:
     run = card.run
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
-    environment.filters["cell"] = cell
     names = [source.name for source in run.data()]
     stage = card.lineage.stages[-1]
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return filled_in(
+        TEMPLATE,
         card=card,
         run=run,
         record=run.record,
@@ -202,8 +199,3 @@ def _hours(run: Run) -> str | None:
 
 def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def cell(text: object) -> str:
-    """Return text as it can stand in a Markdown table."""
-    return " ".join(str(text).split()).replace("|", "\\|")

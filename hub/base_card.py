@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
 from evals.schema import BaseIdentity
 from evals.schema.publishing import BaseOrigin
-from hub.adapter_card import cell
+from hub.cards import filled_in
 from hub.licences import duty
 from hub.parcel import Part
 
@@ -30,11 +29,8 @@ class BaseCard:
 
 def base_card(card: BaseCard) -> str:
     """Return README.md: front matter and body."""
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
-    environment.filters["cell"] = cell
-    body = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    body = filled_in(
+        TEMPLATE,
         card=card,
         origin=card.origin,
         packed=card.origin.packed,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub import HfApi
 
 from evals.errors import LabError
 from evals.schema import ChainManifest
@@ -12,10 +12,10 @@ from evals.weights import weights_identity
 from hub.adapters import TOKENIZER, Wishes
 from hub.base_card import BaseCard, base_card
 from hub.checks import Refused, size_finding
-from hub.client import HubTrouble, explained
+from hub.client import HubTrouble
+from hub.download import download
 from hub.parcel import Parcel, Part, part_of
 from hub.plan import look
-from hub.publish import TROUBLE
 from hub.runs import Base, base_of
 from hub.weights import inspect
 
@@ -118,7 +118,7 @@ def _on_the_hub(api: HfApi, base: Base) -> tuple[str, str]:
             " with --base, or publish the base there too with --with-base."
         )
     checksums = {
-        path: file.lfs.sha256 if file.lfs else _fetched_sha256(api, base.name, there.head, path)
+        path: file.lfs.sha256 if file.lfs else _sha256(api, base.name, there.head, path)
         for path, file in there.files.items()
         if Path(path).match(WEIGHTS) and "/" not in path
     }
@@ -130,12 +130,14 @@ def _on_the_hub(api: HfApi, base: Base) -> tuple[str, str]:
     return there.head, weights_identity(checksums)
 
 
-def _fetched_sha256(api: HfApi, repo: str, revision: str, path: str) -> str:
-    try:
-        file = hf_hub_download(repo, path, revision=revision, endpoint=api.endpoint)
-    except TROUBLE as error:
-        raise explained(error, f"cannot download {path} of {repo}") from error
-    return part_of(Path(file)).sha256
+def _sha256(api: HfApi, repo: str, revision: str, path: str) -> str:
+    """Return the checksum of a file that the Hub keeps in git itself, which has only git's own."""
+    file = download(api, repo, revision, path)
+    if file is None:
+        raise HubTrouble(
+            f"{path} of {repo} was there a moment ago; run it again.", is_transient=True
+        )
+    return part_of(file).sha256
 
 
 def _weights(files: list[Path]) -> tuple[dict[str, Part], list[Finding]]:

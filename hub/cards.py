@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jinja2
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from evals import pairs
@@ -111,9 +112,18 @@ def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
     return DatasetCard(card.content)
 
 
-def cell(text: str) -> str:
-    """Return `text` as it can stand in a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|")
+def filled_in(template: Path, **values: object) -> str:
+    """Return a template's text with its places filled in; a place without a value is an error."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    environment.filters["cell"] = cell
+    return environment.from_string(template.read_text(encoding="utf-8")).render(**values)
+
+
+def cell(text: object) -> str:
+    """Return something as it can stand in a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def size_category(rows: int) -> str:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, hf_hub_download
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from pydantic import ValidationError
 
 from evals.schema.publishing import Removal
 from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble, check_repo, explained
+from hub.download import download
 from hub.plan import look
 from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say
 
@@ -135,13 +135,8 @@ def _cut(api: HfApi, repo: str, raters: Collection[str]) -> Cut:
 
 def _lines(api: HfApi, repo: str, revision: str, path: str) -> Iterator[Line]:
     """Yield the lines of a file at a commit, each as it stands there with its end."""
-    try:
-        file = hf_hub_download(
-            repo, path, repo_type="dataset", revision=revision, endpoint=api.endpoint
-        )
-    except TROUBLE as error:
-        raise explained(error, f"cannot download {path} of {repo}") from error
-    for text in Path(file).read_bytes().splitlines(keepends=True):
+    file = download(api, repo, revision, path, "dataset")
+    for text in file.read_bytes().splitlines(keepends=True) if file else ():
         try:
             event = VoteEvent.model_validate_json(text)
         except ValidationError:

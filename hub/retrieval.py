@@ -5,8 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from huggingface_hub import HfApi, hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub import HfApi
 from pydantic import ValidationError
 
 from evals.errors import ChainMismatch, LabError
@@ -14,6 +13,7 @@ from evals.schema import ChainManifest
 from evals.schema.publishing import Lineage
 from hub.adapters import LINEAGE
 from hub.client import check_repo, explained
+from hub.download import download
 from hub.parcel import part_of
 from hub.publish import TROUBLE, Proof, Say
 from hub.runs import CHAIN, CONFIG, METRICS, RECORD, REPORTS, WEIGHTS
@@ -138,14 +138,12 @@ def _records_there(api: HfApi, repo: str, revision: str) -> list[str]:
 
 
 def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
-    try:
-        return Path(hf_hub_download(repo, name, revision=revision, endpoint=api.endpoint))
-    except EntryNotFoundError:
+    file = download(api, repo, revision, name)
+    if file is None:
         raise ChainMismatch(
             f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`."
-        ) from None
-    except TROUBLE as error:
-        raise explained(error, f"cannot download {name} of {repo}") from error
+        )
+    return file
 
 
 def _put(source: Path, target: Path) -> None:

