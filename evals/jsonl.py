@@ -59,7 +59,10 @@ def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
         field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
         shown = repr(first["input"])
         shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
-        raise BadRow(path, number, field, f"{first['msg']}, seen {shown}") from None
+        problem = first["msg"].removeprefix(
+            "Value error, "
+        )  # pydantic's word for our own sentences
+        raise BadRow(path, number, field, f"{problem}, seen {shown}") from None
     for key in _repeated(line):
         raise BadRow(path, number, key, "the key stands more than once in one object")
     return row

@@ -10,6 +10,7 @@ from evals.schema.refining import RefinerRecord, RewardConfig
 from lab.answers import checked_sampling
 from lab.console import counted
 from lab.refine_fields import Fields, fields_of, labels, record_of
+from lab.refine_own import Own
 from lab.refine_views import refined
 from lab.refining import Preset, RefineMoment, Refining, engine_of, given, owner, refining
 from lab.services import Services, example_records
@@ -41,14 +42,18 @@ def held_out() -> frozenset[str]:
     return frozenset(record.id for record in example_records()[0])
 
 
-def choices() -> list[tuple[str, str]]:
-    """Return a line and the id of every example record."""
-    return labels(tuple(records().values()), held_out())
+def choices(own: Own | None = None) -> list[tuple[str, str]]:
+    """Return a line and the name of every record: those a visitor brought, then the examples."""
+    brought = dict(own or {})
+    mine = labels(tuple(brought.values()), held_out())
+    yours = say("refine.record.own")
+    named = [(f"{line} · {yours}", key) for (line, _), key in zip(mine, brought, strict=True)]
+    return [*named, *labels(tuple(records().values()), held_out())]
 
 
-def pick(name: str | None) -> tuple[RefinerRecord, Fields, str]:
-    """Return an example record, what the form shows of it, and a line about it. LabError if unknown."""
-    record = records().get(name or "")
+def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, Fields, str]:
+    """Return a record, what the form shows of it, and a line about it. LabError if unknown."""
+    record = {**records(), **(own or {})}.get(name or "")
     if record is None:
         raise LabError(say("refine.unknown_record", name=name))
     key = "refine.picked.held_out" if record.id in held_out() else "refine.picked"

@@ -76,8 +76,9 @@ def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
     evidence = evidence_of(kept.record.tool_output)
     cards = "".join(_card(sheet, evidence, kept.reward) for sheet in sheets)
     table = compared(sheets) if len(sheets) > 1 else ""
-    judge = sheets[0].scored.judge
-    judged = f'<p class="refine-judge">{escape(say("refine.judged_by", judge=judge))}</p>'
+    judges = [sheet.scored.judge for sheet in sheets if sheet.scored.is_judged]
+    who = say("refine.judged_by", judge=judges[0]) if judges else say("refine.judged_by.nobody")
+    judged = f'<p class="refine-judge">{escape(who)}</p>'
     return f'<div class="refine-sheets">{judged}{table}{_legend()}<div class="cards">{cards}</div></div>'
 
 

@@ -2,6 +2,12 @@
 (() => {
   const THEME = "assay-theme";
   const VOTES = { a: "vote-left", b: "vote-right", t: "vote-tie", n: "vote-both-bad", s: "compare-skip", u: "compare-undo" };
+  // What Ctrl Enter presses in a field of its own; elsewhere it has the shown tab's question answered.
+  const STARTS = [
+    ["#compare-own-question", "compare-own-button"],
+    ["#refine-pasted", "refine-score"],
+    ["#refine-editor", "refine-edit-save"],
+  ];
 
   const find = (id) => {
     const found = document.getElementById(id);
@@ -57,13 +63,13 @@
     if (event.isComposing || event.repeat) return;
     const isEnter = event.key === "Enter" && (event.ctrlKey || event.metaKey);
     if (isEnter) {
-      const id = event.target.closest?.("#compare-own-question") ? "compare-own-button" : "ask-button";
-      if (press(id)) event.preventDefault();
+      const own = STARTS.find(([field]) => event.target.closest?.(field));
+      if (own ? press(own[1]) : press("ask-button") || press("refine-start")) event.preventDefault();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && !document.getElementById("keys")?.open) {
-      press("ask-stop");
+      press("ask-stop") || press("refine-stop");
       return;
     }
     if (isTyping(event.target)) return;

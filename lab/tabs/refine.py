@@ -9,6 +9,7 @@ from evals.schema.refining import RefinerRecord
 from lab.events import ANSWERING, QUIET
 from lab.refine_desk import RefineView, answer, choices, demo, pick, score, stop
 from lab.refine_fields import Fields
+from lab.refine_own import Own, read_own
 from lab.refining import Preset
 from lab.services import Services
 from lab.tabs import refine_marks
@@ -31,9 +32,9 @@ def build(services: Services, door: Door) -> None:
 def _picking(services: Services, composer: Composer, board: Board) -> None:
     filled = [composer.picked, *composer.fields, board.line]
 
-    def on_pick(name: str | None) -> tuple[object, ...]:
+    def on_pick(name: str | None, own: Own) -> tuple[object, ...]:
         try:
-            record, fields, line = pick(name)
+            record, fields, line = pick(name, own)
         except LabError as error:
             return (*(gr.skip() for _ in filled[:-1]), notice(str(error), "problem"))
         return (
@@ -47,14 +48,32 @@ def _picking(services: Services, composer: Composer, board: Board) -> None:
         )
 
     def on_demo() -> tuple[object, ...]:
-        return on_pick(demo(services))
+        return on_pick(demo(services), {})
 
-    def on_open() -> gr.Dropdown:
-        return gr.Dropdown(choices=choices(), value=None)
+    def on_open(own: Own) -> gr.Dropdown:
+        return gr.Dropdown(choices=choices(own), value=None)
+
+    def on_file(file: str, own: Own) -> tuple[object, ...]:
+        try:
+            read, line = read_own(file)
+        except LabError as error:
+            left = (gr.skip() for _ in filled[:-1])
+            return (own, gr.skip(), *left, notice(str(error), "problem"))
+        first = next(iter(read))
+        *form, about = on_pick(first, read)
+        return (read, gr.Dropdown(choices=choices(read), value=first), *form, line + str(about))
 
     composer.demo.click(on_demo, None, filled, api_name="example_record", **QUIET)
-    composer.examples.expand(on_open, None, composer.record, api_name="records", **QUIET)
-    composer.record.input(on_pick, composer.record, filled, api_name="pick_record", **QUIET)
+    composer.examples.expand(on_open, composer.own, composer.record, api_name="records", **QUIET)
+    chosen = [composer.record, composer.own]
+    composer.record.input(on_pick, chosen, filled, api_name="pick_record", **QUIET)
+    composer.file.upload(
+        on_file,
+        [composer.file, composer.own],
+        [composer.own, composer.record, *filled],
+        api_name="own_records",
+        **QUIET,
+    )
 
 
 def _answering(services: Services, door: Door, composer: Composer, board: Board) -> None:

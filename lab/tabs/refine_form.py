@@ -20,6 +20,8 @@ class Composer:
     demo: gr.Button
     examples: gr.Accordion
     record: gr.Dropdown
+    file: gr.UploadButton
+    own: gr.State
     preset: gr.Radio
     settings: tuple[gr.Number, gr.Slider, gr.Slider]
     start: gr.Button
@@ -71,6 +73,9 @@ def lay_out() -> tuple[Composer, Board, Editor, Shelf]:
     gr.HTML(lead("refine"))
     with gr.Row(elem_classes="actions"):
         demo = gr.Button(say("refine.demo"), size="sm", elem_id="refine-demo")
+        file = gr.UploadButton(
+            say("refine.own"), file_types=[".jsonl"], size="sm", elem_id="refine-own"
+        )
     with gr.Accordion(say("refine.examples"), open=False, elem_id="refine-examples") as examples:
         record = gr.Dropdown(
             label=say("refine.examples.pick"),
@@ -95,9 +100,22 @@ def lay_out() -> tuple[Composer, Board, Editor, Shelf]:
         start = gr.Button(say("refine.start"), variant="primary", elem_id="refine-start")
         score = gr.Button(say("refine.score"), elem_id="refine-score")
         stop = gr.Button(say("refine.stop"), visible=False, elem_id="refine-stop")
+        gr.HTML(f'<p class="keys-hint">{say("refine.keys")}</p>', elem_id="refine-keys")
     fields = (question, reasoning, evidence, rubric, answerable)
     composer = Composer(
-        gr.State(None), fields, demo, examples, record, preset, settings, start, stop, pasted, score
+        picked=gr.State(None),
+        fields=fields,
+        demo=demo,
+        examples=examples,
+        record=record,
+        file=file,
+        own=gr.State({}),
+        preset=preset,
+        settings=settings,
+        start=start,
+        stop=stop,
+        pasted=pasted,
+        score=score,
     )
     line = gr.HTML(elem_id="refine-notice")
     answers = gr.HTML(refined(None), js_on_load=CLICKS, elem_id="refine-answers")

@@ -100,6 +100,52 @@ def test_stages_stand_side_by_side_on_a_picked_record_and_come_back_later(open_p
     expect(page.locator("#refine-question textarea")).to_have_value(question)
 
 
+def test_keys_start_grade_and_stop(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    expect(page.locator("#refine-keys kbd")).to_have_count(3)
+    expect(page.locator("#refine-undo")).to_be_hidden()
+    page.fill("#refine-question textarea", "Which way does OXPHOS move, slowly?")
+    page.fill("#refine-evidence textarea", EVIDENCE)
+
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#refine-answers [data-state=writing]").first).to_be_visible(
+        timeout=PATIENCE
+    )
+    page.keyboard.press("Escape")
+    expect(page.locator("#refine-answers .refined")).to_have_count(3, timeout=PATIENCE)
+    expect(page.locator("#refine-answers")).to_contain_text("stopped")
+
+    page.fill("#refine-pasted textarea", BETTER)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#refine-answers .refined")).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator("#refine-undo")).to_be_visible()
+
+
+def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(
+    open_page, scripted_lab, tmp_path
+):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    good, bad = tmp_path / "mine.jsonl", tmp_path / "bad.jsonl"
+    row = json.dumps({"id": "m1", "prompt": "Which way in liver?", "tool_output": EVIDENCE})
+    good.write_text(row + "\n", encoding="utf-8")
+    bad.write_text(f'{row}\n{{"id": "m2", "prompt": "q"}}\n', encoding="utf-8")
+    upload = page.locator('input[type=file][data-testid^="Open records"]')
+
+    upload.set_input_files(bad)
+    expect(page.locator("#refine-notice")).to_contain_text(
+        "bad.jsonl, line 2, field 'tool_output'", timeout=PATIENCE
+    )
+    upload.set_input_files(good)
+    expect(page.locator("#refine-question textarea")).to_have_value(
+        "Which way in liver?", timeout=PATIENCE
+    )
+    page.click("#refine-examples > button")
+    page.locator("#refine-record input").click()
+    expect(page.get_by_role("option").first).to_contain_text("Which way in liver? · yours")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_graded_answers_fit_a_phone_and_stand_out_from_their_background(
     open_page, scripted_lab, dark

@@ -2,8 +2,11 @@ import threading
 
 import pytest
 
+from evals.errors import LabError
 from evals.refiner.prompt import messages
+from evals.refiner.records import as_jsonl
 from lab.refine_desk import answer, choices, demo, pick, records, score, stop
+from lab.refine_own import MOST, read_own
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.refined import GOOD, RECORD, TYPED, refining_lab
@@ -90,3 +93,39 @@ def test_every_example_can_be_picked_and_those_kept_for_testing_say_so(room):
     assert (record.id, fields.question) == (name, record.asked)
     assert "exports for training leave it out" in line
     assert "exports" not in pick(demo(room))[2]
+
+
+def test_records_of_ones_own_stand_first_and_hide_no_example(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    example = next(iter(records().values()))
+    file.write_text(as_jsonl([RECORD, example.model_copy(update={"prompt": "Mine?"})]))
+
+    own, line = read_own(str(file))
+
+    assert "2 records" in line and "mine.jsonl" in line
+    assert [name for _, name in choices(own)[:2]] == list(own)
+    assert choices(own)[0][0].endswith("· yours")
+    assert pick("yours: r1", own)[0] == RECORD
+    assert pick(f"yours: {example.id}", own)[1].question == "Mine?"
+    assert pick(example.id, own)[0] == example
+    with pytest.raises(LabError, match="no example record"):
+        pick("yours: r1")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "mine.jsonl holds no rows"),
+        ("{}\n", "mine.jsonl, line 1, field 'id'"),
+        (as_jsonl([RECORD]) * 2, "line 2, field 'id': 'r1' was used in line 1"),
+        (as_jsonl([RECORD]).replace("</snippet>", "", 2), "field 'tool_output': <snippet id=S1> is never"),
+        ("".join(as_jsonl([RECORD.model_copy(update={"id": f"r{n}"})]) for n in range(MOST + 1)), "1,001 records"),
+    ],
+    ids=["empty", "no id", "twice", "open passage", "too many"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_told_by_its_name_line_and_field(tmp_path, text, told):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(text)
+    with pytest.raises(LabError) as error:
+        read_own(str(file))
+    assert told in str(error.value) and str(tmp_path) not in str(error.value)
