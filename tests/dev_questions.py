@@ -1,6 +1,9 @@
-"""What runs of the embedded chain are compared on, never the tests: a tissue and facts that no stage was asked.
+"""What runs of the embedded chain are compared on, never the tests: what no stage of them was asked.
 
 python -m tests.dev_questions dev.jsonl [training/configs/embedded/grpo.yaml]
+
+For a run on one half of the pathway questions that is the rest of the half; for a run that is told apart by
+tissues, a tissue that neither stage has seen, and facts of the KMP study.
 """
 
 import sys
@@ -10,18 +13,22 @@ import yaml
 
 from evals.questions import write_examples
 from evals.schema import Example
-from training.data import grpo_data
+from training.data import GRPO_HALF, grpo_data
 
-SOURCES = ("pathways-train/kidney", "kmp-grpo-part[label]", "kmp-grpo-part[count:12]")
+BY_TISSUE = ("pathways-train/kidney", "kmp-grpo-part[label]", "kmp-grpo-part[count:12]")
 CONFIG = Path(__file__).resolve().parents[1] / "training/configs/embedded/grpo.yaml"
 
 
 def left_out(config: Path = CONFIG) -> tuple[Example, ...]:
-    """Return the questions of the sources about facts that the run of this settings file is not asked."""
+    """Return the questions that neither the run of this settings file nor its SFT stage is asked."""
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    asked = {each.cluster for each in grpo_data(settings["data"], settings["seed"]).examples}
-    found = grpo_data(SOURCES, settings["seed"]).examples
-    return tuple(each for each in found if each.cluster not in asked)
+    asked = grpo_data(settings["data"], settings["seed"]).examples
+    if any(GRPO_HALF in source for source in settings["data"]):
+        rows = {each.id for each in asked}
+        return tuple(row for row in grpo_data([GRPO_HALF], 0).examples if row.id not in rows)
+    facts = {each.cluster for each in asked}
+    found = grpo_data(BY_TISSUE, settings["seed"]).examples
+    return tuple(row for row in found if row.cluster not in facts)
 
 
 def main(arguments: list[str]) -> None:

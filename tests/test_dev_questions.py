@@ -1,17 +1,30 @@
+import pytest
 import yaml
 
 from evals.questions import kmp_test, pathway_heldout
 from tests.dev_questions import CONFIG, left_out
-from training.data import grpo_data
+from training.data import grpo_data, sft_data
+
+BY_TISSUE = CONFIG.with_stem("grpo-by-tissue")
 
 
-def test_the_dev_questions_are_neither_trained_on_by_any_stage_nor_held_out():
-    dev = left_out()
-    clusters = {row.cluster for row in dev}
+@pytest.mark.parametrize(("config", "count"), [(CONFIG, 24), (BY_TISSUE, 47)])
+def test_the_dev_questions_are_neither_trained_on_nor_held_out(config, count: int):
+    asked = {row.id for row in left_out(config)}
+    assert len(asked) == count
+    for stage, data in (("grpo", grpo_data), ("sft", sft_data)):
+        file = config.with_stem(config.stem.replace("grpo", stage))
+        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        trained = data(settings["data"], settings["seed"]).examples
+        assert asked.isdisjoint(row.id for row in trained)
+    assert asked.isdisjoint(row.id for row in (*pathway_heldout(), *kmp_test()))
+
+
+def test_runs_told_apart_by_tissue_are_compared_on_a_tissue_and_facts_that_no_stage_has_seen():
+    dev = left_out(BY_TISSUE)
     assert {row.tissue for row in dev if row.source == "genelab"} == {"kidney"}
     for stage in ("sft", "grpo"):
-        config = yaml.safe_load(CONFIG.with_stem(stage).read_text(encoding="utf-8"))
-        trained = grpo_data(config["data"], config["seed"]).examples
-        assert clusters.isdisjoint(row.cluster for row in trained)
+        settings = yaml.safe_load(BY_TISSUE.with_stem(f"{stage}-by-tissue").read_text("utf-8"))
+        trained = sft_data(settings["data"], settings["seed"]).examples
         assert all(row.tissue != "kidney" for row in trained if row.source == "genelab")
-    assert clusters.isdisjoint(row.cluster for row in (*pathway_heldout(), *kmp_test()))
+        assert {row.cluster for row in dev}.isdisjoint(row.cluster for row in trained)
