@@ -11,7 +11,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example, Verdict
 from evals.verifiers import verify
-from lab.engine import Finish, Piece, Request, Ticket, Waiting
+from lab.engine import Engine, Finish, Piece, Request, Ticket, Waiting
 from lab.services import Services
 from lab.visitors import Visitor
 from lab.wording import say
@@ -117,23 +117,38 @@ def answering(services: Services, asking: Asking) -> Iterator[Snapshot]:
         )
     )
     now = Snapshot(asking.question, questions.find(asking.question))
-    started: datetime | None = None
     yield now
-    for update in engine.updates(ticket):
-        if ticket.replaced.is_set():
-            break
-        if isinstance(update, Waiting):
-            yield replace(now, waiting=update)
+    for seen in drafting(engine, ticket, services.now):
+        if isinstance(seen, Waiting):
+            yield replace(now, waiting=seen)
             continue
-        started = started or services.now()
-        seconds = (services.now() - started).total_seconds()
-        now = replace(now, drafts=grown(now.drafts, ticket, update, seconds))
+        now = replace(now, drafts=seen)
         if not all(draft.finish_reason for draft in now.drafts):
             yield now  # complete answers are shown once they are kept
     if ticket.replaced.is_set():
         yield replace(now, is_replaced=True)
         return
     yield _finished(services, asking, now)
+
+
+def drafting(
+    engine: Engine, ticket: Ticket, clock: Callable[[], datetime]
+) -> Iterator[Waiting | tuple[Draft, ...]]:
+    """Yield the place in line while it has not begun, then the drafts as they grow, one per stage.
+
+    Ends when all is written, or when the same page asked for something else (`ticket.replaced`).
+    """
+    drafts: tuple[Draft, ...] = ()
+    began: datetime | None = None
+    for update in engine.updates(ticket):
+        if ticket.replaced.is_set():
+            return
+        if isinstance(update, Waiting):
+            yield update
+            continue
+        began = began or clock()
+        drafts = _grown(drafts, ticket, update, (clock() - began).total_seconds())
+        yield drafts
 
 
 def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: bool = False) -> None:
@@ -162,7 +177,7 @@ def stage_name(stage: str) -> str:
     return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
 
 
-def grown(
+def _grown(
     drafts: tuple[Draft, ...], ticket: Ticket, pieces: tuple[Piece, ...], seconds: float
 ) -> tuple[Draft, ...]:
     """Return the drafts with the pieces that came since, one draft per stage of the ticket."""

@@ -13,7 +13,7 @@ from evals.refiner.prompt import messages
 from evals.refiner.score import Prepared, prepare
 from evals.schema.refinements import KeptRefinement, Origin, RefinedAnswer
 from evals.schema.refining import RefinerRecord, RewardConfig, ScoredAnswer
-from lab.answers import Draft, grown
+from lab.answers import Draft, drafting
 from lab.engine import Engine, Request, Waiting
 from lab.services import Services, grade
 from lab.visitors import Visitor
@@ -60,17 +60,12 @@ def refining(services: Services, asked: Refining) -> Iterator[RefineMoment]:
         )
     )
     now = RefineMoment()
-    began = None
     yield now
-    for update in engine.updates(ticket):
-        if ticket.replaced.is_set():
-            break
-        if isinstance(update, Waiting):
-            yield replace(now, waiting=update)
+    for seen in drafting(engine, ticket, services.now):
+        if isinstance(seen, Waiting):
+            yield replace(now, waiting=seen)
             continue
-        began = began or services.now()
-        seconds = (services.now() - began).total_seconds()
-        now = replace(now, drafts=grown(now.drafts, ticket, update, seconds))
+        now = replace(now, drafts=seen)
         yield now
     if ticket.replaced.is_set():
         yield replace(now, is_replaced=True)

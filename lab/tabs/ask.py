@@ -11,9 +11,6 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Example
 from lab.answers import (
-    HIGHEST_TEMPERATURE,
-    LONGEST_ANSWER,
-    SHORTEST_ANSWER,
     Asking,
     Snapshot,
     answering,
@@ -24,6 +21,7 @@ from lab.answers import (
 from lab.events import ANSWERING, QUIET
 from lab.history import Earlier, asking_again, compared, earlier, find_earlier, when
 from lab.services import Services
+from lab.tabs.sampling_form import Sampled, sampling_fields
 from lab.views import card_of, card_of_stored, cards, empty, heading, lead, notice, waiting_line
 from lab.visitors import Door, Visitor, meet, new_visitor
 from lab.wording import say
@@ -129,7 +127,7 @@ class Composer:
     question: gr.Textbox
     ask: gr.Button
     stop: gr.Button
-    settings: tuple[gr.Number, gr.Slider, gr.Slider]
+    settings: Sampled
 
 
 def build(services: Services, door: Door) -> None:
@@ -195,28 +193,9 @@ def _composer() -> Composer:
     return Composer(question, ask_button, stop_button, settings)
 
 
-def _settings() -> tuple[gr.Number, gr.Slider, gr.Slider]:
+def _settings() -> Sampled:
     with gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"):
-        seed = gr.Number(
-            0, label=say("ask.seed"), info=say("ask.seed.info"), precision=0, minimum=0
-        )
-        length = gr.Slider(
-            SHORTEST_ANSWER,
-            LONGEST_ANSWER,
-            Sampling.max_new_tokens,
-            step=8,
-            label=say("ask.length"),
-            info=say("ask.length.info"),
-        )
-        temperature = gr.Slider(
-            0,
-            HIGHEST_TEMPERATURE,
-            Sampling.temperature,
-            step=0.1,
-            label=say("ask.temperature"),
-            info=say("ask.temperature.info"),
-        )
-    return seed, length, temperature
+        return sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
 
 
 def _examples(question: gr.Textbox) -> None:

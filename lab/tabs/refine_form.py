@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from lab.answers import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER
 from lab.refine_views import CLICKS, refined
 from lab.refining import Refining
+from lab.tabs.sampling_form import Sampled, sampling_fields
 from lab.views import heading, lead
 from lab.wording import say
 
@@ -23,7 +23,7 @@ class Composer:
     file: gr.UploadButton
     own: gr.State
     preset: gr.Radio
-    settings: tuple[gr.Number, gr.Slider, gr.Slider]
+    settings: Sampled
     start: gr.Button
     stop: gr.Button
     pasted: gr.Textbox
@@ -185,7 +185,7 @@ def _evidence() -> tuple[gr.Textbox, gr.Checkbox]:
     return evidence, gr.Checkbox(True, label=say("refine.answerable"), elem_id="refine-answerable")
 
 
-def _details() -> tuple[gr.Textbox, gr.Radio, tuple[gr.Number, gr.Slider, gr.Slider]]:
+def _details() -> tuple[gr.Textbox, gr.Radio, Sampled]:
     usual = Refining.sampling
     with gr.Accordion(say("refine.details"), open=False, elem_id="refine-details"):
         rubric = gr.Textbox(
@@ -198,21 +198,5 @@ def _details() -> tuple[gr.Textbox, gr.Radio, tuple[gr.Number, gr.Slider, gr.Sli
         )
         presets = [(say(f"refine.preset.{name}"), name) for name in ("assay", "published")]
         preset = gr.Radio(presets, value="assay", label=say("refine.preset"))
-        seed = gr.Number(usual.seed, label=say("ask.seed"), precision=0, minimum=0)
-        length = gr.Slider(
-            SHORTEST_ANSWER,
-            LONGEST_ANSWER,
-            usual.max_new_tokens,
-            step=8,
-            label=say("ask.length"),
-            info=say("ask.length.info"),
-        )
-        temperature = gr.Slider(
-            0,
-            HIGHEST_TEMPERATURE,
-            usual.temperature,
-            step=0.1,
-            label=say("ask.temperature"),
-            info=say("ask.temperature.info"),
-        )
-    return rubric, preset, (seed, length, temperature)
+        settings = sampling_fields(usual.seed, usual.max_new_tokens, usual.temperature)
+    return rubric, preset, settings

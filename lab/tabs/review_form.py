@@ -10,6 +10,7 @@ from lab.review_views import CLICKS
 from lab.review_views import concerns as cards
 from lab.review_views import paper as paper_view
 from lab.reviewing import ReviewSettings
+from lab.tabs.sampling_form import Range, Sampled, sampling_fields
 from lab.views import heading, lead, notice
 from lab.wording import say
 
@@ -25,7 +26,7 @@ class Composer:
     file: gr.File
     text: gr.Textbox
     reader: gr.Dropdown
-    settings: tuple[gr.Number, gr.Slider, gr.Slider]
+    settings: Sampled
     start: gr.Button
     stop: gr.Button
     demo: gr.Button
@@ -123,27 +124,11 @@ def _composer(readers: Sequence[str]) -> Composer:
     return Composer(article, file, text, reader, settings, start, stop, demo)
 
 
-def _settings() -> tuple[gr.Number, gr.Slider, gr.Slider]:
+def _settings() -> Sampled:
     """Lay out seed, length and temperature."""
     usual = ReviewSettings()
-    seed = gr.Number(usual.seed, label=say("ask.seed"), precision=0, minimum=0)
-    length = gr.Slider(
-        64,
-        4096,
-        usual.max_new_tokens,
-        step=64,
-        label=say("ask.length"),
-        info=say("review.length.info"),
-    )
-    temperature = gr.Slider(
-        0,
-        1.5,
-        usual.temperature,
-        step=0.1,
-        label=say("ask.temperature"),
-        info=say("ask.temperature.info"),
-    )
-    return seed, length, temperature
+    choices = Range(64, 4096, 64, 1.5, "review.length.info")
+    return sampling_fields(usual.seed, usual.max_new_tokens, usual.temperature, choices)
 
 
 def _editor() -> Editor:
