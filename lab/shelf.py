@@ -1,7 +1,6 @@
 """Reviews in the store: as they came from a model, every version of them, and blind votes between two.
 
-A review is read and changed by the one on whose desk it lies (`session`, a salted hash) and nobody else.
-Versions are never overwritten; one that was taken back is marked.
+Who may read and change them, and what becomes of versions: `lab.versions`.
 """
 
 import uuid
@@ -13,15 +12,13 @@ from sqlalchemy import Engine, delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from evals.errors import LabError
 from evals.schema import Choice
 from evals.schema.drafts import DraftConcern, KeptReview, ReviewVersion
 from lab.database import reading, writing
 from lab.tables import ReviewRow, ReviewVersionRow, ReviewVoteRow
-from lab.wording import say
+from lab.versions import Versions
 
-LISTED = 30
-STANDS = ReviewVersionRow.voided_at.is_(None)
+KEPT = Versions(ReviewRow, ReviewVersionRow, "review_id", "concerns", "review")
 
 
 @dataclass(frozen=True)
@@ -56,31 +53,25 @@ class Shelf:
     def review(self, review_id: str, desk: str) -> KeptReview:
         """Return a review of this desk; LabError if there is none."""
         with reading(self._engine) as session:
-            return _review(_mine(session, review_id, desk))
+            return _review(KEPT.mine(session, review_id, desk))
 
     def reviews(self, desk: str) -> tuple[KeptReview, ...]:
         """Return the newest reviews of a desk, newest first."""
-        query = (
-            select(ReviewRow)
-            .where(ReviewRow.session == desk)
-            .order_by(ReviewRow.made_at.desc(), ReviewRow.id)
-            .limit(LISTED)
-        )
         with reading(self._engine) as session:
-            return tuple(_review(row) for row in session.scalars(query))
+            return tuple(_review(row) for row in KEPT.newest(session, desk))
 
     def concerns(self, review_id: str, desk: str) -> tuple[DraftConcern, ...]:
         """Return the concerns as they stand now."""
         with reading(self._engine) as session:
-            row = _mine(session, review_id, desk)
-            last = _last(session, review_id)
+            row = KEPT.mine(session, review_id, desk)
+            last = KEPT.last(session, review_id)
             return _review(row).concerns if last is None else _concerns(last.concerns)
 
     def versions(self, review_id: str, desk: str) -> tuple[ReviewVersion, ...]:
         """Return every change, oldest first, those taken back too."""
         query = select(ReviewVersionRow).where(ReviewVersionRow.review_id == review_id)
         with reading(self._engine) as session:
-            _mine(session, review_id, desk)
+            KEPT.mine(session, review_id, desk)
             rows = session.scalars(query.order_by(ReviewVersionRow.number))
             return tuple(ReviewVersion.model_validate(row, from_attributes=True) for row in rows)
 
@@ -88,35 +79,15 @@ class Shelf:
         self, review_id: str, desk: str, action: str, concerns: Sequence[DraftConcern]
     ) -> None:
         """Keep the concerns after one change."""
-        newest = (
-            select(ReviewVersionRow.number)
-            .where(ReviewVersionRow.review_id == review_id)
-            .order_by(ReviewVersionRow.number.desc())
-            .limit(1)
-        )
         with writing(self._engine) as session:
-            _mine(session, review_id, desk)
-            session.add(
-                ReviewVersionRow(
-                    id=uuid.uuid4().hex,
-                    review_id=review_id,
-                    number=(session.scalar(newest) or 0) + 1,
-                    made_at=self._now(),
-                    action=action,
-                    concerns=[each.model_dump(mode="json") for each in concerns],
-                    voided_at=None,
-                )
-            )
+            KEPT.mine(session, review_id, desk)
+            KEPT.change(session, review_id, action, concerns, self._now())
 
     def undo(self, review_id: str, desk: str) -> str:
         """Take the last standing change back and return what it was; LabError if there is none."""
         with writing(self._engine) as session:
-            _mine(session, review_id, desk)
-            last = _last(session, review_id)
-            if last is None:
-                raise LabError(say("review.nothing_to_undo"))
-            last.voided_at = self._now()
-            return last.action
+            KEPT.mine(session, review_id, desk)
+            return KEPT.undo(session, review_id, self._now())
 
     # ---- blind votes -----------------------------------------------------------------------
 
@@ -134,7 +105,7 @@ class Shelf:
         try:
             with writing(self._engine) as session:
                 for review_id in (left, right):
-                    _mine(session, review_id, desk)
+                    KEPT.mine(session, review_id, desk)
                 session.add(row)
                 return row.id
         except IntegrityError:
@@ -179,18 +150,6 @@ def forget_reviews(session: Session, desks: Sequence[str]) -> int:
     session.execute(delete(ReviewVersionRow).where(ReviewVersionRow.review_id.in_(mine)))
     session.execute(delete(ReviewRow).where(ReviewRow.session.in_(desks)))
     return count
-
-
-def _mine(session: Session, review_id: str, desk: str) -> ReviewRow:
-    row = session.get(ReviewRow, review_id)
-    if row is None or row.session != desk:
-        raise LabError(say("review.gone"))
-    return row
-
-
-def _last(session: Session, review_id: str) -> ReviewVersionRow | None:
-    query = select(ReviewVersionRow).where(ReviewVersionRow.review_id == review_id, STANDS)
-    return session.scalar(query.order_by(ReviewVersionRow.number.desc()).limit(1))
 
 
 def _review(row: ReviewRow) -> KeptReview:
