@@ -95,16 +95,12 @@ def vote(
 
 def _lists(pair: BlindPair, left: str, right: str) -> tuple[str, str]:
     """Return both lists under their sides and, after the vote, who wrote them."""
-    sides = (("left", left, pair.left), ("right", right, pair.right))
-    titles = [
-        f"{say(f'review.blind.side.{side}')}{f': {name}' if name else ''}"
-        for side, name, _ in sides
-    ]
-    one, other = (
-        heading(title) + read_only(kept.concerns)
-        for title, (_, _, kept) in zip(titles, sides, strict=True)
-    )
-    return one, other
+    return _list("left", left, pair.left), _list("right", right, pair.right)
+
+
+def _list(side: str, name: str, kept: KeptReview) -> str:
+    title = say(f"review.blind.side.{side}")
+    return heading(f"{title}: {name}" if name else title) + read_only(kept.concerns)
 
 
 Painted = tuple[object, ...]
