@@ -21,13 +21,13 @@ from lab.settings import (
     EMBEDDED,
     EMBEDDED_RUNS,
     REFINER,
-    REVIEWER,
     JudgeServer,
     ReviewServer,
     Settings,
 )
 from lab.turns import Turns
 from lab.wording import say
+from training.manifest import OURS
 
 if TYPE_CHECKING:
     from evals.refiner.judging import Judge
@@ -48,8 +48,6 @@ REPORTS = "reports"
 JUDGE_SECONDS = 120.0
 """How long a visitor waits for the verdicts on all answers to a question."""
 JUDGED_AT_ONCE = 8
-OURS = {EMBEDDED: "grpo", REVIEWER: "review", REFINER: "refiner"}
-"""Chains that come with Assay, and the run of their last stage."""
 Made = TypeVar("Made")
 
 
@@ -283,7 +281,7 @@ def read_completions(file: Path) -> "tuple[Sampled, ...] | None":
 
 
 def chain_folder(chain: str) -> Path:
-    """Return the folder of a chain without loading it: "embedded", "reviewer", a run folder, a chain.json.
+    """Return the folder of a chain without loading it: one of ours by name, a run folder, a chain.json.
 
     A chain that is a base model alone (base:NAME) has none; the path returned does not exist.
     """

@@ -16,7 +16,8 @@ from evals.schema import ChainManifest, ChainStage
 FILE_NAME = "chain.json"
 EMBEDDED = "embedded"
 REVIEWER = "reviewer"
-OURS = {EMBEDDED: "grpo", REVIEWER: "review"}
+REFINER = "refiner"
+OURS = {EMBEDDED: "grpo", REVIEWER: "review", REFINER: "refiner/grpo"}
 """Chains that come with Assay by name, and the folder of their last stage."""
 BARE = "base:"
 """Prefix of a chain without adapters: base:embedded, base:org/name, base:folder."""
@@ -107,9 +108,15 @@ def _no_chain(name: str | Path, file: Path) -> str:
             "the embedded reviewer has not been trained in this copy; train it with `assay train review"
             " --config training/configs/embedded/review.yaml`, or name another chain."
         )
+    if name == REFINER:
+        return (
+            "the embedded refiner has not been trained in this copy; train it with `assay train sft --config"
+            " training/configs/embedded/refiner-sft.yaml` and `assay train refiner --config"
+            " training/configs/embedded/refiner-grpo.yaml`, or name another chain."
+        )
     return (
         f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
-        f" itself, {EMBEDDED!r}, {REVIEWER!r}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
+        f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
         " what is here."
     )
 

@@ -1,0 +1,47 @@
+"""The refiner that comes with Assay: what lies in training/embedded/refiner, and what is said of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evals.refiner.bank import refiner_bank
+from evals.schema.refinerreports import RefinerReport
+from tests.models import embedded_cache
+from training.adapter import WEIGHTS_NAME
+from training.chain import check_chain
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "training" / "embedded" / "refiner"
+
+
+@pytest.fixture(scope="module")
+def report() -> RefinerReport:
+    text = (FOLDER / "grpo" / "reports" / "held-out.json").read_text(encoding="utf-8")
+    return RefinerReport.model_validate_json(text)
+
+
+@pytest.mark.embedded
+def test_the_refiner_computes_what_it_did_when_it_was_trained():
+    assert all(finding.is_ok for finding in check_chain("refiner", cache=embedded_cache()))
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+def test_each_stage_is_small(stage: str):
+    assert (FOLDER / stage / "adapter" / WEIGHTS_NAME).stat().st_size <= 2_600_000
+
+
+def test_every_stage_and_baseline_was_asked_all_held_out_records(report: RefinerReport):
+    stages = [row.stage for row in report.rows]
+    held_out = len(refiner_bank().test)
+    assert {stages.count(stage) for stage in stages} == {held_out}
+    assert {"base", "sft", "refiner", "reference"} <= set(stages)
+
+
+def test_the_page_says_what_the_report_says(report: RefinerReport):
+    page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
+    table = re.findall(
+        r"^\| ([A-Za-z ]+) \| (\d+\.\d\d)", page.split("## The embedded refiner")[1], re.M
+    )
+    rewards = [f"{summary.metrics['reward'].value:.2f}" for summary in report.summaries]
+    assert [figure for _, figure in table] == rewards
