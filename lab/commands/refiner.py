@@ -47,6 +47,10 @@ Cache = Annotated[
     Path | None,
     typer.Option(help="A file that keeps verdicts, so the same question is asked once."),
 ]
+Votes = Annotated[
+    int,
+    typer.Option(min=1, help="Votes of a server on each verdict; the majority stands."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -64,6 +68,7 @@ def score(
     concurrency: Annotated[int, typer.Option(help="Requests to the server at a time.")] = 64,
     deadline: Annotated[float, typer.Option(help="Seconds for all verdicts together.")] = 600.0,
     cache: Cache = None,
+    votes: Votes = 1,
     as_json: Json = False,
 ) -> None:
     """Score answers on file: format checks, claims, rubric, citations and the reward they add up to.
@@ -91,6 +96,7 @@ def score(
             allow_remote=allow_remote,
             concurrency=concurrency,
             cache=cache,
+            votes=votes,
         )
     scored = _scored(cases, judge, settings, deadline)
     emit([_row(name, each) for name, each in scored], as_json=as_json, table=_table(scored))

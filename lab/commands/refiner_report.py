@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evals.schema.refinerreports import RefinerComparison, RefinerReport, RefinerRow
     from evals.schema.refining import RefinerRecord, RewardConfig
     from evals.schema.reports import Metric
+    from training.judging.settings import HttpSettings
 
 EXAMPLE_RUN = "Example: assay refiner run --chain runs/refiner --judge heuristic --out report.json"
 EXAMPLE_COMPARE = "Example: assay refiner compare report.json --stages sft,refiner"
@@ -54,6 +55,9 @@ def run(
         bool, typer.Option("--allow-remote", help="Let another machine read all that is judged.")
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="A file that keeps verdicts.")] = None,
+    votes: Annotated[
+        int, typer.Option(min=1, help="Votes of a server on each verdict; the majority stands.")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Answer held-out records with every stage, judge all answers alike, write a report.
@@ -65,12 +69,15 @@ def run(
     from evals.refiner.report import Origin, build
     from evals.schema.refining import RewardConfig
     from training.judging.questions import VERSION
+    from training.judging.settings import HttpSettings
     from training.runs import public_path
     from training.surroundings import versions
 
     records = _records(data)[:limit]
     config = RewardConfig.model_validate({"preset": preset})
-    asked, mode = _judge(judge, model, key_env, allow_remote, cache)
+    asked, mode = _judge(
+        judge, HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
+    )
     given = _answered(chain, stage, records, max_new_tokens)
     rows = _judged(given.answers, config, asked)
     name = public_path(data)
@@ -162,12 +169,12 @@ def _records(data: str) -> "tuple[RefinerRecord, ...]":
     return read_records(Path(data))
 
 
-def _judge(
-    word: str, model: str, key_env: str, allow_remote: bool, cache: Path | None
-) -> "tuple[Judge, str]":
-    """Return who judges, and how they are asked; refused before any answer is written."""
+def _judge(word: str, settings: "HttpSettings") -> "tuple[Judge, str]":
+    """Return who judges, and how they are asked; refused before any answer is written.
+
+    `settings` are for a server.
+    """
     from training.judging.choice import backend_of, judge_of
-    from training.judging.settings import HttpSettings
 
     backend = backend_of(word)
     if backend == "stub":
@@ -177,10 +184,9 @@ def _judge(
         )
     if backend == "heuristic":
         return judge_of(backend), "no language model"
-    settings = HttpSettings(
-        base_url=word, model=model, key_variable=key_env, allow_remote=allow_remote, cache=cache
-    )
-    return judge_of(backend, settings), settings.mode
+    votes = settings.votes
+    mode = settings.mode if votes == 1 else f"{settings.mode}, majority of {votes} votes"
+    return judge_of(backend, settings), mode
 
 
 def _judged(

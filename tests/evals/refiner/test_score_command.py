@@ -51,10 +51,12 @@ FIELDS = {
 }
 
 
-def score(folder: Path, *rows: object, judge: str = "stub") -> Result:
+def score(folder: Path, *rows: object, judge: str = "stub", more: tuple[str, ...] = ()) -> Result:
     file = folder / "cases.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return CliRunner().invoke(app, ["refiner", "score", str(file), "--judge", judge, "--json"])
+    return CliRunner().invoke(
+        app, ["refiner", "score", str(file), "--judge", judge, "--json", *more]
+    )
 
 
 def test_the_installed_command_scores_a_case_field_by_field(tmp_path: Path):
@@ -143,6 +145,13 @@ def test_who_judged_is_told_and_a_server_can_be_asked(tmp_path: Path):
     assert over_http["rubric"] == 1.0
     assert "no language model" in by_words["judge"]
     assert by_words["verdicts"]["claims"][0]["start"] == TEXT.index("OXPHOS")
+
+
+def test_a_server_can_be_asked_for_several_votes(tmp_path: Path):
+    with JudgeServer() as server:
+        (row,) = json.loads(score(tmp_path, CASE, judge=server.url, more=("--votes", "3")).stdout)
+        assert {each.body["seed"] for each in server.requests} == {0, 1}
+    assert row["rubric"] == 1.0
 
 
 def test_a_judge_that_is_none_or_far_away_is_refused(tmp_path: Path):
