@@ -79,7 +79,8 @@ def _sum(scored: ScoredAnswer, reward: RewardConfig) -> str:
     """Return the sum in figures; where a rule decided, the rule in words."""
     if scored.reward is None or scored.quality is None or scored.reason[:6] != "graded":
         value = "–" if scored.reward is None else f"{scored.reward:.2f}"
-        return say("refine.sum.rule", reason=scored.reason, reward=value)
+        rule = scored.reason.partition(":")[0]  # which checks failed stands above, in words
+        return say("refine.sum.rule", reason=rule, reward=value)
     weight = reward.citation_weight
     return say(
         "refine.sum",
