@@ -252,9 +252,8 @@ def _without_dropout(policy: PeftModel, names: Sequence[str]) -> None:
     """Let frozen adapters compute in training what they compute in use."""
     for module in policy.modules():
         if isinstance(module, LoraLayer):
-            for name in names:
-                if name in module.lora_dropout:
-                    module.lora_dropout[name] = torch.nn.Identity()
+            for name in set(names) & set(module.lora_dropout):
+                module.lora_dropout[name] = torch.nn.Identity()
 
 
 def lora_of(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:

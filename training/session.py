@@ -7,13 +7,14 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import TensorBoardCallback
 
@@ -136,13 +137,11 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
     Of several processes only the first writes; the others read the checkpoint it chose.
     """
     run, state = RunFolder(output), processes()
-    if not state.is_main_process:
-        state.wait_for_everyone()
-        yield Session(run, run.last_checkpoint(), record)
-        return
-    with run.lock():
-        current = Session(run, run.begin(record, overwrite=overwrite), record)
-        state.wait_for_everyone()
+    with ExitStack() as held:
+        current = Session(run, _opened(run, record, held, overwrite=overwrite), record)
+        if not state.is_main_process:
+            yield current
+            return
         for note in record.substitutions:
             say(f"note: {note}")
         try:
@@ -158,6 +157,28 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
             raise
         run.end(current.status, current.result)
         say(f"{current.status}: {output}")
+
+
+def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
+    """Return the checkpoint to go on from, once the first process has opened and locked the folder.
+
+    If it may not, it says why, and the others end with it; `held` lets go of the lock in the end.
+    """
+    refusal: LabError | None = None
+    chosen: str | None = None
+    if processes().is_main_process:
+        try:
+            held.enter_context(run.lock())
+            checkpoint = run.begin(record, overwrite=overwrite)
+            chosen = checkpoint.name if checkpoint else ""
+        except LabError as error:
+            refusal = error
+    (chosen,) = broadcast_object_list([chosen])
+    if refusal:
+        raise refusal
+    if chosen is None:
+        raise SystemExit(1)
+    return run.path / chosen if chosen else None
 
 
 def processes() -> PartialState:

@@ -117,12 +117,31 @@ class SafeTrainer(Trainer):
             return None
         return self.accelerator.get_state_dict(self.model_wrapped)
 
+    def check_agreement(self) -> None:
+        """Raise TrainingStopped if the processes no longer hold the same weights; every process has to ask.
+
+        Only one of them is ever written. Weights that are divided among them are not compared.
+        """
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            return
+        policy = self.accelerator.unwrap_model(self.model)
+        trained = [each for each in policy.parameters() if each.requires_grad]
+        sums = torch.stack([_checksum(each) for each in trained])
+        of_all = self.accelerator.gather(sums[None])
+        if not bool((of_all == of_all[0]).all()):
+            raise TrainingStopped(
+                f"the processes hold different weights after step {self.state.global_step}, so they no"
+                " longer train one model; nothing more is saved, and the checkpoint before is kept. Train"
+                " in one process (--profile cpu or single-gpu), and report this with the run's run.json."
+            )
+
     def write(self, folder: Path) -> bool:
         """Write the adapter to `folder` and let go of the model; return whether this process did.
 
         Every process has to ask. The trainer is of no use afterwards: measuring the new stage takes a
         base of its own, and two would not fit where one just does.
         """
+        self.check_agreement()
         weights = self.gathered_weights()
         if self.is_world_process_zero():
             write_adapter(self.accelerator.unwrap_model(self.model), folder, weights)
@@ -138,9 +157,10 @@ class SafeTrainer(Trainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint and seal it; the ones before it go only then.
 
-        Raises TrainingStopped, the checkpoints before it being kept, if it cannot be written whole or
-        a weight in it is not a finite number.
+        Raises TrainingStopped, the checkpoints before it being kept, if it cannot be written whole, a
+        weight in it is not a finite number, or the processes do not agree on it.
         """
+        self.check_agreement()
         run = Path(str(self.args.output_dir))
         checkpoint = run / f"{PREFIX}{self.state.global_step}"
         trained = [weight for weight in model.parameters() if weight.requires_grad]
@@ -183,6 +203,11 @@ def _is_finite(weight: torch.Tensor) -> bool:
     """Whether all numbers of a weight are finite, of a divided one those on this process."""
     here = weight.to_local() if isinstance(weight, DTensor) else weight
     return bool(torch.isfinite(here).all())
+
+
+def _checksum(weight: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the bytes of a weight, which is exact wherever it is added up."""
+    return weight.detach().contiguous().view(torch.uint8).sum(dtype=torch.int64)
 
 
 def passes_of(checkpoint: Path) -> int:

@@ -3,9 +3,10 @@
 import multiprocessing
 import os
 import resource
+import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -26,17 +27,50 @@ PATIENCE_SECONDS = 120
 
 def start(stage: str, settings: Path, *words: str) -> BaseProcess:
     """Start a stage on a settings file; what it says goes to said.txt beside the file."""
-    process = CONTEXT.Process(target=_train, args=(stage, str(settings), words))
+    process = CONTEXT.Process(target=_train, args=(stage, str(settings), words, {}))
     process.start()
     return process
 
 
+def start_two(stage: str, settings: Path, *words: str) -> list[BaseProcess]:
+    """Start a stage in two processes that train together, as a launcher would."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+    meeting |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+    told = [{**meeting, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    both = [CONTEXT.Process(target=_train, args=(stage, str(settings), words, at)) for at in told]
+    for process in both:
+        process.start()
+    return both
+
+
+def run_two(stage: str, settings: Path, *words: str) -> list[int]:
+    """Train in two processes to the end and return their exit codes."""
+    return _ended(start_two(stage, settings, *words))
+
+
+def kill_two_after(step: int, stage: str, settings: Path, output: Path, *words: str) -> None:
+    """Start a stage in two processes and kill both as soon as `step` is in the metrics."""
+    both = start_two(stage, settings, *words)
+    wait_for(both[0], step, output)
+    for process in both:
+        process.kill()
+    assert _ended(both) == [-9, -9], f"they ended by themselves: {said(settings)}"
+
+
+def _ended(processes: Sequence[BaseProcess]) -> list[int]:
+    """Return the exit codes of processes, once they are there."""
+    for process in processes:
+        process.join(PATIENCE_SECONDS)
+    codes = [process.exitcode for process in processes if process.exitcode is not None]
+    assert len(codes) == len(processes), "the run did not end in time"
+    return codes
+
+
 def run(stage: str, settings: Path, *words: str) -> int:
     """Train to the end and return the exit code."""
-    process = start(stage, settings, *words)
-    process.join(PATIENCE_SECONDS)
-    assert process.exitcode is not None, "the run did not end in time"
-    return process.exitcode
+    return _ended([start(stage, settings, *words)])[0]
 
 
 def kill_after(step: int, stage: str, settings: Path, output: Path, *words: str) -> None:
@@ -71,7 +105,10 @@ def differing(one: Path, other: Path) -> list[str]:
     return [name for name in first if not torch.equal(first[name], second[name])]
 
 
-def _train(stage: str, settings: str, words: tuple[str, ...]) -> None:
+def _train(
+    stage: str, settings: str, words: tuple[str, ...], surroundings: Mapping[str, str]
+) -> None:
+    os.environ.update(surroundings)
     log = os.open(Path(settings).with_name("said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
@@ -120,6 +157,17 @@ class Overshot(TrainerCallback):
             next(each for each in model.parameters() if each.requires_grad).data[0] = float("nan")
 
 
+class Drifting(TrainerCallback):
+    """Changes a trained weight after a step, in one of the processes alone."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, model=None, **others) -> None:
+        if state.global_step == self.step and not state.is_world_process_zero:
+            next(each for each in model.parameters() if each.requires_grad).data[0] += 1.0
+
+
 class Full(TrainerCallback):
     """Lets the system refuse any file over 4 kB after a step, as a full disk refuses it."""
 
@@ -131,7 +179,12 @@ class Full(TrainerCallback):
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-TROUBLE = {"--broken_after": Broken, "--overshot_at": Overshot, "--full_after": Full}
+TROUBLE = {
+    "--broken_after": Broken,
+    "--overshot_at": Overshot,
+    "--drifting_at": Drifting,
+    "--full_after": Full,
+}
 
 
 def length_of_answer(completions: list[list[dict[str, str]]], **_: object) -> list[float]:

@@ -5,13 +5,10 @@ import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 
 from evals.errors import BadConfig
-from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base
-from tests.training.runs import GRPO, SFT, launched, one_thread, record, settings_file
+from tests.training.runs import SFT, one_thread, settings_file
 from training import sft
-from training.base import find_base
 from training.config import DpoSettings, SftSettings
 from training.launch import Launch, environment, profile_file, profiles, usable_cores
-from training.lineage import NewStage, append_stage
 from training.request import read_request
 
 __all__ = ["one_thread"]
@@ -119,32 +116,6 @@ LINES = [
 @pytest.mark.parametrize(("launch", "options"), LINES)
 def test_without_a_profile_one_process_is_started_unless_told_otherwise(launch, options: str):
     assert " ".join(launch.line("sft", ())) == f"accelerate launch {options} -m training.sft"
-
-
-def test_two_processes_on_the_cpu_train_together_and_write_one_run(tmp_path: Path):
-    file = settings_file(tmp_path, {**SFT, "batch": 1, "max_steps": 3, "save_steps": 2})
-    done = launched("sft", file, "multi-cpu", ASSAY_PROCESSES="2")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr.count("finished: ") == 1
-    both = record(tmp_path / "run")["result"]
-    # the same rows in one process: two a step, as two processes with one each
-    file = settings_file(tmp_path, {**SFT, "batch": 2, "max_steps": 3})
-    one = tmp_path / "one"
-    sft.train(read_request(SftSettings, ["--config", str(file), "--output", str(one)]))
-    alone = record(one)["result"]
-    assert both["steps"] == alone["steps"] == 3
-    assert both["train_loss"] == pytest.approx(alone["train_loss"], rel=0.02)
-
-
-def test_grpo_is_launched_as_a_command_of_its_own(tmp_path: Path):
-    adapter = tiny_adapter(tiny_base(tmp_path / "model"), tmp_path / "sft" / "adapter")
-    base = find_base(str(tmp_path / "model"))
-    append_stage(tmp_path / "sft", NewStage("sft", "sft", adapter), base, None, SYSTEM_PROMPT)
-    file = settings_file(tmp_path, {**GRPO, "chain": str(tmp_path / "sft")})
-    done = launched("grpo", file, "cpu")
-    assert done.returncode == 0, done.stderr[-3000:]
-    kept = record(tmp_path / "run")
-    assert (kept["status"], kept["result"]["steps"]) == ("finished", 2)
 
 
 def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: Path):
