@@ -1,5 +1,7 @@
 import pytest
 
+from evals.schema import EvalReport
+from tests.ceiling import REPORT, ceiling
 from tests.figures import BLOCK, BLOCKS, DOCUMENTS, renewed
 
 
@@ -15,3 +17,9 @@ def test_every_block_of_figures_stands_in_a_document():
     named = [m["name"] for path in DOCUMENTS for m in BLOCK.finditer(path.read_text())]
 
     assert sorted(named) == sorted(BLOCKS)
+
+
+def test_the_page_says_how_much_reward_can_be_had_without_new_directions():
+    now, most = ceiling(EvalReport.model_validate_json(REPORT.read_text(encoding="utf-8")))
+    page = (REPORT.parents[4] / "docs/embedded-chain.md").read_text(encoding="utf-8")
+    assert f"from {now:.3f} to {most:.3f} at most ({most / now - 1:+.0%}".replace("%", " %") in page
