@@ -6,9 +6,10 @@ import pytest
 
 from evals import questions
 from evals.errors import LabError
+from lab.blind import Desk, bank_question
 from lab.tabs import compare
 from lab.tabs.ask import earlier
-from lab.tabs.compare import Desk, bank_question, next_pair, undo, vote
+from lab.tabs.compare import next_pair, undo, vote
 from lab.visitors import new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air

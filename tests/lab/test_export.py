@@ -9,9 +9,9 @@ import pytest
 from evals.errors import LabError
 from evals.exports import DpoRow, ExportFormat, ExportStatistics
 from evals.questions import kmp_test, kmp_training, pathway_heldout, pathway_training
+from lab.blind import Desk, bank_question
 from lab.export import build_export, write_export, zip_export
 from lab.outcomes import JudgedPair
-from lab.tabs.compare import Desk, bank_question
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)
