@@ -19,6 +19,8 @@ from training.refining.settings import RefinerSettings
 FOLDER = Path(__file__).parent / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"
 """Variable that tells a stage how many processes were asked for: fewer would go unnoticed."""
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""What a container may use of the processors, where the kernel tells it (cgroup v2)."""
 LAUNCHED_BY = "ASSAY_LAUNCHER"
 """Variable that tells a stage the words it was launched by, up to its own name."""
 
@@ -157,10 +159,19 @@ def environment(line: Sequence[str], processes: int) -> dict[str, str]:
     return {**wanted, **os.environ, ASKED_FOR: str(processes), LAUNCHED_BY: launcher}
 
 
-def usable_cores() -> int:
-    """Return how many cores this process may use, which can be fewer than the machine has."""
+def usable_cores(quota: Path = QUOTA) -> int:
+    """Return how many cores this process may use: fewer than the machine has where it is bound to some.
+
+    In a container `quota` holds how many microseconds of CPU it has in how many (cgroup v2): "200000 100000"
+    is two cores, "max 100000" no limit.
+    """
     may_ask = hasattr(os, "sched_getaffinity")  # Linux
-    return len(os.sched_getaffinity(0)) if may_ask else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if may_ask else os.cpu_count() or 1
+    try:
+        granted, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(cores, int(granted) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores
 
 
 def _shown(file: Path) -> str:

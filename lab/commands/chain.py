@@ -45,7 +45,7 @@ def list_chains(
     runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """List the chains here: the embedded one and those of training runs.
+    """List the chains here: those that come with Assay and those of training runs.
 
     Example: assay chain list --runs runs
     """
@@ -150,10 +150,10 @@ def progress_shown() -> Generator[Progress]:
 
 
 def _chains_in(runs: Path) -> Iterator[ListedChain]:
-    """Yield the embedded chain, if it was trained, and every run folder with a chain."""
-    from training.manifest import EMBEDDED, FILE_NAME, chain_file, read_chain
+    """Yield the chains that come with Assay, and every run folder with a chain."""
+    from training.manifest import FILE_NAME, OURS, chain_file, read_chain
 
-    names = [EMBEDDED] if chain_file(EMBEDDED).is_file() else []
+    names = [name for name in OURS if chain_file(name).is_file()]
     names += [str(file.parent) for file in sorted(runs.glob(f"*/{FILE_NAME}"))]
     for name in names:
         try:

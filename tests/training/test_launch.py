@@ -135,3 +135,11 @@ def test_one_process_gets_every_core_that_may_be_used(monkeypatch: pytest.Monkey
 def test_a_number_of_threads_that_somebody_set_stands(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert environment(Launch().line("sft", ()), 1)["OMP_NUM_THREADS"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("100000 100000", 1), ("50000 100000", 1), ("max 100000", None), ("", None)]
+)
+def test_a_container_uses_no_more_cores_than_it_was_granted(text, cores, tmp_path: Path):
+    (tmp_path / "cpu.max").write_text(text)
+    assert usable_cores(tmp_path / "cpu.max") == (cores or usable_cores(tmp_path / "nowhere"))
