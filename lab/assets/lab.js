@@ -1,7 +1,15 @@
 // Keys, the theme switch and the list of keys. Everything else is Gradio's.
 (() => {
   const THEME = "assay-theme";
-  const VOTES = { a: "vote-left", b: "vote-right", t: "vote-tie", n: "vote-both-bad", s: "compare-skip", u: "compare-undo" };
+  // The ids that a key presses: the one that is shown. Answers and reviews are voted on in the same way.
+  const KEYS = {
+    a: ["vote-left", "blind-vote-left"],
+    b: ["vote-right", "blind-vote-right"],
+    t: ["vote-tie", "blind-vote-tie"],
+    n: ["vote-both-bad", "blind-vote-both-bad"],
+    s: ["compare-skip"],
+    u: ["compare-undo"],
+  };
   // What Ctrl Enter presses in a field of its own; elsewhere it has the shown tab's question answered.
   const STARTS = [
     ["#compare-own-question", "compare-own-button"],
@@ -79,8 +87,7 @@
       return;
     }
     if (document.getElementById("keys")?.open) return;
-    const id = VOTES[event.key.toLowerCase()];
-    if (id && press(id)) event.preventDefault();
+    if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
   const chosen = keep(null);

@@ -204,7 +204,10 @@ def build(services: Services, door: Door) -> None:
     with gr.Row(elem_classes="votes"):
         votes = {
             choice: gr.Button(
-                say(f"compare.{choice}"), visible=False, elem_id=f"vote-{choice.replace('_', '-')}"
+                say(f"compare.{choice}"),
+                visible=False,
+                elem_id=f"vote-{choice.replace('_', '-')}",
+                elem_classes=f"vote-{choice.replace('_', '-')}",
             )
             for choice in CHOICES
         }

@@ -162,7 +162,8 @@ def _vote_buttons() -> dict[Choice, gr.Button]:
             choice: gr.Button(
                 say(f"review.blind.{choice}"),
                 visible=False,
-                elem_id=f"vote-{choice.replace('_', '-')}",
+                elem_id=f"blind-vote-{choice.replace('_', '-')}",
+                elem_classes=f"vote-{choice.replace('_', '-')}",
             )
             for choice in CHOICES
         }

@@ -1,5 +1,6 @@
 import re
 import threading
+from collections import Counter
 from dataclasses import replace
 
 import httpx
@@ -254,6 +255,23 @@ def test_a_page_that_asks_no_chain_shows_nothing_of_one(room):
     assert "model-status" in {
         part["props"].get("elem_id") for part in parts_of(build_app(room, ("Compare",)))
     }
+
+
+def test_no_two_parts_of_the_page_have_the_same_id(room):
+    refining = replace(room, refiner=room.engine)
+    for services in (room, refining):
+        ids = [part["props"].get("elem_id") for part in parts_of(build_app(services))]
+        named = Counter(each for each in ids if each)
+        assert {"vote-left", "blind-vote-left"} <= named.keys()
+        assert [each for each, n in named.items() if n > 1] == []
+
+
+def test_every_key_presses_buttons_that_are_on_the_page(room):
+    ids = {part["props"].get("elem_id") for part in parts_of(build_app(room))}
+    script = (ASSETS / "lab.js").read_text(encoding="utf-8")
+    pressed = re.findall(r'"([\w-]+)"', script.split("const KEYS = {")[1].split("};")[0])
+    assert len(pressed) == 10
+    assert set(pressed) <= ids
 
 
 def parts_of(app):
