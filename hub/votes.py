@@ -11,14 +11,16 @@ from hub.client import check_repo, explained
 from hub.publish import TROUBLE
 
 MINUTES = 5.0
+OPEN, PUSHED = ".open", ".jsonl"
 
 
 class VoteLog:
     """Files of lines, and the scheduler that brings them to the Hub.
 
     Each start has files of its own, so two copies of an arena never write to the same one, and a new one
-    after each push: what was pushed never changes here, so lines that are removed on the Hub stay away. A
-    push that fails is made again at the next turn, with all lines since.
+    at each push. The one that is written to has a name that is not pushed; a push gives it another, and
+    from then on it never changes: no line is pushed twice, so those removed on the Hub stay away. A push
+    that fails is made again at the next turn, with all lines since.
     """
 
     def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = MINUTES) -> None:
@@ -27,13 +29,13 @@ class VoteLog:
         self._file = self._fresh()
         try:
             self._scheduler = _Scheduler(
-                self._turn_over,
+                self._close_file,
                 repo_id=check_repo(repo),
                 repo_type="dataset",
                 private=True,
                 folder_path=folder,
                 path_in_repo="votes",
-                allow_patterns="*.jsonl",
+                allow_patterns=f"*{PUSHED}",
                 every=minutes,
                 hf_api=api,
             )
@@ -46,10 +48,11 @@ class VoteLog:
             file.write(f"{line}\n")
 
     def _fresh(self) -> Path:
-        return self._folder / f"votes-{uuid.uuid4().hex}.jsonl"
+        return self._folder / f"votes-{uuid.uuid4().hex}{OPEN}"
 
-    def _turn_over(self) -> None:
+    def _close_file(self) -> None:
         if self._file.is_file():
+            self._file.rename(self._file.with_suffix(PUSHED))
             self._file = self._fresh()
 
     def push(self) -> None:
@@ -75,4 +78,5 @@ class _Scheduler(CommitScheduler):
         """Push what changed; the log goes on in another file."""
         with self.lock:
             self._before()
+        # the lock is free for a moment here, and taken again to list the files
         return super().push_to_hub()

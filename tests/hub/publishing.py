@@ -206,3 +206,34 @@ def log_twice(repo: str, folder: Path, lines: list[str]) -> None:
         log.write(line)
         log.push()
     log.stop()
+
+
+def log_while_pushing(repo: str, folder: Path, lines: tuple[str, str, str]) -> list[str]:
+    """Push the first line, with the second written during the push, then the third; return what came first."""
+    from huggingface_hub import CommitScheduler
+
+    from hub.client import connect
+    from hub.votes import VoteLog
+
+    log = VoteLog(connect(), repo, folder / "log", minutes=60)
+    log.push()  # the scheduler's own first turn is over
+    original = CommitScheduler.push_to_hub
+
+    def slower(self: Any) -> Any:
+        CommitScheduler.push_to_hub = original
+        log.write(lines[1])
+        return original(self)
+
+    log.write(lines[0])
+    CommitScheduler.push_to_hub = slower
+    try:
+        log.push()
+    finally:
+        CommitScheduler.push_to_hub = original
+    pushed = [
+        path for path in connect().list_repo_files(repo, repo_type="dataset") if "votes" in path
+    ]
+    log.write(lines[2])
+    log.push()
+    log.stop()
+    return pushed

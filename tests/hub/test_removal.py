@@ -109,3 +109,10 @@ def test_a_data_set_that_is_not_there_is_said_so(stand):
 def test_what_was_pushed_is_never_pushed_again_so_removed_lines_stay_away(stand, tmp_path):
     stand.run(publishing.log_twice, "org/turned", tmp_path, ["{}", '{"a": 1}'])
     assert sorted(held(stand, "org/turned").values()) == ['{"a": 1}\n', "{}\n"]
+
+
+def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stand, tmp_path):
+    pushed = stand.run(publishing.log_while_pushing, "org/slipped", tmp_path, ("1", "2", "3"))
+    files = held(stand, "org/slipped")
+    assert [files[path] for path in pushed] == ["1\n"]
+    assert sorted(files.values()) == ["1\n", "2\n3\n"]
