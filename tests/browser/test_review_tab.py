@@ -87,6 +87,22 @@ def downloaded(page, folder):
     return json.loads((folder / "review.json").read_text(encoding="utf-8"))
 
 
+def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, paper):
+    page = open_page(scripted_lab)
+    page.set_default_timeout(SLOW)
+    open_tab(page, "Review")
+    page.set_input_files("#review-file input[type=file]", str(paper))
+    expect(page.locator("#review-paper .paper")).to_be_visible(timeout=SLOW)
+    page.click("#review-blind > button")
+    page.click("#blind-start")
+    expect(page.locator("#blind-vote-right")).to_be_visible(timeout=SLOW)
+    badge = "node => getComputedStyle(node, '::after').content"
+    assert page.locator("#blind-vote-right").evaluate(badge) == '"B"'
+    page.locator("body").press("b")
+    expect(page.locator("#blind-notice")).to_contain_text("Scripted", timeout=SLOW)
+    expect(page.locator("#blind-vote-right")).to_be_hidden(timeout=SLOW)
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_nothing_of_the_tab_is_wider_than_the_page(scripted_lab, open_page, paper, width):
     page = open_page(scripted_lab, width=width, dark=width < 640)
