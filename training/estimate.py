@@ -14,6 +14,7 @@ import yaml
 
 from evals.errors import BadConfig
 from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
+from training.refining.settings import RefinerSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -154,6 +155,21 @@ def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> Non
     if not isinstance(settings, SampledSettings):
         return
     sampled, group = _sampled(settings, processes), settings.num_generations
+    _check_division(settings, sampled, processes)
+    if isinstance(settings, RefinerSettings):
+        _check_whole_groups(settings, sampled, processes)
+    together = sampled // group
+    if rows < together:
+        raise BadConfig(
+            f"GRPO asks {together} questions at a time ({sampled} answers, {group} to"
+            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
+            f" generation_batch of at most {rows * group}."
+        )
+
+
+def _check_division(settings: SampledSettings, sampled: int, processes: int) -> None:
+    """Raise BadConfig if answers do not divide into groups and batches, or processes into vLLM's copies."""
+    group = settings.num_generations
     if sampled % group:
         raise BadConfig(
             f"{sampled} answers are sampled at a time (generation_batch, else batch {settings.batch} x"
@@ -172,13 +188,22 @@ def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> Non
             f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
             " which share vLLM's copies; use a divisor of them, or another --num_processes."
         )
-    together = sampled // group
-    if rows < together:
-        raise BadConfig(
-            f"GRPO asks {together} questions at a time ({sampled} answers, {group} to"
-            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
-            f" generation_batch of at most {rows * group}."
-        )
+
+
+def _check_whole_groups(settings: RefinerSettings, sampled: int, processes: int) -> None:
+    """Raise BadConfig if items are left out as noise by processes that share the answers to a question.
+
+    Each sees only its own answers, so one group would be graded by different items.
+    """
+    if settings.noise_limit >= 1.0 or not sampled // processes % settings.num_generations:
+        return
+    whole = math.lcm(settings.num_generations, settings.batch) * processes
+    raise BadConfig(
+        f"noise_limit is {settings.noise_limit:g}, and each of {processes} processes grades"
+        f" {sampled // processes} answers at a time, no whole groups of num_generations"
+        f" {settings.num_generations}: answers to one question would be graded by different items. Use a"
+        f" multiple of {whole} as generation_batch, or noise_limit 1."
+    )
 
 
 def _sampled(settings: SampledSettings, processes: int) -> int:

@@ -1,5 +1,6 @@
 """Several votes of a judge: what stands, what is asked again, which items are left out as noise."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,26 @@ def test_items_on_which_the_judge_does_not_agree_with_itself_are_left_out_and_co
     n_items = 3  # two of ours, one unwanted behaviour of the record
     assert log.metrics["items/left_out"] == pytest.approx(1 / n_items)
     assert log.metrics["judge/apart"] == pytest.approx(1 / n_items)
+
+
+class Slow(Unsure):
+    """Unsure, and never done with one of the answers."""
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        if "up in liver" in inquiry.answer:
+            await asyncio.sleep(60)
+        return await super().judge(inquiry)
+
+
+def test_a_late_verdict_costs_its_answer_the_reward_and_the_others_only_their_noise():
+    config = RewardConfig(static_rubrics=False, apply_citation=False)
+    judging = Judging(Slow(frozenset(["unsure"])), deadline_seconds=0.2, noise_limit=0.5)
+    reward = RefinerReward(config, judging)
+    reward.stop.max_missing_share = 1.0
+    log = Log()
+    assert called(reward, [GOOD, WRONG], log, **ITEMS) == [10.0, None]
+    assert log.metrics["items/left_out"] == pytest.approx(1 / 3)
+    assert log.metrics["judge/none_rate"] == 0.5
 
 
 def test_an_answer_on_which_the_judge_is_sure_of_nothing_has_no_reward():
