@@ -1,9 +1,8 @@
 """Scores of reviewers on the page: ranked above chance, one table per matcher and reference."""
 
-import json
 from pathlib import Path
 
-from evals.concerns.board import RULE, boards_of, read_score
+from evals.concerns.board import RULE, boards_of, is_beside_scores, read_score
 from evals.concerns.page import instrument, named, rate
 from evals.concerns.provenance import COLUMNS, made_rows
 from evals.errors import LabError
@@ -13,14 +12,12 @@ from lab.grid import Html, grid
 from lab.views import empty, notice, sentence
 from lab.wording import say
 
-BESIDE = ("fingerprint", "against", "boards", "steps")
-"""Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
 CONTROLS = ("permuted", "generic", "bm25", "count_bound")
 
 
 def board_view(folder: Path) -> str:
     """Return the leaderboards of the scores in a folder; without one, how to get some."""
-    files = [file for file in sorted(folder.glob("*.json")) if not _is_beside_scores(file)]
+    files = [file for file in sorted(folder.glob("*.json")) if not is_beside_scores(file)]
     if not files:
         return empty(say("review.board.empty", folder=folder.name))
     scores: list[ReviewScore] = []
@@ -35,15 +32,6 @@ def board_view(folder: Path) -> str:
     except LabError as error:
         return "".join([*problems, notice(str(error), "problem")])
     return "".join([*problems, *tables, notice(RULE) if tables else ""])
-
-
-def _is_beside_scores(file: Path) -> bool:
-    """Whether a file is one that commands write beside scores, and none that could be ranked."""
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        return False
-    return isinstance(document, dict) and any(key in document for key in BESIDE)
 
 
 def _table(board: Board) -> Html:

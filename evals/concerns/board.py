@@ -1,5 +1,6 @@
 """Scores of several systems: read back, held to one instrument and reference, tested in pairs, ranked."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
@@ -17,6 +18,8 @@ from evals.significance import ALPHA, holm
 
 ABOVE = "f1_above_permuted"
 METRICS = (ABOVE, "f1", "recall", "precision", "recall_major")
+BESIDE = ("fingerprint", "against", "boards", "steps")
+"""Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
 RULE = (
     "Rank = 1 + the number of systems shown to be better: the permutation p of the paired difference,"
     " corrected by Holm for all pairs in the table, is below 0.05. Systems of one rank are not told apart by"
@@ -39,6 +42,15 @@ def read_score(path: Path) -> ReviewScore:
             f"{path} is no score of `assay review score --out`: field {field!r}, {first['msg']}. Published"
             " results of other projects are read by `assay review import`."
         ) from None
+
+
+def is_beside_scores(path: Path) -> bool:
+    """Return whether a file is one that commands write beside scores, and none that could be ranked."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(document, dict) and any(key in document for key in BESIDE)
 
 
 def check_comparable(scores: Sequence[ReviewScore]) -> None:

@@ -12,6 +12,7 @@ from lab.console import counted, emit, notes, plain
 if TYPE_CHECKING:
     from evals.schema.reviewreports import PublishedResult
     from evals.schema.reviews import PredictionRow
+    from evals.schema.reviewscores import ReviewScore
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Out = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
@@ -41,12 +42,11 @@ def report(
     Example: assay review report tuned.json base.json --against base --predictions tuned=tuned.jsonl
     --out report
     """
-    from evals.concerns.board import read_score
     from evals.concerns.page import report_page
     from evals.concerns.report import report_of
 
     found = report_of(
-        [read_score(path) for path in scores],
+        _scores(scores),
         {name: _rows(path) for name, path in map(_named, predictions or [])},
         against,
         _published(published),
@@ -71,11 +71,12 @@ def leaderboard(
     """Rank reviewers by what they find above chance; one table per matcher and reference.
 
     A rank is one more than the number of systems shown to be better: paired permutation p, corrected
-    by Holm, below 0.05. Results of other projects stand in a table of their own.
+    by Holm, below 0.05. Results of other projects stand in a table of their own. Records of runs, reports
+    and boards among the files, as in runs/*.json, are left out.
 
     Example: assay review leaderboard runs/*/score.json --out board
     """
-    from evals.concerns.board import METRICS, boards_of, read_score
+    from evals.concerns.board import METRICS, boards_of
     from evals.concerns.page import board_page
     from lab.review_standings import board_tables
 
@@ -86,10 +87,7 @@ def leaderboard(
             "there is no score to rank; write some with `assay review score --out SCORE.json` and name"
             " them, or name result files with --published."
         )
-    boards, others = (
-        boards_of([read_score(path) for path in scores or []], order),
-        _published(published),
-    )
+    boards, others = boards_of(_scores(scores or []), order), _published(published)
     _say_faults(others)
     document = {"boards": boards, "published": others}
     if out is not None:
@@ -118,6 +116,20 @@ def import_results(
         notes.print(f"wrote {counted(len(found), 'result')} to {out}")
     _say_faults(found)
     emit(found, as_json=as_json, table=published_table(found))
+
+
+def _scores(files: list[Path]) -> "list[ReviewScore]":
+    """Return the scores among files; those that commands write beside them are told and left out."""
+    from evals.concerns.board import is_beside_scores, read_score
+
+    beside = [path for path in files if is_beside_scores(path)]
+    if beside:
+        notes.print(f"left out, as it is no score: {', '.join(map(str, beside))}", soft_wrap=True)
+    if files and len(beside) == len(files):
+        raise LabError(
+            "none of the files named is a score; name what `assay review score --out SCORE.json` wrote."
+        )
+    return [read_score(path) for path in files if path not in beside]
 
 
 def _published(files: list[Path] | None) -> "tuple[PublishedResult, ...]":

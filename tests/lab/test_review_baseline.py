@@ -1,6 +1,7 @@
 """A baseline by API from end to end: a real server on this machine, rows, clean, score, board, report."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,25 @@ def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_a
         assert f"| Vendor 4o | {DATED} by API, asked for as vendor-4o | 127.0.0.1 |" in text
         assert "temperature 0.2, top_p 0.9" in text
     assert DATED in board_view(place / "scores")
+
+
+def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_its_scores(
+    place: Path, tmp_path: Path
+):
+    for file in [*(place / "scores").glob("*.json"), *place.glob("*.run.json")]:
+        shutil.copy(file, tmp_path)
+    files = sorted(tmp_path.glob("*.json"))
+    assert {"api.run.json", "cut.run.json"} <= {file.name for file in files}
+    board = run("review", "leaderboard", *files, "--out", tmp_path / "board")
+    assert {row["system"] for row in board["boards"][0]["rows"]} == {"Vendor 4o", "own"}
+    done = RUN.invoke(app, ["review", "leaderboard", *map(str, files)], catch_exceptions=False)
+    assert f"left out, as it is no score: {tmp_path / 'api.run.json'}" in done.stderr
+
+
+def test_records_alone_are_no_scores_to_rank_or_report(place: Path):
+    for command in ("leaderboard", "report"):
+        with pytest.raises(LabError, match="none of the files named is a score"):
+            run("review", command, place / "api.run.json")
 
 
 def test_people_see_who_answered_on_the_terminal(place: Path):
