@@ -137,19 +137,17 @@ class Shelf:
             )
 
 
-def forget_reviews(session: Session, desks: Sequence[str]) -> int:
-    """Delete every review of these desks with its versions and votes; return how many votes went."""
+def forget_reviews(session: Session, desks: Sequence[str]) -> None:
+    """Delete every review of these desks with its versions and votes."""
     mine = select(ReviewRow.id).where(ReviewRow.session.in_(desks))
     votes = or_(
         ReviewVoteRow.rater.in_(desks),
         ReviewVoteRow.left_review.in_(mine),
         ReviewVoteRow.right_review.in_(mine),
     )
-    count = len(session.scalars(select(ReviewVoteRow.id).where(votes)).all())
     session.execute(delete(ReviewVoteRow).where(votes))
     session.execute(delete(ReviewVersionRow).where(ReviewVersionRow.review_id.in_(mine)))
     session.execute(delete(ReviewRow).where(ReviewRow.session.in_(desks)))
-    return count
 
 
 def _review(row: ReviewRow) -> KeptReview:

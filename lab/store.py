@@ -20,7 +20,7 @@ from lab.database import open_engine, reading, revision, writing
 from lab.outcomes import JudgedPair
 from lab.shelf import Shelf, forget_reviews
 from lab.tables import REVISION, AnswerRow, ComparisonRow, SettingRow
-from lab.tally import tally
+from lab.tally import Belongings, belongings_of, tally
 from lab.workbench import Workbench, forget_refinements
 
 STANDS = ComparisonRow.voided_at.is_(None)
@@ -144,23 +144,31 @@ class Store:
 
     # ---- raters ----------------------------------------------------------------------------
 
-    def forget_rater(self, rater: str) -> int:
-        """Delete every vote of a rater, withdrawn ones too, and return how many there were.
+    def belongings(self, rater: str) -> Belongings:
+        """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
+        with reading(self._engine) as session:
+            return belongings_of(session, self._names(rater))
+
+    def forget_rater(self, rater: str) -> Belongings:
+        """Delete every vote of a rater, withdrawn ones too, and return how much went, by kind.
 
         Reviews and graded answers on the rater's desk, with papers and records, go as well.
         `rater` is the identifier that votes were cast with, or the hash that exports show.
         """
-        names = (rater, self.hash_rater(rater))
-        theirs = ComparisonRow.rater.in_(names)
+        names = self._names(rater)
         with writing(self._engine) as session:
-            count = len(session.scalars(select(ComparisonRow.id).where(theirs)).all())
-            session.execute(delete(ComparisonRow).where(theirs))
+            gone = belongings_of(session, names)
+            session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
             forget_refinements(session, names)
-            return count + forget_reviews(session, names)
+            forget_reviews(session, names)
+        return gone
 
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
         return hmac.new(self._salt, rater.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _names(self, rater: str) -> tuple[str, str]:
+        return rater, self.hash_rater(rater)
 
     def _standing_vote(self, vote: Comparison) -> Comparison | None:
         query = select(ComparisonRow).where(

@@ -1,13 +1,29 @@
-"""Counting votes in the database, without loading a single answer."""
+"""Counting votes in the database, and what there is of one rater, without loading a single answer."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import astuple, dataclass
 
-from sqlalchemy import Select, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from evals.schema import Choice, VoteCounts
 from lab.outcomes import Outcome, count_pairs, outcome_of
-from lab.tables import AnswerRow, ComparisonRow
+from lab.tables import AnswerRow, ComparisonRow, RefinementRow, ReviewRow, ReviewVoteRow
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """How much of one rater the database holds, by kind; votes that were taken back count too."""
+
+    votes: int
+    review_votes: int
+    reviews: int
+    graded_answers: int
+
+    @property
+    def total(self) -> int:
+        """All kinds together; 0 = nothing is known of such a rater."""
+        return sum(astuple(self))
 
 
 def tally(session: Session) -> VoteCounts:
@@ -25,6 +41,22 @@ def tally(session: Session) -> VoteCounts:
         usable=sum(one.votes for one in outcomes if one.winner and not one.same_text),
         by_choice=by_choice,
         by_stages=count_pairs(outcomes),
+    )
+
+
+def belongings_of(session: Session, names: Collection[str]) -> Belongings:
+    """Return what there is of the rater who goes by these names: all that forgetting them deletes."""
+    theirs = select(ReviewRow.id).where(ReviewRow.session.in_(names))
+    about = (ReviewVoteRow.left_review.in_(theirs), ReviewVoteRow.right_review.in_(theirs))
+
+    def rows(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> int:
+        return _number(session, select(func.count(column)).where(or_(*which)))
+
+    return Belongings(
+        votes=rows(ComparisonRow.id, ComparisonRow.rater.in_(names)),
+        review_votes=rows(ReviewVoteRow.id, ReviewVoteRow.rater.in_(names), *about),
+        reviews=rows(ReviewRow.id, ReviewRow.session.in_(names)),
+        graded_answers=rows(RefinementRow.id, RefinementRow.session.in_(names)),
     )
 
 

@@ -1,5 +1,6 @@
 """`assay prefs forget`: one rater's votes deleted, here and in the data set that an arena pushes to."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Removal
-    from lab.store import Store
+    from lab.tally import Belongings
 
 RECEIPTS = Path("forgotten")
 
@@ -34,7 +35,7 @@ def forget(
         bool, typer.Option("--json", help="One JSON document on standard output.")
     ] = False,
 ) -> None:
-    """Delete every vote of one rater, on their request. It cannot be undone.
+    """Delete every vote, review and graded answer of one rater, on their request. It cannot be undone.
 
     Data sets that were exported before still hold them: export again, and publish the new version. With
     --repo the lines in an arena's data set are removed too, by one commit; there each start of the
@@ -51,29 +52,21 @@ def forget(
         names = {rater, store.hash_rater(rater)}
         if dry_run:
             planned = _planned(repo, names) if repo else None
-            _show(rater, _count(store, names), planned, as_json=as_json)
+            _show(rater, store.belongings(rater), planned, as_json=as_json)
             notes.print("This was a dry run: nothing was written.")
             return
         if not yes:
-            typer.confirm(f"Delete every vote of {rater}?", abort=True, err=True)
+            typer.confirm(
+                f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True
+            )
         removed = _removed(repo, names, receipts) if repo else None
-        count = store.forget_rater(rater)
+        gone = store.forget_rater(rater)
     finally:
         store.close()
-    if not count and not (removed and removed.votes):
-        raise LabError(
-            f"there are no votes of a rater {rater!r}. Exports show each rater as 32 hexadecimal digits in"
-            " the column rater; give that, or the identifier the votes were cast with."
-        )
-    _show(rater, count, removed, as_json=as_json)
+    _show(rater, gone, removed, as_json=as_json)
     notes.print("Exports made before still hold these votes: export and publish again.")
     if removed and removed.revision:
         _tell_of_history(removed)
-
-
-def _count(store: "Store", names: set[str]) -> int:
-    """Return how many votes of a rater stand in the database here."""
-    return sum(pair.vote.rater in names for pair in store.preference_pairs())
 
 
 def _planned(repo: str, names: set[str]) -> "Removal":
@@ -95,9 +88,17 @@ def _removed(repo: str, names: set[str], receipts: Path) -> "Removal":
     return removed
 
 
-def _show(rater: str, count: int, removal: "Removal | None", *, as_json: bool) -> None:
-    document = {"rater": rater, "deleted": count, "removal": removal}
-    rows: list[tuple[str, str, int]] = [("here", "votes", count)]
+def _show(rater: str, here: "Belongings", removal: "Removal | None", *, as_json: bool) -> None:
+    """Show what goes, or would go, by place and kind; LabError if that is nothing at all."""
+    if not here.total and not (removal and removal.votes):
+        raise LabError(
+            f"there is nothing of a rater {rater!r}: no votes, no reviews, no graded answers. Exports show each"
+            " rater as 32 hexadecimal digits in the column rater; give that, or the identifier the votes were"
+            " cast with."
+        )
+    kinds = asdict(here)
+    document = {"rater": rater, "deleted": here.total, "kinds": kinds, "removal": removal}
+    rows = [("here", kind.replace("_", " "), count) for kind, count in kinds.items()]
     if removal is not None:
         rows += [(removal.repo, path, lines) for path, lines in removal.files.items()]
         rows.append((removal.repo, "votes in all", removal.votes))

@@ -196,6 +196,17 @@ def removal_while_an_arena_pushes(repo: str, raters: list[str], line: str) -> An
         HfApi.create_commit = original
 
 
+def forget(words: list[str], database: str, said: str | None = None) -> tuple[int, str, str]:
+    """Run `assay prefs forget` on this Hub; `said` is what a person answers when asked."""
+    from typer.testing import CliRunner
+
+    from lab.cli import app
+
+    environment = {"ASSAY_DATABASE_URL": database}
+    result = CliRunner().invoke(app, ["prefs", "forget", *words], said, environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
 def log_twice(repo: str, folder: Path, lines: list[str]) -> None:
     """Keep lines in a data set, each pushed alone, by one log."""
     from hub.client import connect

@@ -1,5 +1,6 @@
 """A rater who asks for it is taken out of the data set that an arena pushes votes to."""
 
+import json
 import zlib
 
 import pytest
@@ -8,8 +9,9 @@ from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
 from hub.local import Fault
 from hub.receipts import write_removal
+from hub.removal import SQUASH
 from tests.hub import calls, publishing
-from tests.lab.votes import NOON, answer, vote
+from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 ANN, BOB = "a" * 32, "b" * 32
 
@@ -90,20 +92,77 @@ def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand,
 
 
 @pytest.mark.parametrize(
-    "trouble",
-    [{"status": 403}, {"status": 412}, {"status": 500}, {"drop": True, "after": True}],
+    ("trouble", "word"),
+    [({"status": 403}, "may not write there"), ({"status": 412}, "somebody committed meanwhile")],
 )
-def test_whatever_fails_the_data_set_is_whole_and_a_second_call_completes(stand, votes, trouble):
+def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(
+    stand, votes, trouble, word
+):
     before = held(stand, votes)
     stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
-    stand.run(publishing.removal, votes, [ANN])
-    assert held(stand, votes) in (before, LEFT)
-    stand.run(publishing.removal, votes, [ANN])
+    assert word in stand.run(publishing.removal, votes, [ANN])
+    assert held(stand, votes) == before
+    assert stand.run(publishing.removal, votes, [ANN]).votes == 2
     assert held(stand, votes) == LEFT
+
+
+@pytest.mark.parametrize(
+    ("trouble", "commits"),
+    [({"status": 500}, 2), ({"drop": True}, 2), ({"drop": True, "after": True}, 1)],
+)
+def test_a_removal_that_was_cut_off_is_completed_by_the_same_call(stand, votes, trouble, commits):
+    stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
+    done = stand.run(publishing.removal, votes, [ANN])
+    assert (done.votes, held(stand, votes)) == (2, LEFT)
+    assert stand.asked("POST", "/commit/") == commits
 
 
 def test_a_data_set_that_is_not_there_is_said_so(stand):
     assert "ASSAY_VOTES_REPO" in stand.run(publishing.removal, "org/no-votes", [ANN])
+
+
+@pytest.fixture
+def lab(stand, votes, tmp_path):
+    """The database of a lab with one vote of Kim's, who also has one in the data set."""
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "right")
+    lines = line(7, store.hash_rater("kim")) + line(8, BOB)
+    store.close()
+    stand.run(calls.commit, votes, {"votes/kim.jsonl": lines.encode()}, "dataset")
+    return url_in(tmp_path)
+
+
+def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(
+    stand, votes, lab, tmp_path
+):
+    before = held(stand, votes)
+    words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
+    code, shown, said = stand.run(publishing.forget, words, lab, "n\n")
+    assert (code, shown.strip()) == (1, "n"), "the runner repeats what is typed"
+    assert "Delete every vote, review and graded answer of kim?" in said
+    for _ in range(2):
+        code, shown, _ = stand.run(publishing.forget, [*words, "--dry-run"], lab)
+        planned = json.loads(shown)
+        assert (code, planned["deleted"], planned["removal"]["votes"]) == (0, 1, 1)
+    assert held(stand, votes) == before
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_do(
+    stand, votes, lab, tmp_path
+):
+    before = held(stand, votes)
+    words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
+    code, shown, said = stand.run(publishing.forget, words, lab, "y\n")
+    done = json.loads(shown.removeprefix(" y\n"))  # the runner repeats what is typed
+    assert (code, done["rater"], done["deleted"]) == (0, "kim", 1)
+    assert done["kinds"] == {"votes": 1, "review_votes": 0, "reviews": 0, "graded_answers": 0}
+    assert done["removal"]["files"] == {"votes/kim.jsonl": 1}
+    assert held(stand, votes) == before | {"votes/kim.jsonl": line(8, BOB)}
+    (receipt,) = (tmp_path / "kept").iterdir()
+    assert json.loads(receipt.read_text()) == done["removal"]
+    assert SQUASH.format(repo=votes) in said
+    assert f"{votes} holds 1 lines that are no votes" in said
 
 
 def test_what_was_pushed_is_never_pushed_again_so_removed_lines_stay_away(stand, tmp_path):

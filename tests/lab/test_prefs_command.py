@@ -5,8 +5,13 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from evals.schema import Choice
+from evals.schema.drafts import KeptReview, ReviewAnswer
 from lab.cli import app
-from tests.lab.votes import answer, cast, new_store, url_in, vote
+from lab.papers import paper_of
+from lab.reviewing import ReviewSettings
+from tests.lab.reviewers import PAPER, ScriptedReader
+from tests.lab.test_refine_views import kept
+from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 
 @pytest.fixture
@@ -89,15 +94,56 @@ def test_a_dry_run_of_forgetting_counts_and_deletes_nothing(assay, tmp_path):
     store = new_store(tmp_path)
     rater = store.preference_pairs()[0].vote.rater
     store.close()
-    counted = json.loads(assay("forget", rater, "--dry-run", "--json").stdout)["deleted"]
-    assert counted >= 1
+    assert json.loads(assay("forget", rater, "--dry-run", "--json").stdout)["deleted"] == 2
     assert json.loads(assay("count", "--json").stdout)["votes"] == 2
+
+
+def review_on(desk: str, name: str) -> KeptReview:
+    return KeptReview(
+        id=name,
+        made_at=NOON,
+        session=desk,
+        article=paper_of(None, PAPER),
+        reviewer=ScriptedReader().reviewer(ReviewSettings()),
+        answer=ReviewAnswer(requests=(), raw="", status="empty", finish_reason="stop", seconds=1),
+        concerns=(),
+    )
+
+
+def test_what_a_dry_run_counts_is_what_forgetting_deletes_of_every_kind(assay, tmp_path):
+    store = new_store(tmp_path)
+    taken_back = cast(store, 1, ("base", "sft"), "right")
+    store.void_comparison(taken_back.id, "kim")
+    cast(store, 2, ("base", "sft"), "left")
+    desk = store.hash_rater("kim")
+    for name in ("first", "second"):
+        store.shelf.add(review_on(desk, name))
+    store.shelf.vote(desk, "first", "second", "left")
+    store.workbench.add(kept("It rose.").model_copy(update={"session": desk}))
+    store.close()
+
+    planned = json.loads(assay("forget", "kim", "--dry-run", "--json").stdout)
+    done = json.loads(assay("forget", "kim", "--yes", "--json").stdout)
+
+    assert planned == done
+    assert done["kinds"] == {"votes": 2, "review_votes": 1, "reviews": 2, "graded_answers": 1}
+    assert done["deleted"] == 6
+    assert "there is nothing of a rater" in str(assay("forget", "kim", "--dry-run").exception)
+
+
+def test_someone_who_only_has_reviews_is_forgotten_without_an_error(assay, tmp_path):
+    store = new_store(tmp_path)
+    store.shelf.add(review_on(store.hash_rater("ann"), "only"))
+    store.close()
+    result = assay("forget", "ann", "--yes", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["kinds"]["reviews"] == 1
 
 
 @pytest.mark.usefixtures("votes")
 def test_forgetting_asks_first_and_says_so_when_there_is_nobody(assay):
     assert assay("forget", "nobody").exit_code == 1, "nobody confirmed"
-    assert "there are no votes of a rater" in str(assay("forget", "nobody", "--yes").exception)
+    assert "there is nothing of a rater" in str(assay("forget", "nobody", "--yes").exception)
     assert json.loads(assay("count", "--json").stdout)["votes"] == 2
 
 
