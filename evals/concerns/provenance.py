@@ -34,11 +34,21 @@ def read_record(rows: Path) -> ReviewRun | None:
 
 
 def hand_on(rows: Path, out: Path) -> bool:
-    """Put the record beside `rows` beside `out` as well, which was made of them; return whether there is one."""
+    """Put the record beside `rows` beside `out` as well, which was made of them; return whether there is one.
+
+    Without one, an older record beside `out` goes: it speaks of rows that are there no more.
+    """
     record = read_record(rows)
-    if record is not None:
+    if record is None:
+        drop_record(out)
+    else:
         write_whole(record_beside(out), record.model_dump_json(indent=1) + "\n")
     return record is not None
+
+
+def drop_record(rows: Path) -> None:
+    """Remove the record beside rows that were written anew and of which no single run tells."""
+    record_beside(rows).unlink(missing_ok=True)
 
 
 def made_by(rows: Path) -> MadeBy | None:
@@ -70,12 +80,11 @@ def made_rows(systems: Iterable[tuple[str, MadeBy | None]]) -> list[tuple[str, .
 def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
     if made is None:
         return (system, *["–"] * (len(COLUMNS) - 1))
-    settings = ", ".join(f"{key} {made.settings[key]:g}" for key in SHOWN if _is_number(made, key))
     return (
         system,
         _who(made),
         made.host or "here",
-        settings,
+        _settings(made),
         made.constraint,
         made.date.isoformat(),
     )
@@ -90,5 +99,13 @@ def _who(made: MadeBy) -> str:
     return f"{served} by API, asked for as {made.name}"
 
 
-def _is_number(made: MadeBy, key: str) -> bool:
-    return isinstance(made.settings.get(key), int | float)
+def _settings(made: MadeBy) -> str:
+    given = ((key, made.settings.get(key)) for key in SHOWN)
+    return ", ".join(
+        f"{key} {_number(value)}" for key, value in given if isinstance(value, int | float)
+    )
+
+
+def _number(value: float) -> str:
+    """Return whole numbers in full, 20261121, and others without idle zeros, 0.1."""
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"

@@ -56,6 +56,7 @@ def parse(
     Example: assay review parse raw.jsonl --out predictions.jsonl --json
     """
     from evals.concerns.parse import parse as read
+    from evals.concerns.provenance import hand_on
     from evals.jsonl import read_rows
     from evals.schema.reviews import RawRow
 
@@ -67,6 +68,7 @@ def parse(
     notes.print(f"read {counted(len(parsed), 'output')}: {said}; {counted(n_concerns, 'concern')}")
     if out is not None:
         write_lines(out, [_prediction(each) for each in parsed])
+        hand_on(rows, out)
     emit(parsed, as_json=as_json, table=_parsed_table(parsed))
 
 

@@ -47,6 +47,7 @@ def ensemble(
     """
     from evals.concerns.ensemble import Merging, merge
     from evals.concerns.measure import read_vectors
+    from evals.concerns.provenance import drop_record
     from evals.concerns.similarity import LEXICAL
     from lab.commands.review import write_lines
 
@@ -62,6 +63,7 @@ def ensemble(
     merging = Merging(strategy, chosen.value, linkage, min_votes, cap)
     merged = merge(tools, merging, found)
     write_lines(out, [row.model_dump(mode="json") for row in merged.rows])
+    drop_record(out)
     notes.print(f"wrote {out}: {counted(merged.n_kept, 'concern')}, threshold {chosen.value:.3f}")
     document = {
         "out": str(out),
