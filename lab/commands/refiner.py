@@ -47,10 +47,6 @@ Cache = Annotated[
     Path | None,
     typer.Option(help="A file that keeps verdicts, so the same question is asked once."),
 ]
-Votes = Annotated[
-    int,
-    typer.Option(min=1, help="Votes of a server on each verdict; the majority stands."),
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -68,7 +64,7 @@ def score(
     concurrency: Annotated[int, typer.Option(help="Requests to the server at a time.")] = 64,
     deadline: Annotated[float, typer.Option(help="Seconds for all verdicts together.")] = 600.0,
     cache: Cache = None,
-    votes: Votes = 1,
+    votes: refiner_report.Votes = 1,
     as_json: Json = False,
 ) -> None:
     """Score answers on file: format checks, claims, rubric, citations and the reward they add up to.
@@ -85,8 +81,9 @@ def score(
     A reward is null where a verdict is missing: a judge that fails never costs an answer points.
     """
     from training.judging.choice import backend_of
-    from training.judging.settings import HttpSettings
+    from training.judging.settings import HttpSettings, check_votes
 
+    check_votes(judge, votes)
     settings = None
     if backend_of(judge) == "http":
         settings = HttpSettings(

@@ -1,5 +1,6 @@
 """`assay refiner run` and `compare`: what the stages of a chain answer to held-out records, and how they differ."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,9 +10,10 @@ import typer
 
 from evals.errors import BadConfig
 from lab.console import counted, emit, notes, table_of
+from training.judging.settings import MAX_VOTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
@@ -29,6 +31,11 @@ SHOWN = ("reward", "rubric", "citation_f1", "wellformed")
 DEADLINE_SECONDS = 3600.0
 DTYPE = "float32"
 """In it an answer does not depend on what else is in the batch."""
+MAX_NEW_TOKENS = 128
+Votes = Annotated[
+    int,
+    typer.Option(help=f"Votes of a server on each verdict, 1 to {MAX_VOTES}; the majority stands."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
@@ -45,7 +52,9 @@ def run(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many records.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 128,
+    max_new_tokens: Annotated[
+        int, typer.Option(min=1, help="Longest answer, in tokens.")
+    ] = MAX_NEW_TOKENS,
     preset: Annotated[str, typer.Option(help="How to reward: assay, or published.")] = "assay",
     model: Annotated[str, typer.Option(help="Model to ask of the server.")] = "",
     key_env: Annotated[
@@ -55,9 +64,7 @@ def run(
         bool, typer.Option("--allow-remote", help="Let another machine read all that is judged.")
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="A file that keeps verdicts.")] = None,
-    votes: Annotated[
-        int, typer.Option(min=1, help="Votes of a server on each verdict; the majority stands.")
-    ] = 1,
+    votes: Votes = 1,
     as_json: Json = False,
 ) -> None:
     """Answer held-out records with every stage, judge all answers alike, write a report.
@@ -75,9 +82,8 @@ def run(
 
     records = _records(data)[:limit]
     config = RewardConfig.model_validate({"preset": preset})
-    asked, mode = _judge(
-        judge, HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
-    )
+    server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
+    asked, mode = _judge(judge, server)
     given = _answered(chain, stage, records, max_new_tokens)
     rows = _judged(given.answers, config, asked)
     name = public_path(data)
@@ -91,7 +97,11 @@ def run(
         settings={"max_new_tokens": max_new_tokens, "temperature": 0.0, "dtype": DTYPE},
         versions={**versions(), "judge prompt": VERSION},
         created_at=datetime.now(UTC),
-        command=_command(chain, judge, data, stage, preset),
+        command=_command(
+            {"chain": public_path(chain), "data": name, "stage": stage, "preset": preset}
+            | {"limit": limit, "max-new-tokens": max_new_tokens},
+            server,
+        ),
     )
     report = build(rows, records, origin)
     write_whole(out, report.model_dump_json(indent=1) + "\n")
@@ -206,15 +216,27 @@ def _judged(
     ]
 
 
-def _command(chain: str, judge: str, data: str, stage: str, preset: str) -> str:
-    """Return the command that makes the report again, without this machine's folders or a judge's address."""
+def _command(answering: "Mapping[str, object]", judge: "HttpSettings") -> str:
+    """Return the command that makes the report again, without this machine's folders or a judge's address.
+
+    `answering` are options by name. What is unset or as by default is left out, so is a cache.
+    """
     from training.runs import public_path
 
-    who = "URL" if judge.startswith("http") else judge
-    return (
-        f"assay refiner run --chain {public_path(chain)} --judge {who} --data {public_path(data)}"
-        f" --stage {stage} --preset {preset} --out REPORT.json"
-    )
+    given = {
+        **answering,
+        "judge": "URL" if judge.base_url.startswith("http") else judge.base_url,
+        "model": public_path(judge.model),
+        "key-env": judge.key_variable,
+        "votes": judge.votes,
+        "out": "REPORT.json",
+    }
+    usual = {"max-new-tokens": MAX_NEW_TOKENS, "votes": 1}
+    words = ["assay", "refiner", "run"]
+    for option, value in given.items():
+        if value not in (None, "", usual.get(option)):
+            words += [f"--{option}", str(value)]
+    return shlex.join([*words, *(["--allow-remote"] if judge.allow_remote else [])])
 
 
 def _table(report: "RefinerReport") -> "Table":

@@ -1,6 +1,7 @@
 """`assay refiner run` and `compare`: a real chain answers records, the report is read back and compared."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from evals.refiner.baselines import BASELINES
 from evals.refiner.report import read_report
 from lab.commands.refiner import app
+from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
 from tests.training.runs import one_thread
 
@@ -45,6 +47,35 @@ def test_a_report_tells_nothing_of_the_folders_of_this_machine(folder: Path):
     assert str(folder) not in (folder / "report.json").read_text(encoding="utf-8")
 
 
+def told(report: Path) -> list[str]:
+    """Return the words of the command that a report keeps, its options in order of the alphabet."""
+    words = shlex.split(read_report(report).command)
+    assert words[:3] == ["assay", "refiner", "run"]
+    return sorted(" ".join(words[3:]).removeprefix("--").split(" --"))
+
+
+def test_the_command_that_makes_a_report_again_has_what_differs_from_the_defaults(folder: Path):
+    assert told(folder / "report.json") == [
+        *("chain sft", "data records.jsonl", "judge heuristic", "max-new-tokens 1"),
+        *("out REPORT.json", "preset assay", "stage all"),
+    ]
+
+
+def test_the_command_tells_of_votes_and_a_limit_but_not_where_the_judge_is(folder: Path):
+    out, rows = folder / "voted.json", folder / "records.jsonl"
+    with JudgeServer() as server:
+        words = ["run", "--chain", str(folder / "sft"), "--judge", server.url, "--data", str(rows)]
+        words += ["--stage", "sft", "--limit", "1", "--votes", "3", "--model", "tiny-judge"]
+        done = CliRunner().invoke(app, [*words, "--allow-remote", "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        assert {each.body["seed"] for each in server.requests} >= {0, 1}
+    assert told(out) == [
+        *("allow-remote", "chain sft", "data records.jsonl", "judge URL", "limit 1"),
+        *("model tiny-judge", "out REPORT.json", "preset assay", "stage sft", "votes 3"),
+    ]
+    assert read_report(out).judge_mode == "batched, majority of 3 votes"
+
+
 def test_two_stages_of_a_report_are_compared(folder: Path):
     words = ["compare", str(folder / "report.json"), "--stages", "silent,reference", "--json"]
     done = CliRunner().invoke(app, words)
@@ -62,6 +93,14 @@ def test_two_stages_of_a_report_are_compared(folder: Path):
         (["compare", "REPORT", "--stages", "sft,refiner"], "it has base, sft"),
         (["run", "--chain", "x", "--judge", "stub", "--out", "o.json"], "stub judge"),
         (["run", "--chain", "x", "--judge", "gpt", "--out", "o.json"], "no judge 'gpt'"),
+        (
+            ["run", "--chain", "x", "--judge", "heuristic", "--votes", "3", "--out", "o.json"],
+            "3 votes are asked of heuristic",
+        ),
+        (
+            ["run", "--chain", "x", "--judge", "http://a", "--votes", "16", "--out", "o.json"],
+            "takes 1 to 15",
+        ),
         (
             ["run", "--chain", "x", "--judge", "https://a.org/v1", "--out", "o.json"],
             "not on this machine",

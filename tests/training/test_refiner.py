@@ -174,6 +174,7 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
         ({"gate": "perhaps"}, "one of off, multiply, require"),
         ({"citation_weight": 1.5}, "from 0 to 1"),
         ({"judge_votes": 3}, "the same verdicts every time"),
+        ({"judge": "http://127.0.0.1:9/v1", "judge_votes": 16}, "judge_votes"),
         ({"noise_limit": 0.5}, "one vote cannot lie apart"),
     ],
 )

@@ -6,6 +6,9 @@ from typing import Literal
 
 from evals.errors import BadConfig
 
+MAX_VOTES = 15
+"""Most votes that may be asked on one verdict."""
+
 
 @dataclass(frozen=True)
 class HttpSettings:
@@ -31,11 +34,25 @@ class HttpSettings:
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16), ("votes", 1)):
+        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16)):
             if getattr(self, name) < low:
                 raise BadConfig(f"judge {name} is {getattr(self, name)}; it takes {low} or more.")
+        check_votes(self.base_url, self.votes)
         if not self.timeout_seconds > 0 or self.backoff_seconds < 0:
             raise BadConfig(
                 f"judge timeout_seconds is {self.timeout_seconds:g} and backoff_seconds"
                 f" {self.backoff_seconds:g}; the first is above 0, the second not below."
             )
+
+
+def check_votes(judge: str, votes: int) -> None:
+    """Raise BadConfig for too many or too few votes, or several of a judge that is no server."""
+    if not 1 <= votes <= MAX_VOTES:
+        raise BadConfig(
+            f"{votes} votes are asked of the judge; it takes 1 to {MAX_VOTES} (--votes, judge_votes)."
+        )
+    if votes > 1 and judge in ("heuristic", "stub"):
+        raise BadConfig(
+            f"{votes} votes are asked of {judge}, which gives the same verdicts every time; use 1 (--votes,"
+            " judge_votes), or the address of a server as judge."
+        )

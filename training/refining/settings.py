@@ -6,6 +6,7 @@ from typing import Literal
 from evals.errors import BadConfig
 from evals.schema.refining import RewardConfig
 from training.config import SampledSettings
+from training.judging.settings import MAX_VOTES, check_votes
 from training.setting import setting
 
 HEURISTIC = "heuristic"
@@ -30,7 +31,7 @@ class RefinerSettings(SampledSettings):
         "votes on each verdict, two at first and the others where these differ: the majority stands",
         default=1,
         low=1,
-        high=15,
+        high=MAX_VOTES,
     )
     noise_limit: float = setting(
         "items whose votes lie further apart than this share of the scale, on average over a question's"
@@ -122,12 +123,7 @@ class RefinerSettings(SampledSettings):
                     " http://127.0.0.1:8000/v1 (vllm serve MODEL --host 127.0.0.1"
                     " --enable-prefix-caching)."
                 )
-
-        if self.judge == HEURISTIC and self.judge_votes > 1:
-            raise BadConfig(
-                f"judge_votes is {self.judge_votes}, but heuristic gives the same verdicts every time; set"
-                " judge_votes to 1, or judge to the address of a server."
-            )
+        check_votes(self.judge, self.judge_votes)
         if self.judge_votes == 1 and self.noise_limit < 1.0:
             raise BadConfig(
                 f"noise_limit is {self.noise_limit:g}, but one vote cannot lie apart; set judge_votes to 3,"

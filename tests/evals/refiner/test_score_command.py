@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from evals.errors import BadRow
+from evals.errors import BadConfig, BadRow
 from lab.cli import app
 from tests.evals.refiner.answers import TOOL_OUTPUT
 from tests.training.judge_server import JudgeServer
@@ -152,6 +152,24 @@ def test_a_server_can_be_asked_for_several_votes(tmp_path: Path):
         (row,) = json.loads(score(tmp_path, CASE, judge=server.url, more=("--votes", "3")).stdout)
         assert {each.body["seed"] for each in server.requests} == {0, 1}
     assert row["rubric"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("judge", "votes", "says_what"),
+    [
+        ("stub", "3", "3 votes are asked of stub, which gives the same verdicts every time"),
+        ("heuristic", "2", "2 votes are asked of heuristic"),
+        ("http://127.0.0.1:9/v1", "16", "takes 1 to 15"),
+        ("heuristic", "16", "takes 1 to 15"),
+        ("http://127.0.0.1:9/v1", "0", "takes 1 to 15"),
+    ],
+)
+def test_votes_that_change_nothing_and_too_many_are_refused(
+    tmp_path: Path, judge: str, votes: str, says_what: str
+):
+    refused = score(tmp_path, CASE, judge=judge, more=("--votes", votes))
+    assert isinstance(refused.exception, BadConfig)
+    assert says_what in str(refused.exception)
 
 
 def test_a_judge_that_is_none_or_far_away_is_refused(tmp_path: Path):
