@@ -78,7 +78,7 @@ def pack_adapter(
         base=base,
         lineage=lineage,
         tag=wishes.tag,
-        measured=tuple(tables),
+        measured=(*tables, *(each.table for each in run.graded)),
         files=parts,
         licence=wishes.licence,
     )
@@ -201,7 +201,7 @@ def _beside(run: Run) -> dict[str, Part]:
         file = run.folder / REPORTS / name
         content = file if file.is_file() else (report.model_dump_json(indent=1) + "\n").encode()
         parts[f"{REPORTS}/{name}"] = part_of(content)
-    return parts
+    return parts | {f"{REPORTS}/{each.file.name}": part_of(each.file) for each in run.graded}
 
 
 def _json(record: ChainManifest | Lineage) -> bytes:

@@ -23,6 +23,13 @@ INDEXED = ("accuracy", "ece", "brier")
 TASK = {"type": "question-answering", "name": "Biology questions with known answers"}
 
 
+EVAL_NOTE = (
+    "In brackets: 95 % intervals, by resampling whole clusters of related questions. An answer is correct if it"
+    " asserts the truth and nothing that contradicts it. ECE and Brier score are over answers that make a claim"
+    " and state a confidence; an ECE below what chance gives is no sign of anything."
+)
+
+
 @dataclass(frozen=True)
 class Measured:
     """One report on one group of questions, as tables of text; `figure` is the plot's file name."""
@@ -34,6 +41,13 @@ class Measured:
     baselines: tuple[tuple[str, ...], ...]
     facts: tuple[tuple[str, str], ...]
     figure: str | None
+    note: str = EVAL_NOTE
+    asked: str = "questions"
+
+    @property
+    def title(self) -> str:
+        """What was measured on what."""
+        return f"{self.data}, {self.group} {self.asked}"
 
 
 def measured(

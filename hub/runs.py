@@ -12,11 +12,12 @@ from evals.errors import LabError
 from evals.facts import load_provenance
 from evals.report import load_report
 from evals.schema import ChainManifest, ChainStage, EvalReport, RunRecord
+from hub.graded import Graded, graded, is_graded
 from hub.licences import Source
 
 RECORD, CHAIN, METRICS, REPORTS = "run.json", "chain.json", "metrics.jsonl", "reports"
 ADAPTER, WEIGHTS, CONFIG = "adapter", "adapter_model.safetensors", "adapter_config.json"
-OWN_QUESTIONS = re.compile(r"(kmp|pathways|hallmark)-[a-z-]+")
+OWN_QUESTIONS = re.compile(r"(kmp|pathways|hallmark|refiner)-[a-z-]+(/[a-z]+)?")
 """Names of the data sets that this project makes from published figures."""
 OWN_LICENCE = "apache-2.0"
 Kept = TypeVar("Kept", RunRecord, ChainManifest)
@@ -40,12 +41,13 @@ class Base:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. `reports` are those that measured this very adapter, by their file names."""
+    """A run folder. `reports` and `graded` are what measured this very adapter, the first by file name."""
 
     folder: Path
     record: RunRecord
     manifest: ChainManifest
     reports: dict[str, EvalReport]
+    graded: tuple[Graded, ...] = ()
 
     @property
     def stage(self) -> ChainStage:
@@ -89,14 +91,15 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
         raise LabError(f"{folder / CHAIN} names no stage, so there is no adapter to publish.")
     sha256 = manifest.stages[-1].sha256
     files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json")))}
-    reports = {name: load_report(file) for name, file in files.items()}
+    others = [file for file in files.values() if is_graded(file)]
+    reports = {name: load_report(file) for name, file in files.items() if file not in others}
     name = manifest.stages[-1].name
     mine = {
         file: report
         for file, report in reports.items()
         if report.stage_checksums.get(name) == sha256
     }
-    return Run(folder, record, manifest, mine)
+    return Run(folder, record, manifest, mine, graded(others, name, sha256))
 
 
 def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> Base:
@@ -119,8 +122,8 @@ def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> 
 def data_licence(name: str) -> str | None:
     """Return the licence of a training set: known for this project's own questions only.
 
-    >>> data_licence("kmp-train[abstain:16]"), data_licence("votes.jsonl")
-    ('apache-2.0', None)
+    >>> data_licence("kmp-train[abstain:16]"), data_licence("pathways-train/liver"), data_licence("votes.jsonl")
+    ('apache-2.0', 'apache-2.0', None)
     """
     return OWN_LICENCE if OWN_QUESTIONS.fullmatch(name.split("[")[0]) else None
 
