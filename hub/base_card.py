@@ -42,14 +42,15 @@ def base_card(card: BaseCard) -> str:
 
 
 def _front_matter(card: BaseCard) -> str:
-    """Return the YAML between the dashes. A model unpacked from a quantised one is, to the Hub, quantised."""
+    """Return the YAML between the dashes. To the Hub, one unpacked from a quantised model is quantised."""
     data: dict[str, Any] = {"license": card.origin.licence or "other"}
     if card.origin.licence is None:
         data["license_name"] = "not-recorded"
     data["language"] = ["en"]
     if card.origin.original is not None:
         data["base_model"] = card.origin.original
-        data["base_model_relation"] = "quantized"
+        if card.origin.packed:
+            data["base_model_relation"] = "quantized"
     data |= {
         "library_name": "transformers",
         "pipeline_tag": "text-generation",

@@ -1,6 +1,7 @@
 """`assay publish space`: a Space from its bundle, with the packages that its app needs."""
 
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
 
@@ -88,9 +89,9 @@ def _board(files: list[Path]) -> dict[str, bytes]:
 
 
 def _named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return files by a name for each: those of one name, from several folders, are numbered."""
+    """Return files by a name for each: one whose name is taken gets the next number that is free."""
     named: dict[str, Path] = {}
     for path in paths:
-        alike = sum(each.name == path.name for each in named.values())
-        named[f"{path.stem}-{alike + 1}{path.suffix}" if alike else path.name] = path
+        names = chain([path.name], (f"{path.stem}-{number}{path.suffix}" for number in count(2)))
+        named[next(name for name in names if name not in named)] = path
     return named

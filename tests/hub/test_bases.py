@@ -204,6 +204,16 @@ def test_the_card_of_an_adapter_tells_of_the_base_that_goes_along(run, copy):
     assert f"| packed file that they were unpacked from, sha256 | `{PACKED}` |" in text
 
 
+def test_only_a_base_that_was_packed_is_called_quantised(run, copy):
+    plain = base_copy(copy.folder, packed=None)
+    cards = [
+        pack_base(each, runs_of(run)[-1].manifest, Wishes("org/mine")).parts["README.md"].read()
+        for each in (copy, plain)
+    ]
+    assert [f"base_model: {ORIGINAL}\n".encode() in card for card in cards] == [True, True]
+    assert [b"base_model_relation: quantized\n" in card for card in cards] == [True, False]
+
+
 def test_a_base_of_unknown_licence_and_origin_says_so_and_warns(run, copy):
     own = base_copy(copy.folder, licence=None, original=None, packed=None)
     parcel = pack_base(own, runs_of(run)[-1].manifest, Wishes("org/mine"))

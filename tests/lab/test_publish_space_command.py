@@ -4,8 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import IncomparableReports, LabError
+from evals.report import save_report
 from lab.board import board_page, panels_of
 from lab.cli import app
+from lab.commands.publish_space import _board
 from tests.lab.evaluations import scripted_report
 
 
@@ -50,6 +52,25 @@ def test_one_chain_twice_and_other_questions_of_one_name_are_refused(report, oth
         board_page([report, report])
     with pytest.raises(LabError, match="other questions than another report"):
         board_page([report, other.model_copy(update={"data_sha256": "f" * 64})])
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),
+        (("c/kmp-2.json", "a/kmp.json", "b/kmp.json"), ("kmp-2.json", "kmp.json", "kmp-3.json")),
+        (("a/x.json", "b/x.json", "c/x.json"), ("x.json", "x-2.json", "x-3.json")),
+    ],
+)
+def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report, given, names):
+    files = [tmp_path / name for name in given]
+    for number, file in enumerate(files):
+        file.parent.mkdir(exist_ok=True)
+        save_report(report.model_copy(update={"chain_name": f"chain {number}"}), file)
+    page = _board(files)
+    assert set(page) == {"index.html", *(f"reports/{name}" for name in names)}
+    for file, name in zip(files, names, strict=True):
+        assert page[f"reports/{name}"] == file.read_bytes()
 
 
 def test_no_report_makes_no_page():
