@@ -13,6 +13,14 @@ from training.chain import check_chain
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "refiner"
+NAMES = {
+    "bare base": "base",
+    "SFT": "sft",
+    "GRPO": "refiner",
+    "says nothing": "silent",
+    "reference answers": "reference",
+}
+"""Stages as the page calls them, where it has another word."""
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +46,18 @@ def test_every_stage_and_baseline_was_asked_all_held_out_records(report: Refiner
     assert {"base", "sft", "refiner", "reference"} <= set(stages)
 
 
-def test_the_page_says_what_the_report_says(report: RefinerReport):
+@pytest.mark.parametrize(
+    ("column", "metric"), [(0, "reward"), (1, "rubric"), (2, "citation_f1"), (3, "wellformed")]
+)
+def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, metric: str):
     page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
-    table = re.findall(
-        r"^\| ([A-Za-z ]+) \| (\d+\.\d\d)", page.split("## The embedded refiner")[1], re.M
-    )
-    rewards = [f"{summary.metrics['reward'].value:.2f}" for summary in report.summaries]
-    assert [figure for _, figure in table] == rewards
+    section = page.split("## The embedded refiner")[1]
+    rows = re.findall(r"^\| ([A-Za-z ]+) \| (\d.+) \|$", section, re.M)
+    assert [NAMES.get(name, name) for name, _ in rows] == [each.stage for each in report.summaries]
+    found = [each.metrics[metric] for each in report.summaries]
+    shown = [cells.split(" | ")[column] for _, cells in rows]
+    assert shown == [
+        f"{each.value:.2f}"
+        + (f" [{each.low:.2f}, {each.high:.2f}]" if column == 0 and each.low is not None else "")
+        for each in found
+    ]
