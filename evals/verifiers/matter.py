@@ -24,7 +24,7 @@ DIVIDING = "cell_cycle cell_division division divide* mitosis proliferation prol
 
 MATTERS = {
     "ADIPOGENESIS": Matter(
-        "fat_cell adipocyte preadipocyte adipose lipid_storage fat_storage storage_cell lipid_droplet"
+        "fat_cell fat_tissue adipocyte preadipocyte adipose lipid_storage fat_storage storage_cell lipid_droplet"
         " store*_lipid store*_fat pparg cebpa",
         "fat lipid storage precursor insulin leptin",
     ),
@@ -44,7 +44,7 @@ MATTERS = {
     "APICAL_JUNCTION": Matter(
         "epithelial+contact epithelial_cell+together contact+cell adhesion cadherin tight_junction"
         " adherens claudin occludin epithelium epithelia epithelial_barrier cell_barrier",
-        "epithelial barrier actin polarity cytoskeleton",
+        "epithelial barrier actin polarity cytoskeleton neighbour neighbor",
     ),
     "APICAL_SURFACE": Matter(
         "epithelial_cell epithelium epithelia outward_face outer_face microvilli microvillus lumen"
@@ -52,7 +52,7 @@ MATTERS = {
         "epithelial protein membrane receptor polarity",
     ),
     "APOPTOSIS": Matter(
-        "cell_death death dying caspase cell_suicide bcl2 bax",
+        "cell_death death dying caspase suicide bcl2 bax",
         "mitochondria mitochondrial survival p53 damage damaged dna",
     ),
     "BILE_ACID_METABOLISM": Matter(
@@ -61,7 +61,7 @@ MATTERS = {
         "liver hepatic lipid sterol steroid peroxisome fat fatty",
     ),
     "CHOLESTEROL_HOMEOSTASIS": Matter(
-        "balance sterol synthesis+cholesterol making+cholesterol uptake+cholesterol srebp srebf2 ldl"
+        "balance level_of_cholesterol sterol synthesis+cholesterol biosynthesis+cholesterol making+cholesterol uptake+cholesterol srebp srebf2 ldl"
         " ldlr hmgcr statin cell_membrane",
         "lipid steroid bile membrane",
     ),
@@ -70,12 +70,12 @@ MATTERS = {
         "blood liver vessel complement wound",
     ),
     "COMPLEMENT": Matter(
-        "innate_immunity innate_immune innate opsonin opsonise* opsonize* opsonisation opsonization pathogen microbe"
+        "innate_immunity innate_immune innate opsonin opsonise* opsonize* opsonisation opsonization pathogen microbe bacteria"
         " phagocytosis c3 membrane_attack",
         "immune inflammation inflammatory coagulation clotting antibody blood protein",
     ),
     "DNA_REPAIR": Matter(
-        "mend* damage damaged lesion excision double_strand strand_break break_in_dna mutation"
+        "mend* damage damaged lesion excision double_strand strand_break break_in_dna break_in_the_dna dna_break fix*+dna mutation"
         " irradiation genome_integrity genome_stability",
         "p53 replication copying radiation",
     ),
@@ -84,7 +84,7 @@ MATTERS = {
         "dna mitotic chromosome",
     ),
     "EPITHELIAL_MESENCHYMAL_TRANSITION": Matter(
-        "matrix collagen ecm cell_identity fibroblast fibrosis motility migration migrate* wound scar scarring",
+        "matrix collagen ecm cell_identity fibroblast fibrosis motility motile migration migrate* wound scar scarring",
         "adhesion cadherin identity stroma",
     ),
     "ESTROGEN_RESPONSE_EARLY": Matter(
@@ -107,14 +107,14 @@ MATTERS = {
     ),
     "GLYCOLYSIS": Matter(
         "glucose lactate lactic pyruvate sugar anaerobic fermentation hexokinase",
-        "energy atp mitochondria oxygen hypoxia",
+        "energy atp mitochondria oxygen hypoxia burn* fuel",
     ),
     "HEDGEHOG_SIGNALING": Matter(
         "patterning smoothened patched gli1 gli2 gli morphogen embryo embryonic",
         "stem_cell cell_fate fate",
     ),
     "HEME_METABOLISM": Matter(
-        "making+heme making+haem synthesis+heme synthesis+haem biosynthesis"
+        "making+heme making+haem synthesis+heme synthesis+haem biosynthesis+heme biosynthesis+haem"
         " haemoglobin hemoglobin erythroid erythrocyte erythroblast erythropoiesis red_blood red_cell iron"
         " porphyrin globin",
         "blood oxygen",
@@ -124,7 +124,8 @@ MATTERS = {
         "glycolysis glucose lactate vessel blood_vessel vascular angiogenesis vegf blood",
     ),
     "IL2_STAT5_SIGNALING": Matter(
-        "lymphocyte t_cell treg regulatory_t thymocyte", "immune cytokine interleukin"
+        "lymphocyte t_cell treg regulatory_t thymocyte",
+        "immune cytokine interleukin proliferation proliferate* divide* division",
     ),
     "IL6_JAK_STAT3_SIGNALING": Matter(
         "inflammatory inflammation cytokine acute_phase", "immune interleukin"
@@ -132,14 +133,14 @@ MATTERS = {
     "INFLAMMATORY_RESPONSE": Matter(
         "reaction_of_inflammation inflammatory_reaction immune_system+inflammatory cytokine chemokine"
         " neutrophil macrophage monocyte leukocyte leucocyte white_blood swelling infection",
-        "immune blood interferon tnf interleukin injury",
+        "immune blood interferon tnf interleukin injury bacteria",
     ),
     "INTERFERON_ALPHA_RESPONSE": Matter(
         "antiviral virus viruses viral mx1 isg15 stat1", "immune innate infection", "type_ii"
     ),
     "INTERFERON_GAMMA_RESPONSE": Matter(
         "type_ii+immune antigen mhc macrophage t_cell killer_cell virus viruses viral antiviral stat1 th1",
-        "immune cytokine lymphocyte infection inflammation inflammatory",
+        "immune cytokine lymphocyte infection inflammation inflammatory bacteria",
         "type_i",
     ),
     "KRAS_SIGNALING_DN": Matter(f"{OFF} silence* {RAS}", "proliferation", ON),
@@ -148,17 +149,17 @@ MATTERS = {
         f"chromosome microtubule tubulin kinetochore centrosome {DIVIDING}", "dna cytoskeleton"
     ),
     "MTORC1_SIGNALING": Matter(
-        "nutrient ribosome ribosomal anabolic anabolism protein_synthesis autophagy",
-        "protein amino insulin mtor akt pi3k myc energy lipid",
+        "nutrient ribosome ribosomal anabolic anabolism protein_synthesis autophagy amino_acid",
+        "protein insulin growth mtor akt pi3k myc energy lipid",
     ),
     "MYC_TARGETS_V1": Matter(
         "ribosome ribosomal proliferation proliferate* protein_synthesis rna_processing splicing cell_growth",
-        "protein nucleolus e2f",
+        "protein nucleolus e2f oncogene divide* division",
     ),
     "MYC_TARGETS_V2": Matter(
         "second+driven smaller+driven nucleolus nucleolar ribosome ribosomal proliferation proliferate*"
         " protein_synthesis rna_processing cell_growth",
-        "protein e2f",
+        "protein e2f oncogene divide* division",
     ),
     "MYOGENESIS": Matter(
         "muscle_cell muscle_fibre muscle_fiber muscle_formation muscle_development muscle_growth form*+muscle"
@@ -167,17 +168,17 @@ MATTERS = {
     ),
     "NOTCH_SIGNALING": Matter(
         "cell_fate contact_signal contact_between cell_contact lineage lateral_inhibition"
-        " neighbouring_cell neighboring_cell thymocyte t_cell",
+        " neighbour neighbor touch*+cell decide*+fate thymocyte t_cell",
         "fate stem stem_cell lymphocyte",
     ),
     "OXIDATIVE_PHOSPHORYLATION": Matter(
-        "mitochondria mitochondrion mitochondrial energy atp respiration electron_transport",
-        "oxygen",
+        "mitochondria mitochondrion mitochondrial energy atp respiration respiratory_chain electron_transport",
+        "oxygen burn* fuel",
     ),
     "P53_PATHWAY": Matter(
         "damage damaged cell_cycle_arrest arrest tumour_suppressor tumor_suppressor senescence cell_death"
-        " genome_integrity genome_stability",
-        "dna apoptosis death cell_cycle repair",
+        " genome_integrity genome_stability guardian",
+        "dna apoptosis death cell_cycle repair divide* division",
     ),
     "PANCREAS_BETA_CELLS": Matter(
         "insulin islet endocrine", "glucose sugar pancreatic secretion hormone"
@@ -198,17 +199,18 @@ MATTERS = {
     "REACTIVE_OXYGEN_SPECIES_PATHWAY": Matter(
         "defence+oxygen defense+oxygen antioxidant redox oxidative_stress oxidative_damage peroxide"
         " superoxide free_radical glutathione",
-        "mitochondria mitochondrial damage oxidation peroxisome",
+        "mitochondria mitochondrial damage oxidation peroxisome detoxify* detoxification",
     ),
     "SPERMATOGENESIS": Matter(
         "sperm germ_cell gamete testis testes testicular meiosis spermatid spermatocyte",
         "male reproductive",
     ),
     "TGF_BETA_SIGNALING": Matter(
-        "scarring scar fibrosis fibrotic smad collagen matrix wound", "immune fibroblast"
+        "scarring scar fibrosis fibrotic smad collagen matrix wound",
+        "immune fibroblast protein growth",
     ),
     "TNFA_SIGNALING_VIA_NFKB": Matter(
-        "inflammatory inflammation cytokine", "immune survival infection innate"
+        "inflammatory inflammation cytokine", "immune survival infection innate bacteria"
     ),
     "UNFOLDED_PROTEIN_RESPONSE": Matter(
         "misfold* folding chaperone endoplasmic er_stress", "protein secretion"
@@ -220,7 +222,8 @@ MATTERS = {
         f"{ON} sunlight radiation irradiation dna_damage", "dna damage damaged light skin", OFF
     ),
     "WNT_BETA_CATENIN_SIGNALING": Matter(
-        "cell_fate stem_cell lineage patterning", "fate stem proliferation cadherin adhesion"
+        "cell_fate stem_cell lineage patterning",
+        "fate stem proliferation cadherin adhesion embryo embryonic",
     ),
     "XENOBIOTIC_METABOLISM": Matter(
         "drug foreign_compound foreign_substance foreign_chemical toxin toxic poison detoxify*"

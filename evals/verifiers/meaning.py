@@ -7,8 +7,10 @@
 
 A reading explains a set if it names a unit of its matter (`evals.verifiers.matter`) that the question
 does not hold, and no more of other sets. Where it says outright what the set stands for, that part
-must name the matter, and nothing that belongs to another set or belies this one. The description of
-another set, word for word, explains that set alone, though the two may share words.
+must name the matter, and nothing that belies it; what belongs to another set may only stand in a
+relative clause after it ("protein synthesis that lets cells divide"), and weigh less. What an answer
+denies is as if it were not said ("mitochondria, not glycolysis"). The description of another set, word
+for word, explains that set alone, though the two may share words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,10 +19,11 @@ from typing import NamedTuple
 
 from evals.facts import load_hallmark
 from evals.verifiers.grammar import neutral_words
-from evals.verifiers.matter import MATTERS, TOPICS
+from evals.verifiers.matter import MATTERS, OFF, ON, TOPICS
 from evals.verifiers.names import words
 from evals.verifiers.reading import Reading, Sentence
 from evals.verifiers.tokens import word_set
+from evals.verifiers.undenied import ENDERS, said_words, undenied
 
 FRAMES = {
     "stands": ["for"],
@@ -30,13 +33,8 @@ FRAMES = {
     "represent": [],
 }
 """After one of these words, and those that must follow it, an answer says what a set is."""
-ENDERS = word_set("so but which although though while whereas because since")
-"""After a comma, one of these ends what is said of the set."""
-DENIALS = word_set(
-    "not no never nothing anything none neither nor hardly unrelated cannot isn't doesn't don't without"
-)
-REACH = 6
-"""A denial so many words before a unit denies it: "this has nothing to do with fat cells"."""
+RELATIVES = word_set("that which who when where")
+"""What belongs to another set may follow one of these."""
 WINDOW = 8
 """The words of a unit that need not stand in a row stand within so many."""
 SIBILANTS = ("x", "z", "ch", "sh", "o")
@@ -55,6 +53,8 @@ class Unit(NamedTuple):
     in_row: bool
 
 
+Place = tuple[Unit, list[int]]
+"""A unit, and the places of its words."""
 Heads = dict[str, tuple[Unit, ...]]
 """Units by each form of their first word: a text is searched for those alone that may be in it."""
 
@@ -79,24 +79,24 @@ def explains(pathway: str, reading: Reading, sentences: Sequence[Sentence], ques
     meaning = _meaning(pathway)
     if meaning is None:
         return False
-    said = [reading.words[one.first : one.last + 1] for one in sentences]
-    if all(meaning.own.keys().isdisjoint(spoken) for spoken in said):
+    if all(meaning.own.keys().isdisjoint(said_words(reading, one)) for one in sentences):
         return False
+    said = [undenied(reading, one) for one in sentences]
     asked = set(words(question))
-    defined = [part for one in sentences for part in _definitions(reading, one)]
-    for part in defined:
-        if not _named(meaning, part, asked) or _found(meaning.contrary, part):
-            return False
-        if _found(meaning.foreign, part):
-            return False
-    own = {unit for spoken in said for unit in _named(meaning, spoken, asked)}
+    parts = zip(sentences, said, strict=True)
+    defined = [part for one, spoken in parts for part in _definitions(reading, one, spoken)]
+    if not all(_defines(meaning, part, asked) for part in defined):
+        return False
+    own = {unit for spoken in said for unit, _ in _named(meaning, spoken, asked)}
     if not own or any(_found(meaning.contrary, spoken) for spoken in said):
         return False
     foreign = {unit for spoken in said for unit, _ in _found(meaning.foreign, spoken)}
     return bool(defined) or len(foreign) <= len(own)
 
 
-def _definitions(reading: Reading, sentence: Sentence) -> Iterator[list[str]]:
+def _definitions(
+    reading: Reading, sentence: Sentence, spoken: Sequence[str]
+) -> Iterator[Sequence[str]]:
     """Return what follows "stands for" or its like, up to the end of that part of the sentence."""
     first, end = sentence.first, sentence.last + 1
     said, gaps = reading.words, reading.gaps
@@ -105,26 +105,44 @@ def _definitions(reading: Reading, sentence: Sentence) -> Iterator[list[str]]:
         start = place + 1 + len(frame)
         if said[place + 1 : min(start, end)] != frame:
             continue
-        if not DENIALS.isdisjoint(said[max(first, place - REACH) : place]):
+        if not spoken[place - first]:
             yield []
             continue
         enders = (at for at in range(start, end) if said[at] in ENDERS and "," in gaps[at])
-        yield said[start : next(enders, end)]
+        yield spoken[start - first : next(enders, end) - first]
 
 
-def _named(meaning: Meaning, said: Sequence[str], asked: set[str]) -> list[Unit]:
-    """Return the units of the set that are said, not denied, and in words of the answer's own.
+def _defines(meaning: Meaning, part: Sequence[str], asked: set[str]) -> bool:
+    """Say whether what a set is said to stand for is its matter, and at most aside another's."""
+    own = _named(meaning, part, asked)
+    if not own or _found(meaning.contrary, part):
+        return False
+    foreign = _found(meaning.foreign, part)
+    if not foreign:
+        return True
+    if len({unit for unit, _ in foreign}) >= len({unit for unit, _ in own}):
+        return False
+    return all(_is_aside(part, own, min(places)) for _, places in foreign)
+
+
+def _is_aside(part: Sequence[str], own: Sequence[Place], place: int) -> bool:
+    """Say whether a place is in a relative clause after the last of the set's own units before it."""
+    ends = [max(places) + 1 for _, places in own if max(places) < place]
+    between = part[max(ends) : place] if ends else ()
+    opener = next((word for word in between if word in RELATIVES or word in {"and", "or"}), "")
+    return opener in RELATIVES
+
+
+def _named(meaning: Meaning, said: Sequence[str], asked: set[str]) -> list[Place]:
+    """Return the units of the set that are said in words of the answer's own, with their places.
 
     They must hold a word that the question does not, nor a description of another set.
     """
     own = []
     for unit, places in _found(meaning.own, said):
         named = {said[place] for place in places}
-        if named <= asked or _is_borrowed(meaning, named - neutral_words(), said):
-            continue
-        first = min(places)
-        if DENIALS.isdisjoint(said[max(0, first - REACH) : first]):
-            own.append(unit)
+        if not (named <= asked or _is_borrowed(meaning, named - neutral_words(), said)):
+            own.append((unit, places))
     return own
 
 
@@ -134,26 +152,25 @@ def _is_borrowed(meaning: Meaning, named: set[str], said: Sequence[str]) -> bool
     return any(named <= listed and listed.issubset(said) for listed in others)
 
 
-def _found(heads: Heads, said: Sequence[str]) -> list[tuple[Unit, list[int]]]:
-    """Return the units that are said, each with the places of its words."""
+def _found(heads: Heads, said: Sequence[str]) -> list[Place]:
+    """Return the units that are said, each time with the places of its words."""
     may_be = dict.fromkeys(unit for word in said if word in heads for unit in heads[word])
-    return [(unit, places) for unit in may_be if (places := _places(unit, said))]
+    return [(unit, places) for unit in may_be for places in _places(unit, said)]
 
 
-def _places(unit: Unit, said: Sequence[str]) -> list[int]:
-    """Return where the words of a unit stand, [] if one of them is missing."""
+def _places(unit: Unit, said: Sequence[str]) -> Iterator[list[int]]:
+    """Yield where the words of a unit stand, for each time that all of them are said."""
     head, *rest = unit.forms
     for start in [place for place, word in enumerate(said) if word in head]:
         if unit.in_row:
             following = said[start + 1 : start + len(unit.forms)]
             if len(following) == len(rest) and all(map(_is_form, following, rest)):
-                return list(range(start, start + len(unit.forms)))
+                yield list(range(start, start + len(unit.forms)))
             continue
         around = range(max(0, start - WINDOW + 1), min(len(said), start + WINDOW))
         found = [next((p for p in around if said[p] in forms), None) for forms in rest]
         if None not in found:
-            return [start, *(place for place in found if place is not None)]
-    return []
+            yield [start, *(place for place in found if place is not None)]
 
 
 def _is_form(word: str, forms: frozenset[str]) -> bool:
@@ -199,6 +216,9 @@ def _meaning(pathway: str) -> Meaning | None:
     allowed |= set(words(name))
     others = [other for key, other in MATTERS.items() if key != name]
     foreign = dict.fromkeys(_units(" ".join((*(m.own for m in others), TOPICS, *_ids(name)))))
+    # many sets hold genes that something switches on or off
+    for unit in _units(f"{ON} {OFF}"):
+        foreign.pop(unit, None)
     kept = [unit for unit in foreign if all(forms.isdisjoint(allowed) for forms in unit.forms)]
     return Meaning(_heads(own), _heads(_units(matter.contrary)), _heads(kept), _others(name))
 

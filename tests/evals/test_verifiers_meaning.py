@@ -13,6 +13,7 @@ from evals.verifiers.matter import MATTERS
 
 WAYS = {"UP": "activated", "DOWN": "suppressed"}
 LABELLED = Path(__file__).parent / "explanations.txt"
+DEFINED = Path(__file__).parent / "definitions.txt"
 WHOLE = re.compile(r"(?P<tissue>\w+) (?P<direction>UP|DOWN): (?P<text>.*)", re.DOTALL)
 SETS = load_hallmark()
 
@@ -47,6 +48,16 @@ def labelled() -> Iterator[tuple[str, str, bool]]:
                 line[2:].encode("latin-1", "backslashreplace").decode("unicode_escape"),
                 line[0] == "+",
             )
+
+
+def defined() -> Iterator[tuple[str, str]]:
+    """Return (gene set, definition) for every line of the table."""
+    name = ""
+    for line in DEFINED.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            name = line.strip("[]")
+        elif line and not line.startswith("#"):
+            yield name, line
 
 
 @pytest.mark.parametrize(("name", "said", "is_right"), list(labelled()))
@@ -130,6 +141,45 @@ def test_a_set_may_be_explained_in_words_of_ones_own(name: str, said: str) -> No
     ],
 )
 def test_a_phrase_that_only_sounds_like_an_explanation_is_none(name: str, said: str) -> None:
+    assert judged(name, finding(name, said)).verdict == "no_claim"
+
+
+@pytest.mark.parametrize(("name", "said"), list(defined()))
+def test_a_definition_in_free_words_explains_its_set(name: str, said: str) -> None:
+    found = judged(name, finding(name, said))
+    assert found.verdict == "correct", found.reason
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Adipogenesis in the thymus is down, not up, so less fat cells form.",
+        "Adipogenesis in the thymus is down and not going up and fewer fat cells form.",
+        "Adipogenesis in the thymus is down. This is not about bone, it means fewer fat cells.",
+        "Adipogenesis in the thymus is down. It is not that fat cells go, but fewer fat cells form.",
+        "Adipogenesis in the thymus is down. It stands for fat cells rather than muscle.",
+        "Adipogenesis in the thymus is down. It stands for fat cells, not only fat cells at rest.",
+    ],
+)
+def test_a_denial_reaches_no_further_than_what_it_denies(said: str) -> None:
+    found = judged("ADIPOGENESIS", said)
+    assert found.verdict == "correct", found.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ADIPOGENESIS", "It has nothing to do with muscle, blood or fat cells."),
+        ("ADIPOGENESIS", "It is not about blood, nor about fat cells."),
+        ("ADIPOGENESIS", "It does not increase fat cells."),
+        ("ADIPOGENESIS", "It is not because fat cells form."),
+        ("ADIPOGENESIS", "It is unrelated to fat cells and unlike adipocytes."),
+        ("ADIPOGENESIS", "It stands for making fat cells that make muscle."),
+        ("OXIDATIVE_PHOSPHORYLATION", "It represents glycolysis, not the mitochondria."),
+        ("MYC_TARGETS_V1", "It stands for ribosomes, protein synthesis and insulin."),
+    ],
+)
+def test_what_is_denied_or_mixed_with_another_set_explains_none(name: str, said: str) -> None:
     assert judged(name, finding(name, said)).verdict == "no_claim"
 
 
