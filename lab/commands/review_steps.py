@@ -12,7 +12,7 @@ from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
     from evals.schema import ReviewExample, RunRecord
-    from evals.schema.reviewsteps import StepScore
+    from evals.schema.reviewsteps import StepScore, StepsReport
     from training.base import Base
     from training.reviewing.development import Measure
     from training.reviewing.steps import Step
@@ -25,7 +25,8 @@ Papers = Annotated[
     ),
 ]
 Only = Annotated[
-    list[int] | None, typer.Option("--step", help="This step alone; repeatable; all if none.")
+    list[int] | None,
+    typer.Option("--step", help="Only these steps: repeat it, two or more; all if none."),
 ]
 BaseAt = Annotated[
     str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")
@@ -68,8 +69,7 @@ def steps(
 
     Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
     """
-    from evals.concerns.steps import COLUMNS, RULE, steps_cells, steps_page, steps_report
-    from lab.commands.review_report import write_report
+    from evals.concerns.steps import steps_report
     from lab.settings import from_environment
     from training.base import find_base
     from training.reviewing.development import development_papers, read_measure
@@ -99,10 +99,24 @@ def steps(
     scores = [_score(each, record, at, found, measure) for each in wanted]
     report = steps_report(run.name, scores, told)
     if out is not None:
-        write_report(out, "steps", steps_page(report), report)
-    for note in (*told, RULE):
+        _write(report, out)
+    for note in told:
         notes.print(f"note: {note}", soft_wrap=True)
-    title = f"{run.name}: {len(scores)} steps on {report.n_articles} development papers"
+    _show(report, as_json=as_json)
+
+
+def _write(report: "StepsReport", folder: Path) -> None:
+    from evals.concerns.steps import steps_page
+    from lab.commands.review_report import write_report
+
+    write_report(folder, "steps", steps_page(report), report)
+
+
+def _show(report: "StepsReport", *, as_json: bool) -> None:
+    from evals.concerns.steps import COLUMNS, RULE, steps_cells
+
+    notes.print(f"note: {RULE}", soft_wrap=True)
+    title = f"{report.run}: {len(report.steps)} steps on {report.n_articles} development papers"
     emit(report, as_json=as_json, table=table_of(title, COLUMNS, steps_cells(report)))
 
 

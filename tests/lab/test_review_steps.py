@@ -78,6 +78,11 @@ def test_the_report_is_a_page_that_says_what_it_was_measured_on_and_that_nothing
     assert json.loads((place / "out" / "steps.json").read_text(encoding="utf-8")) == compared
 
 
+def test_help_says_that_a_comparison_needs_two_steps_named():
+    done = RUN.invoke(app, ["review", "steps", "--help"], env={"COLUMNS": "200"})
+    assert "Only these steps: repeat it, two or more; all if none." in done.stdout
+
+
 def test_given_again_nothing_is_measured_twice_and_a_step_can_be_named(place: Path, compared: dict):
     words = ("--papers", place / "corpus" / "dev.jsonl", "--base", place / "model")
     again, said = asked(place / "run", *words)
