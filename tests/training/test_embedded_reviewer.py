@@ -7,8 +7,12 @@ import pytest
 
 from evals.articles.corpus import demonstration
 from evals.articles.families import split_by_family
+from evals.concerns.board import read_score
+from evals.concerns.provenance import made_by, made_rows
+from evals.jsonl import read_rows
 from evals.reviewing import check_prompt
-from evals.schema.reviewscores import ReviewScore
+from evals.schema.reviews import PredictionRow
+from evals.schema.reviewscores import Rates, ReviewScore
 from tests.models import embedded_cache
 from training.adapter import WEIGHTS_NAME
 from training.chain import check_chain, read_chain
@@ -16,6 +20,7 @@ from training.chain import check_chain, read_chain
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "review"
 REPORTS = FOLDER / "reports"
+SYSTEMS = (("base", "held-out-base"), ("review", "held-out"))
 
 
 @pytest.mark.embedded
@@ -34,7 +39,52 @@ def test_it_was_scored_on_papers_whose_family_it_never_saw():
     assert {split[json.loads(row)["article_id"]] for row in rows} == {"test"}
 
 
-def test_the_page_says_what_the_report_says():
-    score = ReviewScore.model_validate_json((REPORTS / "held-out.json").read_text(encoding="utf-8"))
+def score_of(name: str) -> ReviewScore:
+    return read_score(REPORTS / f"{name}.json")
+
+
+def rows_of(name: str, score: ReviewScore) -> list[str]:
+    """Return the rows that the page has for a system: the system itself and every control."""
+    controls = score.controls
+    assert controls is not None
+    found: list[tuple[str, Rates]] = [(name, score.micro)]
+    for control in ("permuted", "generic", "bm25", "count_bound"):
+        made = getattr(controls, control)
+        if made is not None:
+            found.append((f"{name}: {control.replace('_', ' ')}", made))
+    return [
+        f"| {title} | {each.n_human} | {each.n_predicted:.0f} | {each.n_matched:.1f}"
+        f" | {each.recall:.3f} | {each.precision:.3f} | {each.f1:.3f} |"
+        for title, each in found
+    ]
+
+
+def test_the_page_says_what_the_scores_say_row_by_row():
     page = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
-    assert f"F1 above permuted papers: {score.headline.f1_above_permuted:.3f}" in page
+    table = page.split("## The embedded reviewer")[1].split("| human | said | matched |")[1]
+    shown = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("| ")]
+    reviewer, base = score_of("held-out"), score_of("held-out-base")
+    assert shown == [*rows_of("reviewer", reviewer), *rows_of("bare base", base)]
+    low, high = reviewer.headline.interval or (None, None)
+    headline = f"{reviewer.headline.f1_above_permuted:.3f} [{low:.3f}, {high:.3f}]"
+    assert f"**F1 above permuted papers: {headline}.**" in page
+
+
+@pytest.mark.parametrize(("name", "stage"), [("held-out", "review"), ("held-out-base", "base")])
+def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: str):
+    rows = read_rows(REPORTS / f"{name}.jsonl", PredictionRow, key=lambda row: row.article_id)
+    made = made_by(REPORTS / f"{name}.jsonl")
+    assert made is not None
+    assert made.stage == stage
+    stages = read_chain("reviewer").manifest.stages
+    assert made.checksums["review"] == stages[-1].sha256
+    score = score_of(name)
+    assert score.made_by == made
+    assert {row.article_id for row in rows} == {each.article_id for each in score.articles or ()}
+
+
+def test_the_report_says_who_answered():
+    report = (REPORTS / "report.md").read_text(encoding="utf-8")
+    systems = [(name, score_of(file).made_by) for name, file in SYSTEMS]
+    for row in made_rows(systems):
+        assert f"| {' | '.join(row)} |" in report
