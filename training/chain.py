@@ -38,7 +38,7 @@ from training.findings import (
 )
 from training.form import Form
 from training.generation import Manner, Writer
-from training.gguf import unpacked_weights
+from training.gguf import is_at_hand, unpacked_weights
 from training.lineage import NewStage, append_stage
 from training.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
 from training.probe import TOLERANCE, distance, fault_of, measure, probe_of, probe_prompt
@@ -245,12 +245,12 @@ def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) 
 def base_source(chain: Chain, cache: Path | None = None) -> str:
     """Return the name to find the chain's base by: its exact commit where it came from the Hub.
 
-    A published copy of the embedded base is not fetched where the very same weights lie unpacked in
-    `cache`. A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
+    A published copy of the embedded base is not fetched where the very same weights were unpacked in
+    `cache` and are sound there, or can be unpacked again. A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
     if it is in none of them.
     """
-    base = chain.manifest.base
-    if base.weights_sha256 == unpacked_weights(cache or default_cache()):
+    base, cache = chain.manifest.base, cache or default_cache()
+    if base.weights_sha256 == unpacked_weights(cache) and is_at_hand(cache):
         return EMBEDDED
     if base.hub_id and base.revision:
         return f"{base.hub_id}@{base.revision}"

@@ -78,9 +78,14 @@ def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Pat
 
 
 def unpacked_weights(cache: Path) -> str | None:
-    """Return the SHA-256 of the unpacked weights as it was noted, None if nothing sound was unpacked."""
+    """Return the SHA-256 of the unpacked weights as it was noted, unchecked; None if none was noted."""
     marker = marker_of(cache / FOLDER_NAME)
     return marker.files.get(WEIGHTS_NAME) if marker else None
+
+
+def is_at_hand(cache: Path) -> bool:
+    """Whether the unpacked model can be had without a network: from the package, or sound from the cache."""
+    return embedded_gguf() is not None or fault_of(cache / FOLDER_NAME) is None
 
 
 def fault_of(folder: Path) -> str | None:

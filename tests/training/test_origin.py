@@ -9,11 +9,13 @@ from tests.models import embedded_cache, tiny_base, tiny_chain
 from training import gguf, origin
 from training.base import find_base, load_tokenizer
 from training.chain import base_source, read_chain
+from training.files import sha256_of
 from training.findings import file_findings, refuse
 from training.gguf import FOLDER_NAME, MARKER, WEIGHTS_NAME, Unpacked
 from training.manifest import Chain
 
 PUBLISHED = {"source": "org/base", "hub_id": "org/base", "revision": "ab" * 20}
+THERE = f"{PUBLISHED['hub_id']}@{PUBLISHED['revision']}"
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +29,58 @@ def published(chain, weights_sha256):
     return Chain(chain.manifest.model_copy(update={"base": base}), chain.folder)
 
 
-def unpacked(cache, weights_sha256):
-    """Note in a cache folder that weights of this checksum were unpacked there."""
-    (cache / FOLDER_NAME).mkdir()
-    note = Unpacked(source_sha256="f" * 64, transformers="5", files={WEIGHTS_NAME: weights_sha256})
-    (cache / FOLDER_NAME / MARKER).write_text(note.model_dump_json())
+def unpacked(cache):
+    """Put weights into a cache folder as if they were unpacked there, and return their checksum."""
+    folder = cache / FOLDER_NAME
+    folder.mkdir()
+    (folder / WEIGHTS_NAME).write_bytes(b"weights")
+    checksum = sha256_of(folder / WEIGHTS_NAME)
+    note = Unpacked(
+        source_sha256=gguf.GGUF_SHA256, transformers="5", files={WEIGHTS_NAME: checksum}
+    )
+    (folder / MARKER).write_text(note.model_dump_json())
+    return checksum
 
 
+@pytest.fixture
+def no_package(monkeypatch):
+    """A machine without the package that brings the embedded base."""
+    monkeypatch.setattr(gguf, "PACKAGE", "no_such_package")
+
+
+@pytest.fixture
+def package(monkeypatch, tmp_path_factory):
+    """A machine with the package; its file is not read here."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "brings_a_base").mkdir()
+    (folder / "brings_a_base" / gguf.GGUF_NAME).touch()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(gguf, "PACKAGE", "brings_a_base")
+
+
+@pytest.mark.usefixtures("no_package")
 def test_a_published_copy_of_weights_that_are_here_is_not_fetched(chain, tmp_path):
-    unpacked(tmp_path, "a" * 64)
-    assert base_source(published(chain, "a" * 64), tmp_path) == "embedded"
+    assert base_source(published(chain, unpacked(tmp_path)), tmp_path) == "embedded"
+
+
+@pytest.mark.usefixtures("no_package")
+def test_a_published_copy_is_fetched_where_the_weights_here_are_damaged(chain, tmp_path):
+    pinned = published(chain, unpacked(tmp_path))
+    (tmp_path / FOLDER_NAME / WEIGHTS_NAME).write_bytes(b"weighty")
+    assert base_source(pinned, tmp_path) == THERE
+
+
+@pytest.mark.usefixtures("package")
+def test_damaged_weights_are_unpacked_again_where_the_package_is_here(chain, tmp_path):
+    pinned = published(chain, unpacked(tmp_path))
+    (tmp_path / FOLDER_NAME / WEIGHTS_NAME).unlink()
+    assert base_source(pinned, tmp_path) == "embedded"
 
 
 def test_a_base_with_other_weights_than_those_here_is_fetched_at_its_commit(chain, tmp_path):
-    there = f"{PUBLISHED['hub_id']}@{PUBLISHED['revision']}"
-    assert base_source(published(chain, "b" * 64), tmp_path) == there
-    unpacked(tmp_path, "a" * 64)
-    assert base_source(published(chain, "b" * 64), tmp_path) == there
+    assert base_source(published(chain, "b" * 64), tmp_path) == THERE
+    unpacked(tmp_path)
+    assert base_source(published(chain, "b" * 64), tmp_path) == THERE
 
 
 def test_the_packed_base_fits_a_chain_that_names_what_it_unpacks_into(chain, tmp_path):
