@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from evals.refiner.evidence import Evidence, evidence_of
 from evals.refiner.grammar import TAG
+from evals.refiner.heuristic import HeuristicJudge
 from evals.refiner.words import content, tokens
 from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer
 from evals.schema.refining import CheckedClaim, Relevance, RewardConfig, ScoredAnswer
@@ -78,8 +79,10 @@ def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
     table = compared(sheets) if len(sheets) > 1 else ""
     judges = [sheet.scored.judge for sheet in sheets if sheet.scored.is_judged]
     who = say("refine.judged_by", judge=judges[0]) if judges else say("refine.judged_by.nobody")
+    if judges and judges[0] == HeuristicJudge.label:
+        who = f"{who} {say('refine.judged_by.words')}"
     judged = f'<p class="refine-judge">{escape(who)}</p>'
-    return f'<div class="refine-sheets">{judged}{table}{_legend()}<div class="cards">{cards}</div></div>'
+    return f'<div class="refine-sheets">{judged}{table}{_legend(judges[0] if judges else "")}<div class="cards">{cards}</div></div>'
 
 
 def sheets_of(kept: KeptRefinement, marks: Sequence[Mark]) -> list[Sheet]:
@@ -146,7 +149,8 @@ def coloured(scored: ScoredAnswer, key: str = "") -> str:
     """
     text = scored.completion
     pieces = [
-        (claim.start, claim.end, _claim(place, claim, key)) for place, claim in _placed(scored)
+        (claim.start, claim.end, _claim(place, claim, scored.judge, key))
+        for place, claim in _placed(scored)
     ]
     pieces += [
         (each.start, each.end, f'<span class="uncited" title="{say("refine.uncited")}">{escape(each.text)}</span>')
@@ -170,14 +174,20 @@ def support_of(claim: CheckedClaim) -> str:
     return "full" if claim.support >= 1.0 else "half" if claim.support > 0.0 else "none"
 
 
+def support_word(kind: str, judge: str) -> str:
+    """Return what a claim's colour says; a judge that compares words cannot say that it is supported."""
+    by = "words." if judge == HeuristicJudge.label and kind != "missing" else ""
+    return say(f"refine.support.{by}{kind}")
+
+
 def _placed(scored: ScoredAnswer) -> list[tuple[int, CheckedClaim]]:
     return list(enumerate(scored.claims, start=1))
 
 
-def _claim(number: int, claim: CheckedClaim, key: str) -> str:
+def _claim(number: int, claim: CheckedClaim, judge: str, key: str) -> str:
     kind = support_of(claim)
     name = f"{escape(key)}-{number}"
-    told = escape(say("refine.claim.open", number=number, support=say(f"refine.support.{kind}")))
+    told = escape(say("refine.claim.open", number=number, support=support_word(kind, judge)))
     words = escape(claim.text) or escape(say("refine.claim.empty"))
     ids = escape(", ".join(claim.ids)) or escape(say("refine.claim.no_ids"))
     return (
@@ -187,9 +197,9 @@ def _claim(number: int, claim: CheckedClaim, key: str) -> str:
     )
 
 
-def _why(number: int, claim: CheckedClaim, evidence: Evidence, key: str) -> str:
+def _why(number: int, claim: CheckedClaim, judge: str, evidence: Evidence, key: str) -> str:
     kind = support_of(claim)
-    head = say("refine.why", number=number, support=say(f"refine.support.{kind}"))
+    head = say("refine.why", number=number, support=support_word(kind, judge))
     note = f"<p>{escape(claim.note)}</p>" if claim.note else ""
     cited = "".join(_citation(each, claim, evidence) for each in claim.citations)
     listed = f"<ul>{cited}</ul>" if cited else f"<p>{escape(say('refine.claim.no_ids'))}</p>"
@@ -224,7 +234,9 @@ def _card(sheet: Sheet, evidence: Evidence, reward: RewardConfig) -> str:
     scored = sheet.scored
     text = coloured(scored, sheet.key)
     shown = text or f"<em>{escape(say('answer.empty'))}</em>"
-    whys = "".join(_why(n, claim, evidence, sheet.key) for n, claim in _placed(scored))
+    whys = "".join(
+        _why(n, claim, sheet.scored.judge, evidence, sheet.key) for n, claim in _placed(scored)
+    )
     stopped = ""
     if sheet.finish_reason in {"length", "cancelled"}:
         stopped = f'<p class="figures">{escape(say(f"answer.{sheet.finish_reason}"))}</p>'
@@ -268,10 +280,10 @@ def _meaning(answer: RefinedAnswer) -> str:
     return lines().get(f"stage.{answer.name}", say("stage.other"))
 
 
-def _legend() -> str:
+def _legend(judge: str) -> str:
     kinds = "".join(
         f'<li><span class="claim {kind}"><i aria-hidden="true">{sign}</i> '
-        f"{escape(say(f'refine.support.{kind}'))}</span></li>"
+        f"{escape(support_word(kind, judge))}</span></li>"
         for kind, sign in SIGNS.items()
     )
     uncited = f'<li><span class="uncited">{escape(say("refine.uncited"))}</span></li>'

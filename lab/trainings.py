@@ -90,12 +90,14 @@ def first_to_show(found: Sequence[Training], shipped: Path) -> Training:
     """Return the run to show to somebody who has chosen none; `found` has one at least, newest first.
 
     That is the newest at work, else the newest of one's own. Of those that came with Assay, below `shipped`,
-    it is the newest that has sampled answers, by which most can be seen.
+    it is the newest that has sampled answers, by which most can be seen; GRPO goes before the refiner, whose
+    answers have no confidence.
     """
     own = [each for each in found if not each.path.resolve().is_relative_to(shipped)]
     live = [each for each in found if each.is_live]
     sampled = [each for each in found if (each.path / COMPLETIONS).is_dir()]
-    return [*live, *own, *sampled, *found][0]
+    verified = [each for each in sampled if each.record and each.record.stage == "grpo"]
+    return [*live, *own, *verified, *sampled, *found][0]
 
 
 def look(run: Path, now: datetime) -> Training:

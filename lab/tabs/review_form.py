@@ -105,6 +105,7 @@ def _composer(readers: Sequence[str]) -> Composer:
                 list(readers),
                 value=readers[0] if readers else None,
                 label=say("review.reader"),
+                info=say("review.reader.ours"),
                 elem_id="review-reader",
             )
         with (

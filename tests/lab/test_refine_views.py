@@ -43,9 +43,16 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
     html = coloured(scored(GOOD), "a")
 
     assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
+    assert 'title="Claim 1: Its words stand in what it cites. Shows its snippets."' in html
+    assert 'title="Claim 2: Its words do not stand in what it cites. Shows its snippets."' in html
+    assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
+
+
+def test_only_a_judge_that_reads_says_that_a_claim_is_supported():
+    html = coloured(scored(GOOD).model_copy(update={"judge": "a model on a server"}), "a")
+
     assert 'title="Claim 1: Supported. Shows its snippets."' in html
     assert 'title="Claim 2: Not supported. Shows its snippets."' in html
-    assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
 
 
 def test_a_claim_without_a_verdict_is_neither_supported_nor_unsupported():

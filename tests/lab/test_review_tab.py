@@ -87,7 +87,7 @@ def test_each_concern_shows_its_labels_and_its_place_or_that_it_has_none(room):
     view = reviewed(room, new_visitor())
     assert "statistical methodology" in view.concerns
     assert QUOTE in view.concerns
-    assert view.concerns.count("No words of this concern were found in the paper") == 1
+    assert view.concerns.count("No four words in a row of this concern stand in the paper") == 1
     assert view.paper.count("<mark") == 2
     assert "<img" not in view.concerns
 
