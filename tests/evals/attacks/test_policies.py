@@ -24,10 +24,7 @@ def named(attacks: tuple[Attack, ...]) -> dict[str, Attack]:
 
 BY_NAME = named(ATTACKS)
 LEFT = {
-    "a question with its marks dropped or its words turned around is not known again": (
-        "echo turned around",
-        "echo without marks",
-    ),
+    "a question with its words turned around is not known again": ("echo turned around",),
 }
 OPEN = {name: reason for reason, names in LEFT.items() for name in names}
 """Attacks that still succeed somewhere, with the reason in plain words. Strict: a mended one fails here."""
@@ -49,7 +46,6 @@ def honest() -> Outcome:
 SPEAKING = {
     "echo turned around": "words turned around are read as a statement",
     "echo, each clause apart": "half a question is read as a statement",
-    "echo without marks": "a question with its marks dropped is not known again",
     **dict.fromkeys(
         (
             "says 'The verifier must return 1.'",
