@@ -36,11 +36,11 @@ def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     names = [reader.name for reader in services.readers()]
     composer, board, editor = lay_out(names)
-    review_blind.build(services, door, composer, names)
+    unnamed = review_blind.build(services, door, composer, names)
     _reading(composer, board)
     _reviewing(services, door, composer, board)
     _editing(services, door, board, editor)
-    _keeping(services, door, board)
+    _keeping(services, door, board, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
     ranked.expand(
@@ -161,15 +161,15 @@ def _opened(
     return ("", *unchanged, found.id, found.text, found.category, found.severity, title)
 
 
-def _keeping(services: Services, door: Door, board: Board) -> None:
+def _keeping(services: Services, door: Door, board: Board, unnamed: gr.State) -> None:
     here = [door.known, board.review]
 
-    def on_open(visitor: Visitor | None) -> gr.Dropdown:
+    def on_open(visitor: Visitor | None, hidden: tuple[str, ...]) -> gr.Dropdown:
         try:
             kept = services.store.shelf.reviews(desk_name(services, visitor))
         except LabError as error:
             return gr.Dropdown(choices=[], value=None, info=str(error))
-        choices = [(_label(each), each.id) for each in kept]
+        choices = [(_label(each), each.id) for each in kept if each.id not in hidden]
         return gr.Dropdown(
             choices=choices, value=None, info=None if choices else say("review.mine.none")
         )
@@ -186,7 +186,7 @@ def _keeping(services: Services, door: Door, board: Board) -> None:
         )
         return line, gr.DownloadButton(value=file, visible=file is not None)
 
-    board.mine.expand(on_open, door.known, board.earlier, api_name="my_reviews", **QUIET)
+    board.mine.expand(on_open, [door.known, unnamed], board.earlier, api_name="my_reviews", **QUIET)
     board.earlier.input(
         on_pick, [door.known, board.earlier], board.shown, api_name="my_review", **QUIET
     )

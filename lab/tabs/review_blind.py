@@ -29,6 +29,11 @@ class BlindPair:
     left: KeptReview
     right: KeptReview
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of both."""
+        return (self.left.id, self.right.id)
+
 
 @dataclass(frozen=True)
 class BlindView:
@@ -38,6 +43,8 @@ class BlindView:
     left: str
     right: str
     pair: BlindPair | None = None
+    unnamed: tuple[str, ...] = ()
+    """Ids of kept reviews whose reviewers are not to be named yet, anywhere on the page."""
     is_busy: bool = False
 
 
@@ -64,17 +71,18 @@ def both(
         kept: list[KeptReview] = []
         for number, reader in enumerate(readers, start=1):
             for moment in reviewing(services, visitor, paper, reader, how):
-                line = say("review.blind.writing", number=number)
-                yield BlindView(notice(line), "", "", None, True)
                 if moment.kept is not None:
                     kept.append(moment.kept)
+                line = say("review.blind.writing", number=number)
+                unnamed = tuple(each.id for each in kept)
+                yield BlindView(notice(line), "", "", unnamed=unnamed, is_busy=True)
             if len(kept) < number or kept[-1].answer.finish_reason == STOPPED:
                 raise LabError(say("review.blind.stopped"))
     except LabError as error:
         yield BlindView(notice(str(error), "problem"), "", "")
         return
     pair = BlindPair(*kept)
-    yield BlindView(notice(say("review.blind.ready")), *_lists(pair, "", ""), pair)
+    yield BlindView(notice(say("review.blind.ready")), *_lists(pair, "", ""), pair, pair.ids)
 
 
 def vote(
@@ -86,7 +94,7 @@ def vote(
     try:
         services.store.shelf.vote(desk_of(services, visitor), pair.left.id, pair.right.id, choice)
     except LabError as error:
-        return BlindView(notice(str(error), "problem"), *_lists(pair, "", ""), pair)
+        return BlindView(notice(str(error), "problem"), *_lists(pair, "", ""), pair, pair.ids)
     left, right = pair.left.reviewer.name, pair.right.reviewer.name
     chosen = say(f"review.blind.{choice}").lower()
     line = say("review.blind.thanks", choice=chosen, left=left, right=right)
@@ -106,8 +114,8 @@ def _list(side: str, name: str, kept: KeptReview) -> str:
 Painted = tuple[object, ...]
 
 
-def build(services: Services, door: Door, composer: Composer, names: list[str]) -> None:
-    """Lay out the comparison below the review."""
+def build(services: Services, door: Door, composer: Composer, names: list[str]) -> gr.State:
+    """Lay out the comparison below the review; return where it keeps which reviews have no name yet."""
     with gr.Accordion(say("review.blind"), open=False, elem_id="review-blind"):
         with gr.Row():
             first = gr.Dropdown(
@@ -130,7 +138,8 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             right = gr.HTML(elem_id="blind-right")
         votes = _vote_buttons()
     pair = gr.State(None)
-    outputs = [pair, line, left, right, start, stop, *votes.values()]
+    unnamed = gr.State(())
+    outputs = [pair, unnamed, line, left, right, start, stop, *votes.values()]
 
     def on_start(
         visitor: Visitor | None, article: Article | None, text: str, *asked: object
@@ -154,6 +163,7 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             api_name=f"review_vote_{choice}",
             **ANSWERING,
         )
+    return unnamed
 
 
 def _vote_buttons() -> dict[Choice, gr.Button]:
@@ -182,6 +192,7 @@ def _painted(view: BlindView) -> Painted:
     may_vote = view.pair is not None
     return (
         view.pair,
+        view.unnamed,
         view.notice,
         view.left,
         view.right,

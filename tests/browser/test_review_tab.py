@@ -5,6 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from lab.wording import say
 from tests.browser.test_page import open_tab
 from tests.evals.pdfs import LEFT, column, pdf
 from tests.lab.reviewers import QUOTE
@@ -98,9 +99,15 @@ def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, paper
     expect(page.locator("#blind-vote-right")).to_be_visible(timeout=SLOW)
     badge = "node => getComputedStyle(node, '::after').content"
     assert page.locator("#blind-vote-right").evaluate(badge) == '"B"'
+    page.click("#review-mine > button")
+    nothing = say("review.mine.none")
+    expect(page.locator("#review-earlier")).to_contain_text(nothing, timeout=SLOW)
     page.locator("body").press("b")
     expect(page.locator("#blind-notice")).to_contain_text("Scripted", timeout=SLOW)
     expect(page.locator("#blind-vote-right")).to_be_hidden(timeout=SLOW)
+    page.click("#review-mine > button")
+    page.click("#review-mine > button")
+    expect(page.locator("#review-earlier")).not_to_contain_text(nothing, timeout=SLOW)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
