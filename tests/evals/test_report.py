@@ -23,7 +23,10 @@ from evals.schema import EvalReport, Metric
 from tests.evals.reports import judged, small_report
 
 REPORT = small_report(24)
-SHIPPED = sorted(Path(training.__file__).parent.glob("embedded/*/reports/*.json"))
+EMBEDDED = Path(training.__file__).parent / "embedded"
+SHIPPED = sorted(
+    file for stage in ("grpo", "dpo") for file in EMBEDDED.glob(f"{stage}/reports/*.json")
+)
 
 
 def metric(stage: str, name: str, group: str = "unaided", report: EvalReport = REPORT) -> Metric:
@@ -141,7 +144,7 @@ def test_lost_draws_and_few_clusters_are_told_beside_the_interval() -> None:
     )
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
 def test_a_shipped_report_can_be_recomputed_from_its_rows(path: Path) -> None:
     report = load_report(path)
     if report.versions.get("metrics") == instrument()["metrics"]:
