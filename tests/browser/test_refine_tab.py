@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from playwright.sync_api import TimeoutError, expect
+from playwright.sync_api import expect
 
 from tests.browser.test_page import CONTRAST, open_tab
 
@@ -35,21 +35,12 @@ READ = (
 )
 
 
-def press(page, button):
-    """Click, and once more where a page under load had not taken in the fields yet."""
-    page.click(button)
-    try:
-        page.wait_for_selector("#refine-answers .refined", timeout=20_000)
-    except TimeoutError:
-        page.click(button)
-
-
 def grade(page, answer=PASTED):
     open_tab(page, "Refine")
     page.fill("#refine-question textarea", "Which way does OXPHOS move in mouse liver?")
     page.fill("#refine-evidence textarea", EVIDENCE)
     page.fill("#refine-pasted textarea", answer)
-    press(page, "#refine-score")
+    page.click("#refine-score")
     expect(page.locator("#refine-answers .refined")).to_have_count(1, timeout=PATIENCE)
 
 
@@ -98,7 +89,7 @@ def test_stages_stand_side_by_side_on_a_picked_record_and_come_back_later(open_p
     expect(page.locator("#refine-evidence textarea")).not_to_have_value("", timeout=PATIENCE)
     question = page.input_value("#refine-question textarea")
 
-    press(page, "#refine-start")
+    page.click("#refine-start")
 
     expect(page.locator("#refine-answers .refined")).to_have_count(3, timeout=PATIENCE)
     expect(page.locator("#refine-answers caption")).to_have_text("Answers compared")
