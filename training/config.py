@@ -232,6 +232,12 @@ class GrpoSettings(SampledSettings):
         " none = the verifiers' own",
         default=None,
     )
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = setting(
+        "sum_then_normalize compares one composed reward within a group; normalize_then_sum compares"
+        " each verifier there on its own before they are weighted, so that a stated confidence counts"
+        " where all answers are right, or all wrong",
+        default="sum_then_normalize",
+    )
     v4: str = setting(
         f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed",
         default="proper",
@@ -242,6 +248,12 @@ class GrpoSettings(SampledSettings):
         _need_chain(self.chain, "GRPO")
         weights_of(self.verifier_weights)
         check_mode(self.v4)
+        if self.aggregation == "normalize_then_sum" and self.scale_rewards != "group":
+            raise BadConfig(
+                f"scale_rewards is {self.scale_rewards!r} beside aggregation normalize_then_sum, which"
+                " divides by each group's deviation whatever it says; use scale_rewards group, or"
+                " aggregation sum_then_normalize."
+            )
 
 
 def _need_chain(chain: str, stage: str) -> None:

@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.utils import nanstd
 
 from evals.questions import SYSTEM_PROMPT
+from evals.verifiers import VERIFIERS
+from evals.verifiers.presets import weights as weights_of
 from training.alerts import GRPO_RULES, AlertCallback
 from training.base import Base, find_base, load_tokenizer
 from training.config import GrpoSettings, SampledSettings
@@ -25,7 +29,7 @@ from training.lengths import length_of, within
 from training.policy import policy_of
 from training.record import record_of
 from training.request import Request
-from training.rewards import VerifierReward
+from training.rewards import OneVerifier, VerifierReward
 from training.session import (
     common_arguments,
     load_base_for,
@@ -55,6 +59,28 @@ class PolicyTrainer(SafeTrainer, GRPOTrainer):
         """Whether the sampled answers, which are in memory alone, have been used up."""
         assert isinstance(self.args, GRPOConfig)
         return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
+
+    def _calculate_rewards(self, *args: Any) -> torch.Tensor:
+        """Return TRL's table of rewards; keep which groups hold one composed reward throughout."""
+        rewards = super()._calculate_rewards(*args)
+        size = self.num_generations if self._is_training() else self.num_generations_eval
+        self._still = nanstd(rewards[:, 0].view(-1, size), dim=1).isclose(rewards.new_zeros(()))
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """Return TRL's batch, with the share of groups that teach nothing logged.
+
+        TRL, when it normalises each verifier on its own, logs there whether the whole batch is flat.
+        """
+        batch = super()._generate_and_score_completions(inputs)
+        if self.multi_objective_aggregation == "normalize_then_sum":
+            metrics = self._metrics["train" if self._is_training() else "eval"]
+            metrics["frac_reward_zero_std"][-1] = self._still.float().mean().item()
+        return batch
+
+    def _is_training(self) -> bool:
+        assert self.model is not None
+        return self.model.training
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -95,8 +121,31 @@ def build_trainer(
         args=GRPOConfig(**options(settings)),
         train_dataset=Dataset.from_list([grpo_row(each, prompt) for each in data.examples]),
         processing_class=tokenizer,
-        reward_funcs=VerifierReward(settings.verifier_weights, settings.v4),
+        reward_funcs=rewards_of(settings),
     )
+
+
+def rewards_of(settings: GrpoSettings) -> list[Any]:
+    """Return the composed reward and, where each verifier is compared on its own, those as well."""
+    composed = VerifierReward(settings.verifier_weights, settings.v4)
+    if settings.aggregation == "sum_then_normalize":
+        return [composed]
+    return [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)]
+
+
+def _shares(settings: SampledSettings) -> dict[str, Any]:
+    """Return how TRL joins the rewards: the composed one alone, or the verifiers by their weights.
+
+    In the second case the composed one, weighted 0, is there to be logged as in every other run.
+    """
+    if not isinstance(settings, GrpoSettings) or settings.aggregation == "sum_then_normalize":
+        return {"reward_weights": None, "multi_objective_aggregation": "sum_then_normalize"}
+    weights = weights_of(settings.verifier_weights)
+    total = sum(weights.values())
+    return {
+        "reward_weights": [0.0, *(weights.get(name, 0.0) / total for name in VERIFIERS)],
+        "multi_objective_aggregation": settings.aggregation,
+    }
 
 
 def options(settings: SampledSettings) -> dict[str, Any]:
@@ -114,8 +163,7 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "epsilon_high": settings.epsilon_high or settings.epsilon,
         "delta": None,
         **PAPERS,
-        "reward_weights": None,
-        "multi_objective_aggregation": "sum_then_normalize",
+        **_shares(settings),
         "mask_truncated_completions": settings.mask_truncated,
         "off_policy_mask_threshold": None,
         "top_entropy_quantile": 1.0,

@@ -9,8 +9,9 @@ Each training row needs, beside its `prompt`, one of two columns:
                    {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_…", "direction": "DOWN"};
                    as JSON where counts and labels mix, whose values no column of objects can hold
 
-One composed reward, not one function per verifier: TRL counts a missing cell of one function as 0
-beside another's score, which would punish answers for questions that a verifier does not judge.
+One composed reward, not one function per verifier: TRL, adding up before it compares, counts a missing
+cell of one function as 0 beside another's score, which would punish answers for questions that a verifier
+does not judge. Where it compares each function within its group first, `OneVerifier` is right.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +79,36 @@ class VerifierReward:
             for name in VERIFIERS:
                 log_extra(name, [verdict.scores[name] for verdict in verdicts])
         return [verdict.reward if _is_scored(verdict) else None for verdict in verdicts]
+
+
+class OneVerifier:
+    """Callable score of a single verifier in 0..1, None for a row that it does not apply to.
+
+    For TRL's `multi_objective_aggregation="normalize_then_sum"` alone, where a missing score counts as
+    the mean of its group: added up first, it would count as 0. BadConfig for an unknown verifier.
+    """
+
+    def __init__(self, name: str, v4: str = DEFAULT_MODE) -> None:
+        self.name = name
+        self.v4 = v4
+        self.__name__ = f"verifier_{name}"
+        Scoring({name: 1.0}, v4)
+
+    def __call__(
+        self,
+        *,
+        completions: Sequence[Answer],
+        prompts: Sequence[Answer] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Return one score per completion. BadConfig as for `VerifierReward`."""
+        scoring = Scoring({self.name: 1.0}, self.v4)
+        return [
+            judge(truth, question, text_of(answer), scoring).scores[self.name]
+            for (truth, question), answer in zip(
+                _known(columns, prompts, len(completions)), completions, strict=True
+            )
+        ]
 
 
 verifier_reward = VerifierReward()

@@ -132,6 +132,11 @@ GRPO = {"data": "kmp-train", "output": "x", "chain": "runs/sft"}
         ({"v4": "kind"}, "V4 has no mode"),
         ({"vllm": "server", "vllm_server": "gpu7"}, "vllm_server is .gpu7."),
         ({"verifier_weights": "V1=0,V4=0"}, "every weight is 0"),
+        ({"aggregation": "mean"}, "aggregation"),
+        (
+            {"aggregation": "normalize_then_sum", "scale_rewards": "batch"},
+            "scale_rewards is .batch. beside aggregation normalize_then_sum",
+        ),
     ],
 )
 def test_grpo_settings_that_contradict_each_other_are_refused(

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas
@@ -115,6 +116,35 @@ BY_MODE = [
     for weights, autocast in (("float32", "none"), ("float32", "bfloat16"), ("nf4", "bfloat16"))
     if (mode, weights) != ("merge_then_new", "nf4")  # refused
 ]
+
+
+def test_each_verifier_is_compared_on_its_own_within_a_group_where_that_is_asked(start: Path):
+    trainer = prepared(
+        start,
+        aggregation="normalize_then_sum",
+        verifier_weights="V1=0.3,V4=0.1",
+        max_steps=1,
+        batch=8,
+    )
+    names = ("verifier", "verifier_V1", "verifier_V2", "verifier_V3", "verifier_V4")
+    assert tuple(trainer.reward_func_names) == names
+    trainer.reward_funcs = [partial(length_modulo, n) for n in (1, 3, 5, 7, 2)]
+    trainer.train()
+    rewards, logged = trainer._logs["rewards"], trainer.state.log_history[0]
+    scores = torch.tensor([list(rewards[name]) for name in ("verifier_V1", "verifier_V4")])
+    groups = scores.view(2, 2, 4)
+    apart = (groups - groups.mean(-1, keepdim=True)) / (groups.std(-1, keepdim=True) + 1e-4)
+    together = (torch.tensor([[0.75], [0.25]]) * apart.view(2, 8)).sum(0)
+    assert together.abs().max() > 0.1
+    expected = (together - together.mean()) / (together.std() + 1e-4)
+    assert list(trainer._logs["advantages"]) == pytest.approx(expected.tolist(), abs=1e-4)
+    assert logged["frac_reward_zero_std"] == 1.0  # of the composed reward, which was 0 everywhere
+
+
+def length_modulo(
+    modulus: int, completions: list[list[dict[str, str]]], **_: object
+) -> list[float]:
+    return [float(len(each[0]["content"]) % modulus) for each in completions]
 
 
 @pytest.mark.parametrize(("mode", "weights", "autocast"), BY_MODE)

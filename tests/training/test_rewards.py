@@ -10,10 +10,10 @@ from datasets import Dataset
 from evals.errors import BadConfig
 from evals.questions import DATASETS
 from evals.schema import Example
-from evals.verifiers import verify
+from evals.verifiers import VERIFIERS, verify
 from tests.coroutines import result_of
 from training.data import grpo_row, prompt_of
-from training.rewards import VerifierReward, text_of, verifier_reward
+from training.rewards import OneVerifier, VerifierReward, text_of, verifier_reward
 
 EXAMPLES = DATASETS["kmp-train"]()
 DIRECT = next(each for each in DATASETS["pathways-train"]() if each.kind == "direct")
@@ -59,6 +59,20 @@ def test_the_reward_is_what_the_verifiers_say_with_the_weights_given():
     assert VerifierReward(weights)(completions=said(text), example=column(DIRECT)) == [
         verify(DIRECT, text, weights).reward
     ]
+
+
+def test_a_single_verifier_gives_its_score_and_none_where_it_does_not_apply():
+    kmp = next(each for each in EXAMPLES if each.ground_truth.kind == "label")
+    texts = (DIRECT.answer, kmp.answer)
+    for name in VERIFIERS:
+        rewards = OneVerifier(name)(completions=said(*texts), example=column(DIRECT, kmp))
+        assert rewards == [
+            verify(example, text).scores[name]
+            for example, text in zip((DIRECT, kmp), texts, strict=True)
+        ]
+    assert OneVerifier("V2")(completions=said(kmp.answer), example=column(kmp)) == [None]
+    with pytest.raises(BadConfig, match="no verifier is called V9"):
+        OneVerifier("V9")
 
 
 def test_plain_text_completions_are_scored_as_conversations_are():
