@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from evals.questions.rows import write_whole
 from evals.schema.provenance import MadeBy
 from evals.schema.reviewruns import ReviewRun
@@ -15,8 +15,26 @@ COLUMNS = ("system", "answered by", "where", "settings", "held to", "date")
 
 
 def record_beside(rows: Path) -> Path:
-    """Return where the record of how rows came about stands: NAME.run.json beside NAME.jsonl."""
-    return rows.with_suffix(".run.json")
+    """Return where the record of how rows came about stands: NAME.run.json beside NAME.jsonl.
+
+    A file of another kind has its whole name in it, NAME.json.run.json, so that no two files of one
+    folder share a record.
+    """
+    name = rows.stem if rows.suffix == ".jsonl" else rows.name
+    return rows.with_name(f"{name}.run.json")
+
+
+def refuse_overlap(read: Iterable[Path], out: Path) -> None:
+    """Raise BadConfig if writing `out`, or the record beside it, would replace what is read or its record."""
+    written = {out.resolve(), record_beside(out).resolve()}
+    for rows in read:
+        if out.resolve() == rows.resolve():
+            raise BadConfig(f"--out {out} is a file that is read; name another file")
+        if written & {rows.resolve(), record_beside(rows).resolve()}:
+            raise BadConfig(
+                f"--out {out} would take the place of {record_beside(rows).name}, which says how the rows"
+                f" of {rows.name} came about; name another file, one that ends in .jsonl"
+            )
 
 
 def read_record(rows: Path) -> ReviewRun | None:

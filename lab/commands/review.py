@@ -56,11 +56,12 @@ def parse(
     Example: assay review parse raw.jsonl --out predictions.jsonl --json
     """
     from evals.concerns.parse import parse as read
-    from evals.concerns.provenance import hand_on
+    from evals.concerns.provenance import hand_on, refuse_overlap
     from evals.jsonl import read_rows
     from evals.schema.reviews import RawRow
 
-    _check_apart(rows, out)
+    if out is not None:
+        refuse_overlap([rows], out)
     parsed = [read(row.id, row.raw) for row in read_rows(rows, RawRow, key=lambda row: row.id)]
     statuses = Counter(each.status for each in parsed)
     n_concerns = sum(len(each.concerns) for each in parsed)
@@ -96,11 +97,11 @@ def clean(
     """
     from evals.concerns.clean import Cleaning
     from evals.concerns.clean import clean as cleaned_row
-    from evals.concerns.provenance import hand_on
+    from evals.concerns.provenance import hand_on, refuse_overlap
     from evals.jsonl import read_rows
     from evals.schema.reviews import PredictionRow
 
-    _check_apart(rows, out)
+    refuse_overlap([rows], out)
     cleaning = Cleaning(dedup, cap, _caps(cap_of or []))
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
@@ -157,8 +158,3 @@ def _caps(written: list[str]) -> dict[str, int]:
             )
         caps[source] = int(number)
     return caps
-
-
-def _check_apart(rows: Path, out: Path | None) -> None:
-    if out is not None and out.resolve() == rows.resolve():
-        raise BadConfig(f"--out {out} is the file that is read; name another file")

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.errors import BadConfig
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands.review_score import Encoders, Json, Vectors, find_cached
 from lab.console import counted, emit, notes, table_of
@@ -47,12 +46,11 @@ def ensemble(
     """
     from evals.concerns.ensemble import Merging, merge
     from evals.concerns.measure import read_vectors
-    from evals.concerns.provenance import drop_record
+    from evals.concerns.provenance import drop_record, refuse_overlap
     from evals.concerns.similarity import LEXICAL
     from lab.commands.review import write_lines
 
-    if out.resolve() in [file.resolve() for file in files]:
-        raise BadConfig(f"--out {out} is a file that is read; name another file")
+    refuse_overlap(files, out)
     tools = _tools(files)
     found: Encoder | None = None
     if vectors is not None:

@@ -81,13 +81,15 @@ def score(
     specter2-base-mean --threshold 0.65 --json
     """
     from evals.concerns.measure import Wanted, measuring_of, read_panel
-    from evals.concerns.provenance import made_by
+    from evals.concerns.provenance import made_by, refuse_overlap
     from evals.concerns.score import score as scored
     from evals.questions.rows import write_whole
     from lab.review_tables import score_tables
 
     if similarities is not None and vectors is not None:
         raise BadConfig("--similarities and --vectors were both given; leave one out")
+    if out is not None:
+        refuse_overlap([reference, predictions], out)
     panel = read_panel(reference, predictions, figures)
     wanted = Wanted(
         encoder=encoder,

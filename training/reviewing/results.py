@@ -17,6 +17,7 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from evals.concerns.provenance import record_beside
 from evals.errors import BadConfig, LabError
 from evals.jsonl import read_rows
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
@@ -31,7 +32,7 @@ class ReviewFile:
             raise BadConfig(f"--out is {path}; name a file that ends in .jsonl.")
         self.path = path
         self.journal = path.with_name(f"{path.name}.journal")
-        self.record = path.with_suffix(".run.json")
+        self.record = record_beside(path)
         self.rows: dict[str, ReviewedRow] = {}
 
     @contextmanager

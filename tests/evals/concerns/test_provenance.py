@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.concerns.provenance import COLUMNS, hand_on, made_by, made_rows, record_beside
+from evals.errors import BadConfig
 from evals.schema.provenance import MadeBy
 from lab.cli import app
 
@@ -53,6 +54,50 @@ def test_every_command_that_writes_rows_anew_removes_the_older_record(
     done = CliRunner().invoke(app, ["review", *command, "--out", str(out)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert not record_beside(out).exists()
+
+
+OTHER = ["ensemble", "own.jsonl", "other.jsonl", "--encoder", "lexical", "--threshold", "0.5"]
+
+
+@pytest.mark.parametrize("out", ["own.json", "own.jsonl.bak", "own.txt"])
+@pytest.mark.parametrize("command", [["clean", "own.jsonl"], OTHER], ids=lambda each: each[0])
+def test_rows_written_beside_others_of_the_same_stem_leave_their_record_alone(
+    command: list[str], out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    own = rows_with_record(tmp_path / "own.jsonl")
+    (tmp_path / "other.jsonl").write_text(OWN, encoding="utf-8")
+    CliRunner().invoke(app, ["review", *command, "--out", out], catch_exceptions=False)
+    assert (tmp_path / out).is_file()
+    assert record_beside(own).read_bytes() == RECORD.read_bytes()
+    kept = record_beside(tmp_path / out)
+    assert kept.exists() == (command[0] == "clean") and kept != record_beside(own)
+
+
+@pytest.mark.parametrize("out", ["own.run.json", "own"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["parse", "own.jsonl"],
+        ["clean", "own.jsonl"],
+        OTHER,
+        ["score", "--reference", "other.jsonl", "--predictions", "own.jsonl"],
+    ],
+    ids=lambda each: each[0],
+)
+def test_rows_that_would_take_the_place_of_a_record_are_refused_and_nothing_is_written(
+    command: list[str], out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    own = rows_with_record(tmp_path / "own.jsonl")
+    (tmp_path / "other.jsonl").write_text(OWN, encoding="utf-8")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(
+        BadConfig, match=r"take the place of own.run.json, .* of own.jsonl came about"
+    ):
+        CliRunner().invoke(app, ["review", *command, "--out", out], catch_exceptions=False)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert made_by(own) is not None
 
 
 @pytest.mark.parametrize(
