@@ -5,7 +5,8 @@ Only reports measured with the same instrument on the same questions stand in on
 Rank = 1 + the number of entries that are shown to be better. One entry is shown to be better than
 another if the 95 % interval of their paired difference excludes zero and the permutation p of that
 difference, corrected by Holm for all pairs in the table, is below 0.05 (`Difference.is_shown`). Entries
-that no one is shown to beat share rank 1; by ECE, which has no p, that is everybody. Ranks may skip numbers, and an entry may stand below another of its own rank.
+that no one is shown to beat share rank 1; by ECE, which has no p, that is everybody. Ranks may skip
+numbers, and an entry may stand below another of its own rank, or of a worse one.
 """
 
 import math

@@ -6,6 +6,7 @@ from evals.concerns.board import RULE, boards_of, is_beside_scores, read_score
 from evals.concerns.page import instrument, named, rate
 from evals.concerns.provenance import COLUMNS, made_rows
 from evals.errors import LabError
+from evals.ranks import shown_ranks
 from evals.schema.reviewreports import Board, BoardRow
 from evals.schema.reviewscores import ReviewScore
 from lab.grid import Html, grid
@@ -37,8 +38,10 @@ def board_view(folder: Path) -> str:
 def _table(board: Board) -> Html:
     columns = ("System", "Rank", "F1 above permuted", "F1", "Recall", "Precision")
     columns += tuple(sentence(named(name)) for name in CONTROLS)
+    ranks = shown_ranks([row.rank for row in board.rows])
+    rows = [_row(rank, row) for rank, row in zip(ranks, board.rows, strict=True)]
     caption = f"{instrument(board)}; {board.n_human:,} human concerns"
-    return grid(caption, (*columns, "Answered"), [_row(row) for row in board.rows])
+    return grid(caption, (*columns, "Answered"), rows)
 
 
 def _made(board: Board) -> list[Html]:
@@ -48,10 +51,10 @@ def _made(board: Board) -> list[Html]:
     return [grid(say("review.board.made"), shown, rows)] if rows else []
 
 
-def _row(row: BoardRow) -> tuple[object, ...]:
+def _row(rank: str, row: BoardRow) -> tuple[object, ...]:
     return (
         row.system,
-        "–" if row.rank is None else row.rank,
+        rank,
         rate(row.f1_above_permuted, row.interval_above),
         *(
             rate(getattr(row.micro, name), row.intervals.get(name))

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from evals.concerns.page import named
 from evals.concerns.provenance import COLUMNS, made_rows
+from evals.ranks import shown_ranks
 from evals.schema.provenance import MadeBy
 from evals.schema.reviewreports import Board, PublishedResult, ReviewReport, SystemReport
 from lab.console import table_of
@@ -34,14 +35,16 @@ def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) 
     for board in boards:
         rows = [
             (
-                "–" if row.rank is None else row.rank,
+                rank,
                 row.system,
                 f"{number(row.f1_above_permuted)}\n{span(row.interval_above)}",
                 f"{number(row.micro.f1)}\n{span(row.intervals.get('f1'))}",
                 *(number(row.controls.get(name)) for name in ("permuted", "bm25", "count_bound")),
                 f"{row.coverage.n_answered}/{row.coverage.n_articles}",
             )
-            for row in board.rows
+            for rank, row in zip(
+                shown_ranks([row.rank for row in board.rows]), board.rows, strict=True
+            )
         ]
         title = (
             f"by {named(board.order)}; {board.matcher.encoder} at {board.matcher.threshold:.3f},"

@@ -11,6 +11,7 @@ from evals.difference import Difference
 from evals.leaderboard import LeaderboardRow, Standings
 from evals.measures import MEASURES
 from evals.questions.rows import write_whole
+from evals.ranks import READING, shown_ranks
 from evals.rescore import Rescored
 from evals.schema import Metric
 from lab.console import plain, table_of
@@ -21,7 +22,7 @@ NARROW = ("accuracy", "reward", "ece")
 RULE = (
     "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
     " difference excludes zero, and p, corrected by Holm for all pairs in the table, is below 0.05."
-    " Entries of one rank are not told apart by these questions."
+    f" No entry of rank 1 is shown to be worse than another. {READING}"
 )
 
 
@@ -93,8 +94,8 @@ def standings_table(board: Standings) -> Table:
     """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
     shown = _columns(board, NARROW)
     rows = [
-        (_rank(row), _name(row), *(_measured(row.metrics.get(name), "\n") for name in shown))
-        for row in board.rows
+        (rank, _name(row), *(_measured(row.metrics.get(name), "\n") for name in shown))
+        for rank, row in zip(_ranks(board), board.rows, strict=True)
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
     if not MEASURES[board.order].is_tested:
@@ -108,8 +109,8 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
     for board in boards:
         columns = ("rank", "answers of", *_columns(board, SHOWN))
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        for row in board.rows:
-            cells = (_rank(row), _name(row), *(_measured(row.metrics.get(n)) for n in columns[2:]))
+        for rank, row in zip(_ranks(board), board.rows, strict=True):
+            cells = (rank, _name(row), *(_measured(row.metrics.get(n)) for n in columns[2:]))
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
         untested = [] if MEASURES[board.order].is_tested else [UNTESTED]
         parts += [
@@ -162,8 +163,8 @@ def _p(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _rank(row: LeaderboardRow) -> str:
-    return "–" if row.rank is None else str(row.rank)
+def _ranks(board: Standings) -> list[str]:
+    return shown_ranks([row.rank for row in board.rows])
 
 
 def _name(row: LeaderboardRow) -> str:

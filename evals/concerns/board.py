@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from evals.concerns.uncertainty import DRAWS, Paired, PairedTest
 from evals.errors import IncomparableReports, LabError
 from evals.intervals import Floats
+from evals.ranks import READING
 from evals.schema.reviewreports import Board, BoardRow, PairedRow
 from evals.schema.reviewscores import ArticleScore, ReviewScore
 from evals.significance import ALPHA, holm
@@ -22,8 +23,8 @@ BESIDE = ("fingerprint", "against", "boards", "steps")
 """Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
 RULE = (
     "Rank = 1 + the number of systems shown to be better: the permutation p of the paired difference,"
-    " corrected by Holm for all pairs in the table, is below 0.05. Systems of one rank are not told apart by"
-    " these articles. Scores of different matchers or references never share a table."
+    " corrected by Holm for all pairs in the table, is below 0.05. No system of rank 1 is shown to be worse"
+    f" than another. {READING} Scores of different matchers or references never share a table."
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evals.concerns import provenance
 from evals.concerns.board import RULE
+from evals.ranks import shown_ranks
 from evals.schema.provenance import MadeBy
 from evals.schema.reviewreports import (
     Board,
@@ -114,7 +115,7 @@ def _board(board: Board) -> str:
     columns += ["permuted", "generic", "BM25", "count bound", "predicted", "answered"]
     rows = [
         (
-            "–" if row.rank is None else row.rank,
+            rank,
             row.system,
             rate(row.f1_above_permuted, row.interval_above),
             *(
@@ -128,7 +129,7 @@ def _board(board: Board) -> str:
             f"{row.micro.n_predicted:,.0f}",
             f"{row.coverage.n_answered} of {row.coverage.n_articles}",
         )
-        for row in board.rows
+        for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
     ]
     return table(columns, rows)
 

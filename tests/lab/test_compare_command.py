@@ -171,9 +171,11 @@ def test_a_leaderboard_is_written_as_markdown_and_json(tmp_path: Path) -> None:
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == len(board.rows) + 2
     assert {line.replace("\\|", "").count("|") for line in table} == {table[0].count("|")}
+    ranks = [row.rank for row in board.rows]
+    assert ranks.count(1) > 1
     for row, line in zip(board.rows, table[2:], strict=True):
         accuracy = row.metrics["accuracy"]
-        assert f"| {row.rank} | " in line
+        assert line.startswith(f"| {'=' if ranks.count(row.rank) > 1 else ''}{row.rank} | ")
         assert (
             f"{accuracy.value:.3f}, n {accuracy.n} [{accuracy.low:.2f}, {accuracy.high:.2f}]"
             in line

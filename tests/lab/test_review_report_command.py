@@ -102,7 +102,12 @@ def test_leaderboard_ranks_scores_and_keeps_published_results_apart(files, tmp_p
     (board,) = found["boards"]
     assert [row["system"] for row in board["rows"]] == ["all", "half"]
     assert [each["system"] for each in found["published"]] == ["BM25"]
-    assert "Published elsewhere" in (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    page = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert "Published elsewhere" in page
+    ranks = [row["rank"] for row in board["rows"]]
+    assert ranks == [1, 1]  # two papers show nothing, so both share it, and the page marks that
+    assert "| =1 | all |" in page and "| =1 | half |" in page
+    assert "numbers can be left out: =1, =1, 3" in page
 
 
 def test_tables_are_shown_to_people(files) -> None:
