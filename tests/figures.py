@@ -53,33 +53,46 @@ def shown(metric: str, value: float | None) -> str:
     return f"{100 * value:.1f} %" if metric in SHARES else f"{value:.3f}"
 
 
-def cell(metric: str, found: Metric | None, with_n: bool = False) -> str:
-    """Return a figure with its interval (and n), or why there is none."""
+def cell(metric: str, found: Metric | None) -> str:
+    """Return a figure with its interval, or a dash where there is none."""
     if found is None or found.value is None:
         return "–"
     text = shown(metric, found.value)
     if found.low is not None and found.high is not None:
         digits, scale = (0, 100) if metric in SHARES else (2, 1)
         text += f" [{scale * found.low:.{digits}f}, {scale * found.high:.{digits}f}]"
-    return f"{text}, n {found.n}" if with_n else text
+    return text
 
 
 def stages_block() -> str:
-    """Return the README's table: every stage and two baselines on both sets of test questions."""
-    heads = ("on held-out questions", "accuracy, unaided", "reward", "ECE", "by chance", "Brier")
+    """Return the README's table: every stage and two baselines on both sets of test questions.
+
+    Each row is of one group of questions, so no two of its figures stand on different ones.
+    """
+    heads = (
+        "answers of",
+        "questions",
+        "accuracy",
+        "reward",
+        "with a confidence",
+        "ECE",
+        "by chance",
+        "Brier",
+    )
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for name, title, baselines in (
         ("pathways-heldout", "pathways of eye and thymus", ("always down, 60%", "tissue majority")),
         ("kmp-test", "KMP test", ("always abstain, 60%",)),
     ):
-        n = len({row.example.id for row in report(name).rows})
-        lines.append(f"| **{title}, {n}** |" + " |" * (len(heads) - 1))
+        lines.append(f"| **{title}** |" + " |" * (len(heads) - 1))
         for stage in (*stages(name), *baselines):
-            lines.append("| " + " | ".join(_row(name, _known(name, stage))) + " |")
+            lines += [
+                "| " + " | ".join(row) + " |" for row in _rows(name, known_stage(name, stage))
+            ]
     return "\n".join(lines) + "\n"
 
 
-def _known(name: str, stage: str) -> str:
+def known_stage(name: str, stage: str) -> str:
     """Return the stage whose name begins so."""
     found = [s.stage for s in report(name).summaries if s.stage.startswith(stage)]
     if not found:
@@ -87,26 +100,40 @@ def _known(name: str, stage: str) -> str:
     return found[0]
 
 
-def _row(name: str, stage: str) -> list[str]:
+def _rows(name: str, stage: str) -> list[list[str]]:
+    """Return the row of all questions and, where some were left out of the headline, that of the others."""
     whole, unaided = summary(name, stage, "all"), summary(name, stage, HEADLINE)
     assert whole is not None
-    every = whole.metrics
-    aided = unaided.metrics if unaided else every
-    by_chance = every.get("ece_if_calibrated")
+    n = whole.metrics["accuracy"].n
+    found = [_row(stage, f"all {n}", whole)]
+    if unaided is not None and unaided.metrics["accuracy"].n != n:
+        found.append(_row(stage, f"{unaided.metrics['accuracy'].n} unaided", unaided))
+    return found
+
+
+def _row(stage: str, questions: str, found: StageSummary) -> list[str]:
+    metrics = found.metrics
+    by_chance = metrics.get("ece_if_calibrated")
     return [
         NAMES.get(stage, stage),
-        cell("accuracy", aided["accuracy"], with_n=True),
-        cell("reward", every["reward"], with_n=True),
-        cell("ece", every["ece"], with_n=True),
+        questions,
+        cell("accuracy", metrics["accuracy"]),
+        cell("reward", metrics["reward"]),
+        str(metrics["ece"].n),
+        cell("ece", metrics["ece"]),
         shown("ece", by_chance.value if by_chance else None),
-        cell("brier", every["brier"]),
+        cell("brier", metrics["brier"]),
     ]
 
 
 def kinds_block() -> str:
     """Return accuracy by kind of question, stages and baselines side by side."""
     name = "pathways-heldout"
-    columns = [*stages(name), _known(name, "always down"), _known(name, "tissue majority")]
+    columns = [
+        *stages(name),
+        known_stage(name, "always down"),
+        known_stage(name, "tissue majority"),
+    ]
     lines = [
         "| accuracy | " + " | ".join(NAMES.get(c, c) for c in columns) + " |",
         "|" + "---|" * (len(columns) + 1),
