@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evals.concerns.answer import answer_of
 from evals.concerns.items import Item, items
 from evals.concerns.labels import category_of, severity_of
+from evals.concerns.leads import without_lead
 from evals.concerns.lenient import Region, regions
 from evals.concerns.prose import prose_items
 from evals.schema.reviews import UNKNOWN, Concern, ParsedReview, ParseStatus
@@ -39,6 +40,9 @@ def parse(name: str, raw: str | None) -> ParsedReview:
 
     parse("a", '[{"text": "No control.", "category": "design", "severity": "major"}]').concerns
     ->  (Concern(text="No control.", category="design_flaw", severity="major"),)
+
+    A number or a severity before a concern is no part of its text ("Major 1. No control."); the severity
+    counts where none is given otherwise.
     """
     if raw is None or not raw.strip():
         return _failed(name, "there is no output")
@@ -71,10 +75,13 @@ def _review(name: str, found: _Found, problems: list[str], *, is_whole: bool) ->
             continue
         if item.is_cut:
             problems.append(f"concern {place} is cut off")
+        text, graded = without_lead(item.text)
         category, severity = category_of(item.category), severity_of(item.severity)
+        if severity == UNKNOWN:
+            severity = severity_of(graded)
         problems += _unknown(place, "category", item.category, category)
         problems += _unknown(place, "severity", item.severity, severity)
-        concerns.append(Concern(text=item.text, category=category, severity=severity))
+        concerns.append(Concern(text=text, category=category, severity=severity))
     if not concerns:
         return _failed(name, *problems, "no concern can be read")
     status: ParseStatus = "ok" if is_whole else "partial"
