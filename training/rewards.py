@@ -65,11 +65,7 @@ class VerifierReward:
         go to TRL's log; verdict, confidence and each verifier's score into its table of completions.
         """
         scoring = Scoring(self.weights, self.v4)
-        known = _known(columns, prompts, len(completions))
-        verdicts = [
-            judge(truth, question, text_of(answer), scoring)
-            for (truth, question), answer in zip(known, completions, strict=True)
-        ]
+        verdicts = _judged(_known(columns, prompts, len(completions)), completions, scoring)
         if log_metric is not None:
             for name, mean in _means(verdicts).items():
                 log_metric(name, mean)
@@ -103,12 +99,8 @@ class OneVerifier:
     ) -> list[float | None]:
         """Return one score per completion. BadConfig as for `VerifierReward`."""
         scoring = Scoring({self.name: 1.0}, self.v4)
-        return [
-            judge(truth, question, text_of(answer), scoring).scores[self.name]
-            for (truth, question), answer in zip(
-                _known(columns, prompts, len(completions)), completions, strict=True
-            )
-        ]
+        verdicts = _judged(_known(columns, prompts, len(completions)), completions, scoring)
+        return [verdict.scores[self.name] for verdict in verdicts]
 
 
 verifier_reward = VerifierReward()
@@ -123,6 +115,21 @@ def text_of(answer: Answer) -> str:
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content)
     return content or ""
+
+
+def _judged(
+    known: Sequence[Known], completions: Sequence[Answer], scoring: Scoring
+) -> list[Verdict]:
+    """Return a verdict per row. Rows that repeat, a quarter of what GRPO samples, are judged once."""
+    judged: dict[tuple[int, str], Verdict] = {}
+    verdicts: list[Verdict] = []
+    for row, answer in zip(known, completions, strict=True):
+        # `_known` hands out one object for rows about the same question, and it lives as long as `known`.
+        key = (id(row), text_of(answer))
+        if key not in judged:
+            judged[key] = judge(*row, key[1], scoring)
+        verdicts.append(judged[key])
+    return verdicts
 
 
 def _known(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int) -> list[Known]:

@@ -42,7 +42,6 @@ OPEN_ENDED = frozenset(("not", "denial", "condition", "supposition"))
 QUESTION_WORDS = 4
 FEW_WORDS = 300
 """In a page of so few words, a place is found faster by joining those before it."""
-NOTHING: frozenset[int] = frozenset()
 SAYING = frozenset(("direction", "unchanged", "agreement", "level", "not", "denial", "changed"))
 """Kinds of marks that, right after the auxiliary, make it an answer: "Is not up but down"."""
 
@@ -111,7 +110,7 @@ def read(answer: str, question: str = "") -> Reading:
     words, gaps = split(text)
     reading = Reading(page, confidences, words, gaps)
     asked = asked_sentences(question)
-    copied = quoted_copies(words, gaps, asked.sentences) if '"' in text else NOTHING
+    copied = quoted_copies(words, gaps, asked.sentences) if '"' in text else frozenset()
     spoken = _spoken(Source(words, gaps, copied), asked, asked.is_within(text, words))
     reading.cues = _cue(spoken, words)
     if "|" in text:

@@ -2,7 +2,9 @@
 
 The reference, measured in the same run, is one pass of `re` over the words of the same texts: the
 least that any reader of words must do. Texts are written from templates, all of them different; the
-seed fixes them. Times are process time, the median of ROUNDS rounds, readings and passes in turn.
+seed fixes them. What GRPO samples repeats itself, and the reward judges what repeats in a batch once; so
+the batches of the embedded run are timed apart. Times are process time, the median of ROUNDS rounds,
+readings and passes in turn.
 """
 
 import json
@@ -13,15 +15,19 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evals.questions import pathway_heldout
+import pyarrow.parquet as pq
+
+from evals.questions import kmp_training, pathway_heldout, pathway_training
 from evals.schema import Example
 from evals.verifiers import verify
+from training.data import grpo_row
+from training.rewards import text_of, verifier_reward
 
 ROUNDS = 5
 PER_QUESTION = 16
 LENGTHS = (290, 1165)
 """Mean characters per completion."""
-REPORTS = Path(__file__).resolve().parents[2] / "training" / "embedded" / "grpo" / "reports"
+RUN = Path(__file__).resolve().parents[2] / "training" / "embedded" / "grpo"
 WORD = re.compile(r"[^\W_]+")
 GROWTH = tuple(2**power for power in range(11))
 """Kilobytes of the texts that show how time grows."""
@@ -108,13 +114,25 @@ def written(mean: int) -> list[tuple[Example, str]]:
 def embedded() -> list[tuple[Example, str]]:
     """Return what the embedded chain really answered, with its questions."""
     rows: list[tuple[Example, str]] = []
-    for path in sorted(REPORTS.glob("*.json")):
+    for path in sorted(RUN.glob("reports/*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         stages = report["stage_checksums"]
         for row in report["rows"]:
             if row["stage"] in stages:
                 rows.append((Example.model_validate(row["example"]), row["completion"]))
     return rows
+
+
+def sampled() -> list[list[tuple[Example, str]]]:
+    """Return what each step of the embedded GRPO run sampled, with its questions."""
+    asked = {each.prompt: each for each in (*pathway_training(), *kmp_training())}
+    batches = []
+    for path in sorted(RUN.glob("completions/*.parquet")):
+        rows = pq.read_table(path, columns=["prompt", "completion"]).to_pylist()
+        batches.append(
+            [(asked[text_of(row["prompt"])], text_of(row["completion"])) for row in rows]
+        )
+    return batches
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -134,6 +152,31 @@ def rates(pairs: Sequence[tuple[Example, str]]) -> tuple[float, float]:
     return len(pairs) / statistics.median(verified), len(pairs) / statistics.median(split)
 
 
+def print_batches() -> None:
+    """Print how fast the batches of a GRPO run are judged, answer by answer and as rewards."""
+    batches = sampled()
+    rows = [row for batch in batches for row in batch]
+    columns = [[grpo_row(question)["example"] for question, _ in batch] for batch in batches]
+    answers = [[text for _, text in batch] for batch in batches]
+
+    def reward() -> None:
+        for examples, completions in zip(columns, answers, strict=True):
+            verifier_reward(completions=completions, example=examples)
+
+    apart: list[float] = []
+    together: list[float] = []
+    for _ in range(ROUNDS):
+        apart.append(seconds(lambda: [verify(question, text) for question, text in rows]))
+        together.append(seconds(reward))
+    one, all_of = len(rows) / statistics.median(apart), len(rows) / statistics.median(together)
+    different = sum(len({(question.id, text) for question, text in batch}) for batch in batches)
+    print(
+        f"\nsampled by GRPO: {len(rows):,} answers in {len(batches)} batches, {different:,} of them"
+        f" different within theirs\n{one:,.0f}/s one by one, {all_of:,.0f}/s as rewards,"
+        f" {all_of / one:.2f} times"
+    )
+
+
 def main() -> None:
     """Print verified completions per second by kind of text, then time by length."""
     tables = [(f"written, mean {mean}", written(mean)) for mean in LENGTHS]
@@ -146,6 +189,7 @@ def main() -> None:
             f"{name:20} {len(pairs):6} {different:11} {length:11.0f} {verified:11,.0f}"
             f" {split:13,.0f} {split / verified:6.1f}"
         )
+    print_batches()
     question = pathway_heldout()[0]
     source = " ".join(text for _, text in written(LENGTHS[1]))[: GROWTH[-1] << 10]
     print("\n   kB   seconds   times the first, per character")

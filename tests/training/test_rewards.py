@@ -61,6 +61,15 @@ def test_the_reward_is_what_the_verifiers_say_with_the_weights_given():
     ]
 
 
+def test_rows_that_repeat_earn_the_same_and_one_text_is_judged_anew_for_each_question():
+    other = next(each for each in DATASETS["pathways-train"]() if each.answer != DIRECT.answer)
+    asked = [DIRECT, other, DIRECT, other, DIRECT]
+    texts = [DIRECT.answer, DIRECT.answer, DIRECT.answer, other.answer, ""]
+    assert verifier_reward(completions=said(*texts), example=column(*asked)) == [
+        verify(example, text).reward for example, text in zip(asked, texts, strict=True)
+    ]
+
+
 def test_a_single_verifier_gives_its_score_and_none_where_it_does_not_apply():
     kmp = next(each for each in EXAMPLES if each.ground_truth.kind == "label")
     texts = (DIRECT.answer, kmp.answer)
