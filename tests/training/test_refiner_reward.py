@@ -3,8 +3,6 @@
 import asyncio
 import json
 import pickle
-import threading
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import pstdev
 
@@ -12,12 +10,13 @@ import pytest
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.refiner.heuristic import HeuristicJudge
-from evals.refiner.judging import Inquiry, Judge, Verdicts, missing
+from evals.refiner.judging import Inquiry, Judge, Verdicts
 from evals.refiner.rubric import items_of
 from evals.refiner.score import settle
 from evals.schema.refining import RewardConfig
 from tests.evals.refiner.answers import GOOD, record
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
+from tests.training.rewarding import Log, Talked, called
 from training.judging.http import HttpJudge
 from training.judging.settings import HttpSettings
 from training.judging.stop import StopRule
@@ -29,80 +28,6 @@ from training.refining.reward import Judging, RefinerReward, records_of
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
 CUT = "<answer><snippet id=S1>OXPHOS is down"
 UNKNOWN = "<answer><snippet id=X9>OXPHOS is down in liver</snippet></answer>"
-
-
-class Log:
-    """What TRL keeps of a call."""
-
-    def __init__(self) -> None:
-        self.metrics: dict[str, float] = {}
-        self.extras: dict[str, list[object]] = {}
-
-    def metric(self, name: str, value: float) -> None:
-        self.metrics[name] = value
-
-    def extra(self, name: str, values: list[object]) -> None:
-        self.extras[name] = values
-
-
-class Talked:
-    """A judge that gives full marks for every wanted behaviour, and none to some answers."""
-
-    label = "talked into it"
-
-    def __init__(self, is_missing: Callable[[Inquiry], bool] = lambda _: False) -> None:
-        self.is_missing = is_missing
-        self.asked: list[Inquiry] = []
-
-    async def judge(self, inquiry: Inquiry) -> Verdicts:
-        self.asked.append(inquiry)
-        if self.is_missing(inquiry):
-            return missing(inquiry, "it said nothing")
-        top = inquiry.scale
-        return Verdicts(
-            raws=tuple(top if item.polarity == "positive" else 0.0 for item in inquiry.items),
-            quotes=("",) * len(inquiry.items),
-            support=(1.0,) * len(inquiry.claims),
-            relevance=tuple((1.0,) * len(ids) for ids in inquiry.cited),
-            needs=(0.0,) * len(inquiry.uncited),
-            canary=0.0,
-        )
-
-
-def called(
-    reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object
-) -> list[float | None]:
-    """Call the reward as TRL does: by keywords, in a loop of another thread."""
-    row = grpo_row(record(**about))["record"]
-    results: list[list[float | None]] = []
-    errors: list[BaseException] = []
-
-    async def work() -> list[float | None]:
-        try:
-            return await reward(
-                prompts=[[{"role": "user", "content": "q"}]] * len(texts),
-                completions=[[{"role": "assistant", "content": text}] for text in texts],
-                completion_ids=[[1]] * len(texts),
-                record=[row] * len(texts),
-                trainer_state=None,
-                log_metric=log.metric if log else None,
-                log_extra=log.extra if log else None,
-            )
-        finally:
-            await reward.close()
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work()))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
 
 
 def reward_by(judge: Judge, stop: StopRule | None = None) -> RefinerReward:
@@ -189,18 +114,6 @@ def test_the_same_cache_gives_the_same_rewards_without_a_server(tmp_path):
         first = called(reward_by(HttpJudge(settings)), [GOOD, WRONG])
     again = called(reward_by(HttpJudge(replace(settings))), [GOOD, WRONG])
     assert again == first and None not in first
-
-
-def test_a_second_judge_reads_a_share_and_its_distance_is_logged():
-    log = Log()
-    second = Talked()
-    judging = Judging(HeuristicJudge(), second=second, second_share=1.0)
-    called(RefinerReward(RewardConfig(), judging), [GOOD, WRONG], log)
-    assert len(second.asked) == 2
-    assert log.metrics["judge/second_gap"] > 0.05
-    none = Judging(HeuristicJudge(), second=(quiet := Talked()), second_share=0.0)
-    called(RefinerReward(RewardConfig(), none), [GOOD, WRONG], Log())
-    assert quiet.asked == []
 
 
 def test_the_reward_travels_between_processes():

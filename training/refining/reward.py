@@ -7,7 +7,6 @@ One reward, not one per part: TRL counts a missing cell of one function as 0 bes
 a judge that fails would cost an answer points. The parts go to the log instead.
 """
 
-import hashlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,12 +21,13 @@ from evals.refiner.records import CheckedRecord
 from evals.refiner.rubric import items_of
 from evals.refiner.score import Prepared, Settled, prepare, settle
 from evals.schema.refining import RefinerRecord, RewardConfig
-from training.judging.batch import by_deadline, judge_all, late
+from training.judging.batch import by_deadline, late
 from training.judging.http import HttpJudge
 from training.judging.stop import StopRule
 from training.refining.figures import Figures, figures_of, group_spread, means
 from training.refining.items import ItemBook
 from training.refining.noise import noisy_items, without
+from training.refining.second import Look, gap, is_read_twice
 from training.rewards import Answer, text_of
 
 LogMetric = Callable[[str, float], None]
@@ -102,13 +102,12 @@ class RefinerReward:
         fails the gate has its reward without a judge.
         """
         records = records_of(columns, prompts, len(completions))
-        rows = await self._rows(records, completions, has_log=log_metric is not None)
+        rows, looks = await self._rows(records, completions, has_log=log_metric is not None)
         self._note(rows)
         asked = [row for row in rows if row.verdicts is not None]
         missing = sum(row.settled.reward is None for row in asked)
         if log_metric is not None:
-            gap = await self._gap(rows)
-            self._log(rows, log_metric, missing, gap)
+            self._log(rows, log_metric, missing, gap(looks, self.config.verification_reward))
         if log_extra is not None:
             _log_parts(rows, log_extra)
         problems = {problem for row in asked if row.verdicts for problem in row.verdicts.problems}
@@ -127,30 +126,47 @@ class RefinerReward:
 
     async def _rows(
         self, records: Sequence[RefinerRecord], completions: Sequence[Answer], *, has_log: bool
-    ) -> list[_Row]:
-        """Return the answers graded; each is read and graded while others wait for their judge."""
+    ) -> tuple[list[_Row], list[Look]]:
+        """Return the answers graded, and what a second judge, asked at the same time, says of some.
+
+        Each is read and graded while others wait for their judge. All ends at the deadline: what the
+        second judge has not said by then costs no answer its reward.
+        """
         cases: list[Prepared] = []
+        done: dict[int, _Row] = {}
+        seen: dict[int, Verdicts] = {}
+        first, second = self.judging.judge, self.judging.second if has_log else None
 
-        async def graded(case: Prepared) -> _Row:
-            if case.settled is not None:
-                return _row(case, None, has_log=has_log)
-            verdicts = await self.judging.judge.judge(case.inquiry())
-            return _row(case, verdicts, has_log=has_log)
+        async def graded(place: int, case: Prepared) -> None:
+            verdicts = None if case.settled is not None else await first.judge(case.inquiry())
+            done[place] = _row(case, verdicts, has_log=has_log)
 
-        def work() -> Iterator[Coroutine[Any, Any, _Row]]:
-            for record, answer in zip(records, completions, strict=True):
-                cases.append(self._prepared(record, text_of(answer)))
-                yield graded(cases[-1])
+        async def looked_at(place: int, case: Prepared, judge: Judge) -> None:
+            seen[place] = await judge.judge(case.inquiry())
+
+        def work() -> Iterator[Coroutine[Any, Any, None]]:
+            for place, (record, answer) in enumerate(zip(records, completions, strict=True)):
+                case = self._prepared(record, text_of(answer))
+                cases.append(case)
+                yield graded(place, case)
+                if second and not case.settled and is_read_twice(case, self.judging.second_share):
+                    yield looked_at(place, case, second)
 
         seconds = self.judging.deadline_seconds
-        done = await by_deadline(work(), seconds)
-        if isinstance(self.judging.judge, HttpJudge):
-            self.judging.judge.write_cache()
+        await by_deadline(work(), seconds)
+        self._write_caches()
         rows = [
-            each or _row(case, late(case.inquiry(), seconds), has_log=has_log)
-            for case, each in zip(cases, done, strict=True)
+            done.get(place) or _row(case, late(case.inquiry(), seconds), has_log=has_log)
+            for place, case in enumerate(cases)
         ]
-        return self._without_noise(rows, has_log=has_log)
+        rows = self._without_noise(rows, has_log=has_log)
+        looks = [(rows[at].prepared, rows[at].settled, cases[at], seen[at]) for at in sorted(seen)]
+        return rows, looks
+
+    def _write_caches(self) -> None:
+        for judge in (self.judging.judge, self.judging.second):
+            if isinstance(judge, HttpJudge):
+                judge.write_cache()
 
     def _without_noise(self, rows: list[_Row], *, has_log: bool) -> list[_Row]:
         """Return the answers graded by the items on which the judge agrees with itself."""
@@ -172,34 +188,13 @@ class RefinerReward:
             graded.append(row)
         return graded
 
-    async def _gap(self, rows: Sequence[_Row]) -> float | None:
-        """Return by how much of the highest reward a second judge differs, over the answers it reads."""
-        second = self.judging.second
-        chosen = [row for row in rows if row.verdicts is not None and self._is_read_twice(row)]
-        if second is None or not chosen:
-            return None
-        inquiries = [row.prepared.inquiry() for row in chosen]
-        given = await judge_all(second, inquiries, self.judging.deadline_seconds)
-        pairs = [
-            (row.settled.reward, settle(row.prepared, verdicts).reward)
-            for row, verdicts in zip(chosen, given, strict=True)
-        ]
-        gaps = [abs(one - other) for one, other in pairs if one is not None and other is not None]
-        return fmean(gaps) / self.config.verification_reward if gaps else None
-
-    def _is_read_twice(self, row: _Row) -> bool:
-        """Whether an answer is in the share of the second judge: by its text, the same in every run."""
-        text = f"{row.prepared.record.id}\n{row.prepared.completion}"
-        place = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
-        return place < self.judging.second_share
-
     def _note(self, rows: Sequence[_Row]) -> None:
         for row in rows:
             if row.verdicts is not None:
                 prepared = row.prepared
                 self.book.note(prepared.record.id, prepared.items, row.verdicts.raws)
 
-    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int, gap: float | None) -> None:
+    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int, apart: float | None) -> None:
         """Log means over the answers, and what happened on the line to the judge."""
         found = means(row.figures for row in rows)
         asked = sum(row.verdicts is not None for row in rows)
@@ -209,8 +204,8 @@ class RefinerReward:
         spread = group_spread(self.book.seen)
         if spread is not None:
             found["items/group_spread"] = spread / self.config.score_scale
-        if gap is not None:
-            found["judge/second_gap"] = gap
+        if apart is not None:
+            found["judge/second_gap"] = apart
         judge = self.judging.judge
         if isinstance(judge, HttpJudge):
             counts = judge.take_counts()

@@ -1,0 +1,84 @@
+"""The refiner's reward called as TRL does, what it logs, and a judge that can be talked into anything."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+from evals.refiner.judging import Inquiry, Verdicts, missing
+from tests.evals.refiner.answers import record
+from training.refining.data import grpo_row
+from training.refining.reward import RefinerReward
+
+
+class Log:
+    """What TRL keeps of a call."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.extras: dict[str, list[object]] = {}
+
+    def metric(self, name: str, value: float) -> None:
+        self.metrics[name] = value
+
+    def extra(self, name: str, values: list[object]) -> None:
+        self.extras[name] = values
+
+
+class Talked:
+    """A judge that gives full marks for every wanted behaviour, and none to some answers."""
+
+    label = "talked into it"
+
+    def __init__(self, is_missing: Callable[[Inquiry], bool] = lambda _: False) -> None:
+        self.is_missing = is_missing
+        self.asked: list[Inquiry] = []
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        self.asked.append(inquiry)
+        if self.is_missing(inquiry):
+            return missing(inquiry, "it said nothing")
+        top = inquiry.scale
+        return Verdicts(
+            raws=tuple(top if item.polarity == "positive" else 0.0 for item in inquiry.items),
+            quotes=("",) * len(inquiry.items),
+            support=(1.0,) * len(inquiry.claims),
+            relevance=tuple((1.0,) * len(ids) for ids in inquiry.cited),
+            needs=(0.0,) * len(inquiry.uncited),
+            canary=0.0,
+        )
+
+
+def called(
+    reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object
+) -> list[float | None]:
+    """Call the reward as TRL does: by keywords, in a loop of another thread."""
+    row = grpo_row(record(**about))["record"]
+    results: list[list[float | None]] = []
+    errors: list[BaseException] = []
+
+    async def work() -> list[float | None]:
+        try:
+            return await reward(
+                prompts=[[{"role": "user", "content": "q"}]] * len(texts),
+                completions=[[{"role": "assistant", "content": text}] for text in texts],
+                completion_ids=[[1]] * len(texts),
+                record=[row] * len(texts),
+                trainer_state=None,
+                log_metric=log.metric if log else None,
+                log_extra=log.extra if log else None,
+            )
+        finally:
+            await reward.close()
+
+    def run() -> None:
+        try:
+            results.append(asyncio.run(work()))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
