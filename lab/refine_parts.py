@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evals.refiner.checks import HARD, SOFT
+from evals.refiner.heuristic import QUOTED
 from evals.schema.refining import JudgedItem, RewardConfig, ScoredAnswer
 from lab.views import escape
 from lab.wording import say
@@ -44,10 +45,30 @@ def _item(item: JudgedItem) -> str:
     kind = say("refine.item.wanted" if wanted else "refine.item.unwanted")
     weight = "" if item.weight == 1.0 else f" · {say('refine.item.weight', weight=item.weight)}"
     static = f" · {say('refine.item.static')}" if item.origin == "static" else ""
+    if item.source:
+        static += f" · {say('refine.item.source', source=item.source)}"
     return (
         f'<li class="{tone}"><b>{escape(item.title)}</b> <small>{escape(kind + weight + static)}</small>'
-        f'<p>{escape(item.description)}</p><p><span class="badge {_badge(tone)}">{escape(verdict)}</span>'
+        f'<p>{escape(in_words(item.description))}</p><p><span class="badge {_badge(tone)}">{escape(verdict)}</span>'
         f" <small>{escape(earns)}</small></p>{quote}</li>"
+    )
+
+
+def in_words(description: str) -> str:
+    """Return an item's description with its alternatives as a person would write them.
+
+    >>> in_words('Names a mission: "RR-1|RR-6|MHU-2".')
+    'Names a mission: "RR-1", "RR-6" or "MHU-2".'
+    """
+    return QUOTED.sub(lambda quoted: _listed(quoted[1].split("|")), description)
+
+
+def _listed(ways: Sequence[str]) -> str:
+    named = [f'"{way.strip()}"' for way in ways if way.strip()]
+    return (
+        say("refine.item.or", most=", ".join(named[:-1]), last=named[-1])
+        if named[1:]
+        else "".join(named)
     )
 
 

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.commands import refiner_export, refiner_report
+from lab.commands import (
+    refiner_compare,
+    refiner_export,
+    refiner_items,
+    refiner_report,
+    refiner_rescore,
+)
+from lab.commands.refiner_judge import Cache, Json, KeyEnv, Model, Remote, Votes
 from lab.console import counted, emit, notes, table_of
+from lab.wording import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,9 +27,11 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Short answers whose claims cite evidence: score them, run a chain on records, compare stages.",
 )
-app.command("run", epilog=refiner_report.EXAMPLE_RUN)(refiner_report.run)
+app.command("run", epilog=refiner_report.EXAMPLE)(refiner_report.run)
+app.command("rescore", epilog=refiner_rescore.EXAMPLE)(refiner_rescore.rescore)
 app.command("export", epilog=refiner_export.EXAMPLE)(refiner_export.export)
-app.command("compare", epilog=refiner_report.EXAMPLE_COMPARE)(refiner_report.compare)
+app.command("items", epilog=refiner_items.EXAMPLE)(refiner_items.items)
+app.command("compare", epilog=refiner_compare.EXAMPLE)(refiner_compare.compare)
 
 
 Judge = Annotated[
@@ -31,23 +41,6 @@ Judge = Annotated[
         " address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
     ),
 ]
-Model = Annotated[
-    str, typer.Option(help="Model to ask of the server; empty = the one that it lists.")
-]
-KeyEnv = Annotated[
-    str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")
-]
-Remote = Annotated[
-    bool,
-    typer.Option(
-        "--allow-remote", help="Let a server on another machine read evidence and answers."
-    ),
-]
-Cache = Annotated[
-    Path | None,
-    typer.Option(help="A file that keeps verdicts, so the same question is asked once."),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 @app.command(
@@ -64,7 +57,7 @@ def score(
     concurrency: Annotated[int, typer.Option(help="Requests to the server at a time.")] = 64,
     deadline: Annotated[float, typer.Option(help="Seconds for all verdicts together.")] = 600.0,
     cache: Cache = None,
-    votes: refiner_report.Votes = 1,
+    votes: Votes = 1,
     as_json: Json = False,
 ) -> None:
     """Score answers on file: format checks, claims, rubric, citations and the reward they add up to.
@@ -134,12 +127,15 @@ def _scored(
 
 def _row(name: str, scored: "ScoredAnswer") -> dict[str, object]:
     """Return a row as others read it: the contract's fields, who judged, and the verdicts one by one."""
+    from evals.refiner.sources import scores_by_writer
+
     return {
         "id": name,
         "format_checks": scored.format_checks,
         "format_bonus": scored.format_bonus,
         "claims": [{"text": claim.text, "ids": list(claim.ids)} for claim in scored.claims],
         "rubric": scored.rubric,
+        "rubric_by_writer": scores_by_writer(scored),
         "citation_precision": scored.citation_precision,
         "citation_recall": scored.citation_recall,
         "citation_f1": scored.citation_f1,
@@ -160,12 +156,19 @@ def _table(scored: "list[tuple[str, ScoredAnswer]]") -> "Table":
             _shown(each.rubric),
             _shown(each.citation_f1),
             _shown(each.reward),
-            each.reason,
+            _why(each),
         )
         for name, each in scored
     ]
     columns = ("id", "format", "claims", "rubric", "citation F1", "reward", "why")
     return table_of("scored answers", columns, rows)
+
+
+def _why(scored: "ScoredAnswer") -> str:
+    """Return the reason with the checks that failed in words."""
+    rule, _, names = scored.reason.partition(": ")
+    failed = [say(f"refine.check.{name}") for name in names.split(", ") if name]
+    return f"{rule}: {'; '.join(failed)}" if failed else rule
 
 
 def _shown(value: float | None) -> str:

@@ -10,6 +10,7 @@ from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer
 from evals.schema.refining import RewardConfig, ScoredAnswer
 from lab.refine_parts import parts, rubric
 from lab.refine_views import coloured, refined
+from lab.views import escape
 from tests.lab.refined import GOOD, HALF, PLAIN, RECORD
 from tests.lab.votes import NOON
 
@@ -107,6 +108,22 @@ def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
 )
 def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
     assert re.search(told, words(parts(scored(text, config), config)))
+
+
+@pytest.mark.parametrize(
+    ("description", "shown"),
+    [
+        ('Names a mission: "MHU-2|RR-6".', 'Names a mission: "MHU-2" or "RR-6".'),
+        ('Says "a|b|c" in "eye".', 'Says "a", "b" or "c" in "eye".'),
+        ("No quotes | at all", "No quotes | at all"),
+        ('Empty "|" ways', "Empty  ways"),
+    ],
+)
+def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them(description, shown):
+    item = scored(HALF).items[0].model_copy(update={"description": description, "source": "Ada"})
+    html = rubric([item])
+    assert escape(shown) in html
+    assert "by Ada" in words(html)
 
 
 def test_the_sum_that_is_shown_adds_up():
