@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evals.errors import LabError
+from evals.refiner.sources import PREFIX
 from evals.schema import Metric
 from evals.schema.refinerreports import RefinerReport
 from evals.schema.reviewreports import ReviewReport
@@ -30,6 +31,10 @@ COLUMNS = {"reward": "reward, of 10", "rubric": "rubric", "citation_f1": "citati
 REFINER_NOTE = (
     "In brackets: 95 % intervals, by resampling whole studies and tissues. The reward is what the judge"
     " named below makes of rubric and citations; it is no measure of truth beyond that judge."
+)
+WRITER_NOTE = (
+    " *Rubric by* counts the items of one writer alone; those of another writer than the records' are in no"
+    " reward. *Above*: how far the records' own items are ahead on the same answers."
 )
 REVIEW_NOTE = (
     "In brackets: 95 % intervals, by resampling papers. *Above permuted* is what is left of F1 after the same"
@@ -90,9 +95,11 @@ def _read(file: Path) -> Judged | None:
 
 
 def _refined(report: RefinerReport) -> Measured:
+    columns = COLUMNS | {name: name for name in _by_writer(report)}
+
     def row(name: str, metrics: Mapping[str, Metric]) -> tuple[str, ...]:
         n = metrics["reward"].n
-        return (name, str(n), *(shown(metrics.get(key)) for key in COLUMNS))
+        return (name, str(n), *(shown(metrics.get(key)) for key in columns))
 
     rows = [(each.is_baseline, row(each.stage, each.metrics)) for each in report.summaries]
     facts = {
@@ -105,14 +112,20 @@ def _refined(report: RefinerReport) -> Measured:
     return Measured(
         data=report.data_name,
         group="all",
-        columns=("stage", "n", *COLUMNS.values()),
+        columns=("stage", "n", *columns.values()),
         rows=tuple(cells for is_baseline, cells in rows if not is_baseline),
         baselines=tuple(cells for is_baseline, cells in rows if is_baseline),
         facts=tuple(facts.items()),
         figure=None,
-        note=REFINER_NOTE,
+        note=REFINER_NOTE + (WRITER_NOTE if len(columns) > len(COLUMNS) else ""),
         asked="records",
     )
+
+
+def _by_writer(report: RefinerReport) -> list[str]:
+    """Return the metrics that set items of another writer beside the records' own; none without such."""
+    names = dict.fromkeys(name for each in report.summaries for name in each.metrics)
+    return [name for name in names if report.other_items and name.startswith(PREFIX)]
 
 
 def _reviewed(score: ReviewScore) -> Measured:

@@ -2,7 +2,7 @@
 
 A row of "sft" is a record of the refiner whose `reference` is the answer that a person stands by, as
 `assay train sft` takes it; a row of "dpo" sets such an answer before one that was rated bad or
-corrected. Left out, and counted: records that are kept for testing, and answers that break a hard rule
+corrected; one of "pairs" does so with the whole record, as `assay refiner items` takes it. Left out, and counted: records that are kept for testing, and answers that break a hard rule
 of the grammar, which nobody should learn from.
 """
 
@@ -18,8 +18,12 @@ from evals.refiner.checks import HARD
 from evals.refiner.prompt import messages
 from evals.refiner.records import as_jsonl
 from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer, RowForm, Worked
+from evals.schema.refinerpairs import AnswerPair
 from evals.schema.refining import RefinerRecord, ScoredAnswer
 from lab.wording import say
+
+Side = tuple[RefinedAnswer, str]
+"""An answer, and the text that people stand by or refused."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ def export(worked: Sequence[Worked], form: RowForm, tested: frozenset[str]) -> R
         found = list(_records(usable, left_out))
         text, n = as_jsonl(found), len(found)
     else:
-        pairs = list(_pairs(usable, left_out))
+        makes = _pair if form == "dpo" else _whole_pair
+        pairs = [makes(*each) for each in _pairs(usable, left_out)]
         text, n = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in pairs), len(pairs)
     if not n:
         raise LabError(say(f"refine.export.nothing.{form}", left_out=told(dict(left_out))))
@@ -96,7 +101,10 @@ def _records(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[Refin
             )
 
 
-def _pairs(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[dict[str, object]]:
+def _pairs(
+    worked: Sequence[Worked], left_out: Counter[str]
+) -> Iterator[tuple[KeptRefinement, Side, Side]]:
+    """Yield each refinement with an answer that people stand by and one that they do not."""
     for each in worked:
         seen: set[tuple[str, str]] = set()
         for good, chosen in _stood_by(each, left_out):
@@ -104,12 +112,21 @@ def _pairs(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[dict[st
                 if chosen == rejected or (chosen, rejected) in seen:
                     continue
                 seen.add((chosen, rejected))
-                yield _pair(each.kept, (good, chosen), (bad, rejected))
+                yield each.kept, (good, chosen), (bad, rejected)
 
 
-def _pair(
-    kept: KeptRefinement, good: tuple[RefinedAnswer, str], bad: tuple[RefinedAnswer, str]
-) -> dict[str, object]:
+def _whole_pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
+    pair = AnswerPair(
+        id=f"{kept.id}#{good[0].id[:8]}-{bad[0].id[:8]}",
+        record=kept.record,
+        better=good[1],
+        worse=bad[1],
+        preferred_by="people",
+    )
+    return pair.model_dump(mode="json", exclude_defaults=True)
+
+
+def _pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
     (chosen_by, chosen), (rejected_by, rejected) = good, bad
     is_corrected = chosen != chosen_by.scored.completion
     return {

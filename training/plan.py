@@ -29,6 +29,7 @@ from training.launch import Launch
 from training.manifest import read_chain
 from training.preferences import Preferences, read_preferences
 from training.refining.data import RefinerData, are_records, check_refiner_chain, refiner_data
+from training.refining.kept import kept_items, with_kept_items
 from training.refining.settings import RefinerSettings
 from training.request import read_request
 from training.runs import RunFolder
@@ -145,5 +146,8 @@ def _data(
         check_refiner_chain(of_chain)
         if isinstance(settings, RefinerSettings) and settings.held_out_steps:
             records, _ = records.parted(settings.held_out_share, settings.seed)
+        if isinstance(settings, RefinerSettings):
+            has_static = settings.static_rubrics
+            records = with_kept_items(records, kept_items(settings), has_static=has_static)
         return records
     return sft_data(settings.data, settings.seed)

@@ -10,7 +10,6 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,11 @@ from training.lengths import length_of, within
 from training.policy import policy_of
 from training.record import record_of
 from training.refining.alarms import HackingWatch
+from training.refining.best import BestWeights
 from training.refining.data import RefinerData, check_refiner_chain, refiner_data
 from training.refining.items import ItemBook
 from training.refining.judges import fit_judge, judge_facts, judging_of
+from training.refining.kept import item_facts, kept_items, with_kept_items
 from training.refining.plateau import HeldOut, Pace, PlateauWatch
 from training.refining.reward import Judging, RefinerReward
 from training.refining.settings import RefinerSettings
@@ -63,11 +64,14 @@ def train(request: Request) -> None:
     tokenizer = load_tokenizer(base)
     data, held = held_out(data, settings, tokenizer)
     data = fitting(data, settings, tokenizer)
+    kept = kept_items(settings)
+    facts = item_facts(data, kept)
+    data = with_kept_items(data, kept, has_static=settings.static_rubrics)
     check_batches(settings, data.count, processes().num_processes)
     judging = judging_of(settings)
     say(f"trying the judge {judging.judge.label} on known pairs")
     found = fit_judge(judging)
-    facts = {**data.record(), **start.record(), **judge_facts(settings, judging, found)}
+    facts = {**data.record(), **facts, **start.record(), **judge_facts(settings, judging, found)}
     record = record_of("refiner", request, base, facts)
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base, judging)
@@ -75,11 +79,13 @@ def train(request: Request) -> None:
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(HackingWatch(current.run, stop))
         if held is not None:
-            pace = Pace(settings.held_out_steps, settings.held_out_patience)
-            tell = partial(current.result.__setitem__, "ended_early")
+            keeps_best = settings.held_out_keep == "best"
+            pace = Pace(settings.held_out_steps, settings.held_out_patience, keeps_best)
+            tell = current.result.__setitem__
             trainer.add_callback(PlateauWatch(trainer, held, pace, tell))
         if current.train(trainer):
             current.leave(trainer, start, base)
+            BestWeights(Path(settings.output)).clear()
 
 
 def fitting(
@@ -119,7 +125,9 @@ def build_trainer(
         say(f"{len(data.trimmed)} records are trimmed to fit")
     for why, count in data.left_out.items():
         say(f"{count} records are left out: {why}")
-    book = ItemBook(settings.retire_after, settings.contrast_floor)
+    kept = kept_items(settings)
+    dropped = kept.dropped_static if kept else frozenset()
+    book = ItemBook(settings.retire_after, settings.contrast_floor, dropped)
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
     reward = RefinerReward(settings.reward(), judging, book, stop)
     trainer = PolicyTrainer(

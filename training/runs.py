@@ -76,7 +76,7 @@ MAY_CHANGE_ON_RESUME = (
     "held_out_patience",
 )
 """Settings that leave the trained weights as they are."""
-PATHS = ("base", "output", "chain", "judge_cache")
+PATHS = ("base", "output", "chain", "judge_cache", "items_report")
 """Settings that may be paths of this machine."""
 LISTS_OF_PATHS = ("data", "monitor_data")
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"

@@ -1,7 +1,7 @@
 """Records put to a model, stage by stage, beside answers that take no model: the rows of a report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from evals.model import Model, Progress, Sampling
@@ -11,9 +11,10 @@ from evals.refiner.explain import explain
 from evals.refiner.grammar import WORD
 from evals.refiner.judging import Verdicts
 from evals.refiner.prompt import messages
+from evals.refiner.rubric import Item
 from evals.refiner.score import Prepared, prepare
 from evals.schema.refinerreports import RefinerRow
-from evals.schema.refining import RefinerRecord, RewardConfig
+from evals.schema.refining import JudgedItem, RefinerRecord, RewardConfig
 
 Reason = Literal["stop", "length", "cancelled", "given"]
 TOGETHER = 8
@@ -33,8 +34,14 @@ class Answered:
         """Return the answer read and checked, to be graded by all items."""
         return prepare(self.record, self.text, config)
 
-    def row(self, prepared: Prepared, verdicts: Verdicts | None, judge: str) -> RefinerRow:
-        """Return the row of a report."""
+    def row(
+        self,
+        prepared: Prepared,
+        verdicts: Verdicts | None,
+        judge: str,
+        other_items: tuple[JudgedItem, ...] = (),
+    ) -> RefinerRow:
+        """Return the row of a report; `other_items` are those of another writer, judged beside it."""
         reading = prepared.reading
         texts = [part.text for part in (*reading.claims, *reading.uncited)]
         return RefinerRow(
@@ -45,6 +52,7 @@ class Answered:
             copied=copied(texts, prepared.evidence),
             words=sum(len(WORD.findall(text)) for text in texts),
             scored=explain(prepared, verdicts, judge),
+            other_items=other_items,
         )
 
 
@@ -69,6 +77,12 @@ def answers(
             done = start + len(batch)
             progress(done / len(records), f"{done} of {len(records)} records answered")
     return [each for stage in stages for each in found[stage]]
+
+
+def beside(prepared: Prepared, items: tuple[Item, ...]) -> Prepared:
+    """Return an answer to be judged by other items alone, without its citations."""
+    config = prepared.config.model_copy(update={"apply_citation": False})
+    return replace(prepared, items=items, config=config)
 
 
 def baseline_answers(records: Sequence[RefinerRecord]) -> list[Answered]:

@@ -30,7 +30,7 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
         format_bonus=prepared.bonus,
         claims=_claims(prepared, verdicts),
         uncited=_uncited(prepared, verdicts),
-        items=_items(prepared, verdicts),
+        items=judged_items(prepared, verdicts),
         rubric=settled.rubric,
         citation_precision=citation.precision,
         citation_recall=citation.recall,
@@ -40,6 +40,29 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
         reason=settled.reason,
         problems=verdicts.problems if verdicts else (),
     )
+
+
+def judged_items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedItem, ...]:
+    """Return the items of an answer with their verdicts; `verdicts` None = nobody was asked."""
+    found = []
+    for place, item in enumerate(prepared.items):
+        raw = verdicts.raws[place] if verdicts else None
+        score = share(raw, prepared.config.score_scale)
+        found.append(
+            JudgedItem(
+                title=item.title,
+                description=item.description,
+                polarity=item.polarity,
+                origin=item.origin,
+                source=item.source,
+                weight=item.weight,
+                raw=raw,
+                score=score,
+                value=value(item, score),
+                quote=verdicts.quotes[place] if verdicts else "",
+            )
+        )
+    return tuple(found)
 
 
 def _claims(prepared: Prepared, verdicts: Verdicts | None) -> tuple[CheckedClaim, ...]:
@@ -88,24 +111,3 @@ def _uncited(prepared: Prepared, verdicts: Verdicts | None) -> tuple[UncitedPass
         )
         for place, each in enumerate(prepared.reading.uncited)
     )
-
-
-def _items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedItem, ...]:
-    found = []
-    for place, item in enumerate(prepared.items):
-        raw = verdicts.raws[place] if verdicts else None
-        score = share(raw, prepared.config.score_scale)
-        found.append(
-            JudgedItem(
-                title=item.title,
-                description=item.description,
-                polarity=item.polarity,
-                origin=item.origin,
-                weight=item.weight,
-                raw=raw,
-                score=score,
-                value=value(item, score),
-                quote=verdicts.quotes[place] if verdicts else "",
-            )
-        )
-    return tuple(found)

@@ -7,6 +7,7 @@ Rows about one tissue or one study are not independent: draws and swaps take who
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from evals.intervals import DRAWS, Floats, Units, is_point, percentile_interval,
 from evals.refiner.baselines import BASELINES
 from evals.refiner.checks import HARD
 from evals.refiner.records import records_sha256
+from evals.refiner.second import OtherSet
+from evals.refiner.sources import PREFIX, Measure, by_writer
 from evals.schema.refinerreports import (
     RefinerComparison,
     RefinerDifference,
@@ -45,7 +48,10 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the answers of a report come from, who judged them, and how to make them again."""
+    """Where the answers of a report come from, who judged them, and how to make them again.
+
+    `other_items` are those of another writer that the answers were judged by too.
+    """
 
     data_name: str
     chain_name: str
@@ -57,6 +63,7 @@ class Origin:
     versions: Mapping[str, str]
     created_at: datetime
     command: str
+    other_items: OtherSet | None = None
 
 
 def build(
@@ -66,6 +73,8 @@ def build(
     return RefinerReport(
         data_name=origin.data_name,
         data_sha256=records_sha256(records),
+        other_items=origin.other_items.name if origin.other_items else None,
+        other_items_sha256=origin.other_items.sha256 if origin.other_items else None,
         chain_name=origin.chain_name,
         stage_checksums=dict(origin.stage_checksums),
         judge=origin.judge,
@@ -96,15 +105,21 @@ def value_of(row: RefinerRow, metric: str) -> float | None:
     return getattr(scored, metric)
 
 
+def measures_of(rows: Sequence[RefinerRow]) -> Mapping[str, Measure]:
+    """Return every metric of some rows by its name: `METRICS`, then the rubric by who wrote the items."""
+    return {**{name: partial(value_of, metric=name) for name in METRICS}, **by_writer(rows)}
+
+
 def summaries(
     rows: Sequence[RefinerRow], draws: int = DRAWS, seed: int = 0
 ) -> tuple[RefinerSummary, ...]:
     """Return the means of every stage, in the order of the rows."""
+    measures = measures_of(rows)
     return tuple(
         RefinerSummary(
             stage=stage,
             is_baseline=stage in BASELINES,
-            metrics=_metrics([row for row in rows if row.stage == stage], draws, seed),
+            metrics=_metrics([row for row in rows if row.stage == stage], measures, draws, seed),
         )
         for stage in dict.fromkeys(row.stage for row in rows)
     )
@@ -115,7 +130,8 @@ def compare(
 ) -> RefinerComparison:
     """Return the paired differences of two stages, second minus first.
 
-    IncomparableReports unless records, judge and reward are the same; BadConfig for an unknown stage.
+    Items of another writer are compared if both reports have the same. IncomparableReports unless
+    records, judge and reward are the same; BadConfig for an unknown stage.
     """
     (report, _), (other, _) = first, second
     for name in ("data_sha256", "judge", "judge_mode", "reward"):
@@ -127,7 +143,8 @@ def compare(
             )
     sides = [_rows(*each) for each in (first, second)]
     pairs = [(sides[0][name], sides[1][name]) for name in sides[0]]
-    found = [_difference(pairs, metric, seed) for metric in METRICS]
+    measures = _shared(report, other)
+    found = [_difference(pairs, (name, of), seed) for name, of in measures.items()]
     adjusted = iter(holm([d.p_permutation for d in found if d.p_permutation is not None]))
     return RefinerComparison(
         first=first[1],
@@ -158,12 +175,23 @@ def read_report(path: Path) -> RefinerReport:
         ) from None
 
 
-def _metrics(rows: Sequence[RefinerRow], draws: int, seed: int) -> dict[str, Metric]:
+def _shared(report: RefinerReport, other: RefinerReport) -> Mapping[str, Measure]:
+    """Return the metrics that two reports share."""
+    if report.other_items_sha256 == other.other_items_sha256:
+        return measures_of((*report.rows, *other.rows))
+    bare = [row.model_copy(update={"other_items": ()}) for row in (*report.rows, *other.rows)]
+    return measures_of(bare)
+
+
+def _metrics(
+    rows: Sequence[RefinerRow], measures: Mapping[str, Measure], draws: int, seed: int
+) -> dict[str, Metric]:
     found = {}
-    for name in METRICS:
-        known = [(row.cluster, value) for row in rows if (value := value_of(row, name)) is not None]
+    for name, of in measures.items():
+        known = [(row.cluster, value) for row in rows if (value := of(row)) is not None]
         missing = len(rows) - len(known)
-        note = f"{missing} of {len(rows)} answers without a verdict" if missing else None
+        lacking = "a verdict or such an item" if name.startswith(PREFIX) else "a verdict"
+        note = f"{missing} of {len(rows)} answers without {lacking}" if missing else None
         if not known:
             found[name] = Metric(value=None, n=0, note=note or "no answer")
             continue
@@ -189,13 +217,13 @@ def _interval(
 
 
 def _difference(
-    pairs: Sequence[tuple[RefinerRow, RefinerRow]], metric: str, seed: int
+    pairs: Sequence[tuple[RefinerRow, RefinerRow]], measure: tuple[str, Measure], seed: int
 ) -> RefinerDifference:
+    metric, of = measure
     known = [
         (one.cluster, before, after)
         for one, other in pairs
-        if (before := value_of(one, metric)) is not None
-        and (after := value_of(other, metric)) is not None
+        if (before := of(one)) is not None and (after := of(other)) is not None
     ]
     if not known:
         return RefinerDifference(

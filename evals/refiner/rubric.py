@@ -12,12 +12,22 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from evals.schema.refining import Polarity, RefinerRecord, RewardConfig
+from evals.schema.refining import (
+    OWN,
+    STATIC,
+    Polarity,
+    RefinerRecord,
+    RewardConfig,
+    RubricItem,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One behaviour that an answer is graded by. `key` is unique among the items of a record."""
+    """One behaviour that an answer is graded by. `key` is unique among the items of a record.
+
+    `source` is who wrote it; None = whoever wrote the record.
+    """
 
     key: str
     title: str
@@ -25,19 +35,40 @@ class Item:
     polarity: Polarity
     weight: float = 1.0
     origin: Literal["instance", "static"] = "instance"
+    source: str | None = None
+
+    @property
+    def writer(self) -> str:
+        """Who wrote the item, as reports call them."""
+        return STATIC if self.origin == "static" else self.source or OWN
 
 
 def items_of(record: RefinerRecord, config: RewardConfig) -> tuple[Item, ...]:
     """Return the items of a record: its wanted ones, its unwanted ones, then the static set if it is on."""
-    instance = (
-        Item(f"{sign}:{item.title}", item.title, item.description, polarity, item.weight)
-        for sign, polarity, items in (
-            ("+", "positive", record.positive_rubrics),
-            ("-", "negative", record.negative_rubrics),
-        )
-        for item in items
-    )
+    instance = instance_items(record.positive_rubrics, record.negative_rubrics)
     return (*instance, *(static_items() if config.static_rubrics else ()))
+
+
+def instance_items(
+    wanted: Sequence[RubricItem], unwanted: Sequence[RubricItem]
+) -> tuple[Item, ...]:
+    """Return wanted and unwanted behaviours as items to grade by."""
+    sides: tuple[tuple[str, Polarity, Sequence[RubricItem]], ...] = (
+        ("+", "positive", wanted),
+        ("-", "negative", unwanted),
+    )
+    return tuple(
+        Item(
+            f"{sign}:{each.title}",
+            each.title,
+            each.description,
+            polarity,
+            each.weight,
+            source=each.source,
+        )
+        for sign, polarity, items in sides
+        for each in items
+    )
 
 
 @cache

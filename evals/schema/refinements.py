@@ -9,7 +9,7 @@ from evals.schema.record import Record
 from evals.schema.refining import RefinerRecord, RewardConfig, ScoredAnswer
 
 Rating = Literal["good", "bad"]
-RowForm = Literal["sft", "dpo"]
+RowForm = Literal["sft", "dpo", "pairs"]
 """What refinements can be exported as."""
 
 

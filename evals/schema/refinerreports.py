@@ -6,14 +6,15 @@ from typing import Literal
 from pydantic import Field
 
 from evals.schema.record import Record, Share
-from evals.schema.refining import RewardConfig, ScoredAnswer
+from evals.schema.refining import JudgedItem, RewardConfig, ScoredAnswer
 from evals.schema.reports import Metric
 
 
 class RefinerRow(Record):
     """One record answered by one stage. `cluster` is kept together when rows are resampled.
 
-    `copied` is the share of its words that stand in one passage in runs of twelve or more.
+    `copied` is the share of its words that stand in one passage in runs of twelve or more. `other_items`
+    are those of another writer than the record's: they are judged beside it and in no reward.
     """
 
     stage: str
@@ -23,6 +24,7 @@ class RefinerRow(Record):
     copied: Share | None
     words: int = Field(ge=0)
     scored: ScoredAnswer
+    other_items: tuple[JudgedItem, ...] = ()
 
 
 class RefinerSummary(Record):
@@ -37,11 +39,15 @@ class RefinerReport(Record):
     """Everything needed to trust, recompute and compare what a refiner answered.
 
     Always graded by all items. `judge` names who gave the verdicts: a judge that compares words says so.
+    `other_items` is what the set of another writer is called, None if there was none. Version 1 had no
+    such items and did not say who wrote an item.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     data_name: str
     data_sha256: str
+    other_items: str | None = None
+    other_items_sha256: str | None = None
     chain_name: str
     stage_checksums: dict[str, str]
     judge: str

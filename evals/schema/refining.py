@@ -23,12 +23,20 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 """Settings by name: those of new runs, and those of the published model's card."""
 
 
+OWN, STATIC = "record", "static"
+"""Who wrote an item that names nobody: whoever wrote its record; and the set that fits every record."""
+
+
 class RubricItem(Record):
-    """One behaviour to look for in an answer; which list it stands in says whether it is wanted."""
+    """One behaviour to look for in an answer; which list it stands in says whether it is wanted.
+
+    `source` names who wrote it, a teacher model or a person; None = whoever wrote the record.
+    """
 
     title: Title
     description: str = Field(min_length=1)
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
+    source: Title | None = None
 
 
 class RefinerRecord(Record):
@@ -169,17 +177,24 @@ class JudgedItem(Record):
     """A rubric item with its verdict: the judge's number, its quote from the answer, and what it earns.
 
     `value` is what enters the mean: `score`, turned round for an unwanted behaviour. None = missing.
+    `source` is who wrote the item, as far as its record says.
     """
 
     title: str
     description: str
     polarity: Polarity
     origin: Literal["instance", "static"]
+    source: str | None = None
     weight: float
     raw: float | None
     score: Share | None
     value: Share | None
     quote: str = ""
+
+    @property
+    def writer(self) -> str:
+        """Who wrote the item, as reports call them."""
+        return STATIC if self.origin == "static" else self.source or OWN
 
 
 class ScoredAnswer(Record):

@@ -16,6 +16,7 @@ class Format(StrEnum):
 
     SFT = "sft"
     DPO = "dpo"
+    PAIRS = "pairs"
 
 
 def export(
@@ -24,7 +25,8 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="sft: records whose reference is the answer; dpo: prompt, chosen, rejected.",
+            help="sft: records whose reference is the answer; dpo: prompt, chosen, rejected; pairs: record,"
+            " better, worse.",
             case_sensitive=False,
         ),
     ] = Format.SFT,
@@ -33,7 +35,7 @@ def export(
     """Write the answers that people corrected or rated good in the lab's Refine tab.
 
     The rows of sft are what `assay train sft` takes as records; those of dpo what `assay train dpo`
-    takes. Records that are kept for testing, and answers that are not well formed, are left out and
+    takes; those of pairs what `assay refiner items` takes. Records that are kept for testing, and answers that are not well formed, are left out and
     counted.
     """
     from lab.refine_desk import held_out

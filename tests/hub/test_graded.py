@@ -47,6 +47,7 @@ def test_the_card_of_a_refiner_has_its_rewards_beside_those_of_trivial_answers()
         assert f"| {name} | 53 |" in told
     assert "comparing words" in told or "word overlap" in told
     assert "nothing is claimed" not in told
+    assert "rubric by second set" in told and "those of another writer" in told
 
 
 def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control(reviewer):

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import LabError
+from evals.refiner.pairs import read_pairs
 from evals.refiner.prompt import messages
 from evals.refiner.records import read_records
 from lab.refine_desk import answer, held_out, pick, records, score
@@ -147,6 +148,17 @@ def test_pairs_set_what_a_person_stands_by_before_what_they_refused(desk, tmp_pa
     assert {row["chosen_by"] for row in rows} == {"base, corrected", "sft"}
 
 
+def test_pairs_with_their_record_are_what_rubric_items_are_held_against(desk, tmp_path):
+    rate(*desk.here, desk.named("sft"), "good")
+    rate(*desk.here, desk.named("grpo"), "bad")
+
+    _, file = make_file(desk.room, desk.visitor, "pairs", tmp_path / "out")
+
+    (pair,) = read_pairs(Path(file))
+    assert (pair.better, pair.worse, pair.preferred_by) == (HALF, GOOD, "people")
+    assert pair.record.model_dump() == RECORD.model_dump()
+
+
 def test_answers_that_are_not_well_formed_are_left_out_and_counted(desk, tmp_path):
     rate(*desk.here, desk.named("base"), "good")
     rate(*desk.here, desk.named("sft"), "good")
@@ -158,7 +170,7 @@ def test_answers_that_are_not_well_formed_are_left_out_and_counted(desk, tmp_pat
 
 
 def test_without_a_rating_the_export_says_what_to_do(desk, tmp_path):
-    for form in ("sft", "dpo"):
+    for form in ("sft", "dpo", "pairs"):
         line, rows = desk.rows(form, tmp_path / "out")
         assert rows is None and "problem" in line
 

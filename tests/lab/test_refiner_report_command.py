@@ -86,10 +86,70 @@ def test_two_stages_of_a_report_are_compared(folder: Path):
     assert reward["p_permutation"] == 2 / 2 ** len(RECORDS)
 
 
+@pytest.fixture(scope="module")
+def again(folder: Path) -> Path:
+    """The report judged again, by items of another writer too."""
+    items, out = folder / "theirs.jsonl", folder / "again.json"
+    item = {"title": "flight", "description": 'Says "in flight".'}
+    rows = [{"record": r["id"], "source": "Ada", "positive_rubrics": [item]} for r in RECORDS]
+    items.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["rescore", str(folder / "report.json"), "--judge", "heuristic", "--items", str(items)]
+    words += ["--data", str(folder / "records.jsonl"), "--out", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "who wrote its items" in done.stdout and "Ada" in done.stdout
+    return out
+
+
+def test_answers_are_judged_again_without_a_model_and_keep_their_rewards(folder: Path, again: Path):
+    old, new = read_report(folder / "report.json"), read_report(again)
+    assert [row.scored for row in new.rows] == [row.scored for row in old.rows]
+    assert new.other_items == "theirs.jsonl"
+    means = {each.stage: each.metrics["rubric by Ada"].value for each in new.summaries}
+    assert (means["reference"], means["always abstains"]) == (1.0, 0.0)
+    assert new.stage_checksums == old.stage_checksums
+
+
+def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(
+    folder: Path, again: Path
+):
+    first, second = read_report(again).command.split(" && ")
+    assert first == read_report(folder / "report.json").command
+    assert second.startswith("assay refiner rescore REPORT.json") and "theirs.jsonl" in second
+    assert str(folder) not in again.read_text(encoding="utf-8")
+
+
+def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
+    with JudgeServer() as server:
+        words = ["rescore", str(again), "--judge", server.url, "--model", "tiny-judge"]
+        words += ["--data", str(folder / "records.jsonl"), "--items", str(folder / "theirs.jsonl")]
+        done = CliRunner().invoke(app, [*words, "--out", str(folder / "served.json")])
+        assert done.exit_code == 0, done.output
+        titles = {item["text"].partition(":")[0] for r in server.requests for item in r.items}
+        together = [{item["text"].partition(":")[0] for item in r.items} for r in server.requests]
+    assert {"flight", "way"} <= titles
+    assert not any({"flight", "way"} <= each for each in together)
+    assert "tiny-judge" in read_report(folder / "served.json").judge
+
+
 @pytest.mark.parametrize(
     ("words", "says_what"),
     [
         (["compare", "REPORT", "--stages", "sft"], "two stages"),
+        (["rescore", "REPORT", "--judge", "heuristic", "--out", "o.json"], "records.jsonl"),
+        (
+            [
+                "rescore",
+                "REPORT",
+                "--judge",
+                "heuristic",
+                "--data",
+                "refiner-train",
+                "--out",
+                "o.json",
+            ],
+            "other records than those",
+        ),
         (["compare", "REPORT", "--stages", "sft,refiner"], "it has base, sft"),
         (["run", "--chain", "x", "--judge", "stub", "--out", "o.json"], "stub judge"),
         (["run", "--chain", "x", "--judge", "gpt", "--out", "o.json"], "no judge 'gpt'"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evals.refiner.bank import refiner_bank
+from evals.refiner.second import second_set
 from evals.schema.refinerreports import RefinerReport
 from tests.models import embedded_cache
 from training.adapter import WEIGHTS_NAME
@@ -61,3 +62,33 @@ def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, 
         + (f" [{each.low:.2f}, {each.high:.2f}]" if column == 0 and each.low is not None else "")
         for each in found
     ]
+
+
+@pytest.mark.parametrize(
+    ("column", "writer"),
+    [(0, "record"), (1, "static"), (2, "second set"), (3, "record above second set")],
+)
+def test_the_page_says_what_items_of_each_writer_say(
+    report: RefinerReport, column: int, writer: str
+):
+    page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
+    section = page.split("## Items of another writer")[1].split("## Speed")[0]
+    rows = re.findall(r"^\| ([A-Za-z ]+) \| (\d.+) \|$", section, re.M)
+    assert [NAMES.get(name, name) for name, _ in rows] == [each.stage for each in report.summaries]
+    found = [each.metrics[f"rubric by {writer}"] for each in report.summaries]
+    assert {each.n for each in found} == {len(refiner_bank().test)}
+    assert [cells.split(" | ")[column] for _, cells in rows] == [
+        f"{each.value:.2f}"
+        + (f" [{each.low:.2f}, {each.high:.2f}]" if each.low is not None else "")
+        for each in found
+    ]
+
+
+def test_its_answers_are_graded_by_the_second_set_as_it_is(report: RefinerReport):
+    known = second_set()
+    assert (report.other_items, report.other_items_sha256) == (known.name, known.sha256)
+    for row in report.rows:
+        items = known.items[row.scored.record_id]
+        assert [(i.title, i.writer) for i in row.other_items] == [
+            (i.title, i.writer) for i in items
+        ]

@@ -205,7 +205,7 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
     assert published.reward() == RewardConfig.model_validate({"preset": "published"})
     assert {each.name for each in fields(GrpoSettings)} - {
         each.name for each in fields(RefinerSettings)
-    } == {"verifier_weights", "v4"}
+    } == {"verifier_weights", "v4", "aggregation"}
 
 
 def test_the_published_run_tells_trl_what_the_card_says():

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
-from transformers import TrainerState
+import torch
+from safetensors.torch import load_file
+from transformers import TrainerCallback, TrainerState
 
 from evals.errors import BadConfig
 from evals.refiner.bank import refiner_bank
@@ -13,8 +15,9 @@ from tests.training.runs import one_thread, record
 from training import refiner
 from training.launch import Launch
 from training.plan import plan_of
+from training.refining.best import BestWeights, best_of
 from training.refining.data import refiner_data
-from training.refining.plateau import SCORE, HeldOut, Pace, seen
+from training.refining.plateau import SCORE, Glance, HeldOut, Pace, seen
 from training.refining.settings import RefinerSettings
 from training.request import read_request
 from training.runs import RunFolder
@@ -65,7 +68,90 @@ def test_a_run_that_has_stopped_learning_is_finished_early_and_says_so(start: Pa
     assert kept["data"]["rows"] == 3
     looks = [row for row in run.metric_rows() if SCORE in row]
     assert [row["step"] for row in looks] == [0, 1, 2]
+    assert kept["result"]["kept_weights"].startswith("of step 1, which has the best held-out score")
     assert (run.path / "adapter").is_dir() and (run.path / "chain.json").is_file()
+
+
+class Worse(TrainerCallback):
+    """Ruins the policy after a step, so that every look from then on is worse."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, model=None, **others):
+        if state.global_step == self.step:
+            with torch.no_grad():
+                for name, weight in model.named_parameters():
+                    if weight.requires_grad and "lora_B" in name:
+                        weight.copy_(torch.full_like(weight, 3.0))
+
+
+@pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), ("last", 3.0)])
+def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
+    start: Path, monkeypatch: pytest.MonkeyPatch, keep: str, largest: float
+):
+    name = f"keep-{keep}"
+    words = command(start, name, held_out_steps=1, held_out_share=0.25, held_out_keep=keep)
+    words += ["--max_steps", "3", "--learning_rate", "1e-9"]
+    watch = refiner.PlateauWatch
+
+    def ruined(trainer, *others):
+        trainer.add_callback(Worse(2))
+        return watch(trainer, *others)
+
+    monkeypatch.setattr(refiner, "PlateauWatch", ruined)
+    monkeypatch.setattr(HeldOut, "graded", graded_by_turns(3.0, 4.0, 1.0, 1.0))
+    refiner.train(read_request(RefinerSettings, words))
+    kept, run = record(start / name), RunFolder(start / name)
+    assert kept["result"]["kept_weights"].startswith(
+        "of step 1, which has the best" if keep == "best" else "of the last step, 3"
+    )
+    weights = load_file(run.path / "adapter" / "adapter_model.safetensors")
+    found = max(float(each.abs().max()) for name, each in weights.items() if "lora_B" in name)
+    assert found == pytest.approx(largest, abs=0.01)
+    assert not list(run.path.glob("best-*"))
+
+
+def graded_by_turns(*scores: float):
+    """Return a grader that gives these scores, one a look."""
+    left = iter(scores)
+    return lambda held, texts: Glance(next(left), 1.0)
+
+
+def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_path: Path):
+    model, best = torch.nn.Linear(2, 2), BestWeights(tmp_path)
+    best.keep(model, 0, [(0, 1.0)])
+    (tmp_path / "checkpoint-2").mkdir()
+    looks = [(0, 1.0), (2, 0.5), (4, 2.0)]
+    first = model.weight.clone()
+    with torch.no_grad():
+        model.weight.zero_()
+    best.keep(model, 4, looks)
+    assert {each.name for each in tmp_path.glob("best-*")} == {
+        "best-0.safetensors",
+        "best-4.safetensors",
+    }
+    assert best.give_back(model, 0) and torch.equal(model.weight, first)
+    assert not best.give_back(model, 2)
+    (tmp_path / "checkpoint-2").rename(tmp_path / "checkpoint-6")
+    best.keep(model, 8, [*looks, (8, 3.0)])
+    assert {each.name for each in tmp_path.glob("best-*")} == {
+        "best-4.safetensors",
+        "best-8.safetensors",
+    }
+
+
+@pytest.mark.parametrize(
+    ("looks", "best"),
+    [
+        ([(0, 1.0)], 0),
+        ([(0, 1.0), (5, 1.0), (10, 1.0)], 5),
+        ([(0, 2.0), (5, 1.0), (10, 1.5)], 0),
+        ([(0, 0.0), (5, 1.0), (10, 2.0), (15, 2.0)], 10),
+    ],
+)
+def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_as_good(looks, best):
+    assert best_of(looks)[0] == best
 
 
 def test_looks_are_remembered_from_the_log_of_a_checkpoint():

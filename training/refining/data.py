@@ -61,6 +61,10 @@ class RefinerData:
         kept = tuple(record for record in self.records if record.id not in set(names))
         return replace(self, records=kept, left_out={**self.left_out, why: len(names)})
 
+    def changed(self, change: Callable[[RefinerRecord], RefinerRecord]) -> "RefinerData":
+        """Return the data with every record as `change` makes it."""
+        return replace(self, records=tuple(map(change, self.records)))
+
     def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
         """Return the data without some of its groups, and these alone; BadConfig for too few groups.
 
@@ -98,7 +102,7 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
     counts: dict[str, int] = {}
     repeated = 0
     for source in sources:
-        found = _read(source.strip())
+        found = records_in(source.strip())
         name = Path(source.strip()).name
         counts[name] = len(found)
         _refuse_held_out(name, found)
@@ -112,6 +116,20 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
     left_out = {"the same record again": repeated} if repeated else {}
     data = RefinerData(tuple(records.values()), counts, left_out, is_for_sft=is_for_sft)
     return _with_reference(data) if is_for_sft else data
+
+
+def records_in(source: str) -> Sequence[RefinerRecord]:
+    """Return the records of `refiner-train` or of a JSONL file; BadConfig for the test split by name."""
+    if source == TRAIN:
+        return refiner_bank().train
+    if source == TEST:
+        raise BadConfig(f"{TEST} is kept for testing; train on {TRAIN} or a JSONL file of records.")
+    if not source.endswith(".jsonl"):
+        raise BadConfig(
+            f"{source!r} holds no records of the refiner; use {TRAIN} or a JSONL file, as `assay data"
+            " refiner --out DIR` writes it."
+        )
+    return read_records(Path(source))
 
 
 def are_records(sources: Sequence[str]) -> bool:
@@ -154,19 +172,6 @@ def _with_reference(data: RefinerData) -> RefinerData:
             " output grammar, or use `assay data refiner`, which writes one for each."
         )
     return data.without(lacking, "no reference") if lacking else data
-
-
-def _read(source: str) -> Sequence[RefinerRecord]:
-    if source == TRAIN:
-        return refiner_bank().train
-    if source == TEST:
-        raise BadConfig(f"{TEST} is kept for testing; train on {TRAIN} or a JSONL file of records.")
-    if not source.endswith(".jsonl"):
-        raise BadConfig(
-            f"{source!r} holds no records of the refiner; use {TRAIN} or a JSONL file, as `assay data"
-            " refiner --out DIR` writes it."
-        )
-    return read_records(Path(source))
 
 
 def _refuse_held_out(name: str, records: Sequence[RefinerRecord]) -> None:

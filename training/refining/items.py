@@ -21,13 +21,14 @@ Seen = dict[str, dict[str, list[float]]]
 class ItemBook:
     """How often in a row each item was without variance, by record id and item key, and its last spread.
 
-    `contrast_floor` is the least share of its weight that an item keeps; 1 = all weigh as they are. The
-    reward notes what it sees; `take` and `settle` are called between steps, so that several processes
-    that share a group of answers agree on its items.
+    `contrast_floor` is the least share of its weight that an item keeps; 1 = all weigh as they are.
+    `dropped` are keys of items that are never asked. The reward notes what it sees; `take` and `settle`
+    are called between steps, so that several processes that share a group of answers agree on its items.
     """
 
     retire_after: int = 0
     contrast_floor: float = 1.0
+    dropped: frozenset[str] = frozenset()
     alike: dict[str, dict[str, int]] = field(default_factory=dict)
     spreads: dict[str, dict[str, float]] = field(default_factory=dict)
     seen: Seen = field(default_factory=dict)
@@ -35,6 +36,7 @@ class ItemBook:
     def asked(self, record_id: str, items: Sequence[Item]) -> tuple[Item, ...]:
         """Return the items that answers to a record are graded by, and their weights; at least one."""
         runs = self.alike.get(record_id, {})
+        items = [item for item in items if item.key not in self.dropped]
         left = tuple(item for item in items if not self._is_retired(runs.get(item.key, 0)))
         return self._weighted(record_id, left or tuple(items[:1]))
 

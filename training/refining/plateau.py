@@ -7,6 +7,7 @@ judge does not move it. It draws nothing at random: a run that looks learns the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -27,6 +28,7 @@ from evals.refiner.score import prepare, settle
 from evals.schema.refining import RefinerRecord, RewardConfig
 from training.greedy import ROWS, answered, evaluating, whole_model_or_refused
 from training.policy import StackedPeftModel
+from training.refining.best import BestWeights, Look, best_of
 from training.terminal import say
 
 SCORE, WELLFORMED = "held_out/score", "held_out/wellformed"
@@ -85,26 +87,26 @@ class HeldOut:
 class PlateauWatch(TrainerCallback):
     """Looks before the first step, every `steps` steps and after the last; ends training on a plateau.
 
-    The run is then finished, with the weights of its last step; `tell` hears why. `patience` 0 only looks.
+    The run is then finished; `patience` 0 only looks. At the end the policy gets the weights of the best
+    look back, or keeps those of the last step, as `pace` says. `tell` hears which are kept, and why
+    training ended early, under the names that run.json has for it.
     """
 
     def __init__(
-        self,
-        trainer: Trainer,
-        held: HeldOut,
-        pace: "Pace",
-        tell: Callable[[str], None],
+        self, trainer: Trainer, held: HeldOut, pace: "Pace", tell: Callable[[str, str], None]
     ) -> None:
         """Watch `trainer`; BadConfig where its weights are shared out among processes."""
         whole_model_or_refused(trainer, "held_out_steps")
         self._trainer, self._held, self._pace, self._tell = trainer, held, pace, tell
+        self._is_over = False
+        self._best = BestWeights(Path(str(trainer.args.output_dir)))
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         """Look before anything is learned; a resumed run remembers what it saw."""
         if not seen(state):
-            self._look(control)
+            self._look(control, state)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -112,25 +114,56 @@ class PlateauWatch(TrainerCallback):
         """Look, and end training if nothing has become better for long."""
         if state.global_step % self._pace.steps and state.global_step < state.max_steps:
             return
-        self._look(control)
+        self._look(control, state)
         looks = seen(state)
         if state.global_step < state.max_steps and self._pace.is_over(
             [score for _, score in looks]
         ):
-            step, best = max(looks, key=lambda look: look[1])
+            step, best = best_of(looks)
             text = (
                 f"held-out answers have not become better in {self._pace.patience} looks (best {best:.2f} at"
                 f" step {step}), so training is over"
             )
-            self._tell(text)
+            self._tell("ended_early", text)
             say(f"step {state.global_step}: {text}")
-            control.should_training_stop = True
+            self._is_over = control.should_training_stop = True
 
-    def _look(self, control: TrainerControl) -> None:
-        """Log what the first process sees, so that all of them decide alike."""
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Give the policy the weights that are to be kept; a run that was stopped goes on with its own."""
+        if not self._is_over and state.global_step < state.max_steps:
+            return
+        self._trainer.accelerator.wait_for_everyone()
+        self._tell("kept_weights", self._kept(seen(state), state.global_step))
+        self._trainer.accelerator.wait_for_everyone()
+
+    def _kept(self, looks: Sequence[Look], last: int) -> str:
+        """Return which weights the policy has from now on, in words."""
+        step, score = best_of(looks)
+        of_best = f"best held-out score, {score:.2f}"
+        if step == last:
+            return f"of step {step}, the last, which has the {of_best}"
+        if not self._pace.keeps_best:
+            return (
+                f"of the last step, {last} (held_out_keep last); the {of_best}, was at step {step}"
+            )
+        if not self._best.give_back(self._policy(), step):
+            return (
+                f"of the last step, {last}: those of step {step} ({of_best}) are no longer on file"
+            )
+        start = ", the start: every look after it was worse" if step == 0 else ""
+        return f"of step {step}, which has the {of_best}{start}"
+
+    def _policy(self) -> StackedPeftModel:
         policy = self._trainer.accelerator.unwrap_model(self._trainer.model)
-        tokenizer = self._trainer.processing_class
         assert isinstance(policy, StackedPeftModel)
+        return policy
+
+    def _look(self, control: TrainerControl, state: TrainerState) -> None:
+        """Log what the first process sees, so that all of them decide alike; keep what is best so far."""
+        policy = self._policy()
+        tokenizer = self._trainer.processing_class
         assert isinstance(tokenizer, PreTrainedTokenizerBase)
         with self._trainer.accelerator.autocast():
             glances: list[Any] = [self._held.glance(policy, tokenizer)]
@@ -138,14 +171,22 @@ class PlateauWatch(TrainerCallback):
         log_is_due = control.should_log  # logging here must not take the place of the trainer's own
         Trainer.log(self._trainer, {SCORE: glance.score, WELLFORMED: glance.wellformed})
         control.should_log = log_is_due
+        looks = seen(state)
+        is_best = best_of(looks) == looks[-1]
+        if self._pace.keeps_best and is_best and state.is_world_process_zero:
+            self._best.keep(policy, state.global_step, looks)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often records are looked at, and how many looks without a better score are enough (0 = no end)."""
+    """How often records are looked at, and how many looks without a better score are enough (0 = no end).
+
+    `keeps_best`: the run ends with the weights of the best look, not with those of the last step.
+    """
 
     steps: int
     patience: int = 0
+    keeps_best: bool = True
 
     def is_over(self, scores: Sequence[float]) -> bool:
         """Return whether the last `patience` looks were no better than the best before them.
@@ -158,6 +199,6 @@ class Pace:
         return max(scores[-self.patience :]) <= max(scores[: -self.patience])
 
 
-def seen(state: TrainerState) -> list[tuple[int, float]]:
+def seen(state: TrainerState) -> list[Look]:
     """Return the steps that were looked at and the scores there, from the trainer's own log."""
     return [(int(row["step"]), row[SCORE]) for row in state.log_history if SCORE in row]

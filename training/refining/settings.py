@@ -59,6 +59,10 @@ class RefinerSettings(SampledSettings):
     )
     none_patience: int = setting("steps in a row above it that stop the run", default=1, low=1)
     static_rubrics: bool = setting("grade by the three items that fit every record", default=True)
+    items_report: str = setting(
+        "report of `assay refiner items`: items that it drops are not asked; empty = all are",
+        default="",
+    )
     retire_after: int = setting(
         "an item on which a question's answers were all alike so often in a row is not asked any"
         " more; 0 = never",
@@ -105,6 +109,10 @@ class RefinerSettings(SampledSettings):
         "looks in a row without a better score after which training is over; 0 = to the last step",
         default=0,
         low=0,
+    )
+    held_out_keep: Literal["best", "last"] = setting(
+        "weights that a run ends with: of the best look at held-out records, or of the last step",
+        default="best",
     )
     monitor_stop: bool = setting("stop the run at the first alarm", default=False)
 

@@ -1,0 +1,166 @@
+"""Do rubric items side with the better answer of a pair? Those that seldom do teach the wrong thing.
+
+Items are counted by kind: writer, polarity and title. Pairs are about other records than those that are
+trained on, so it is the kind that they tell about, as "Direction" of one teacher. An item earns more on
+the better answer (consistent), on the worse one, or the same on both (a tie: it says nothing about what
+makes this pair differ).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from evals.errors import LabError
+from evals.intervals import Interval, wilson
+from evals.refiner.judging import Inquiry, Verdicts
+from evals.refiner.pairs import PairRow
+from evals.refiner.rubric import Item, share, value
+from evals.refiner.score import Prepared, prepare
+from evals.schema.refinerpairs import AnswerPair, Finding, ItemFigures
+from evals.schema.refining import OWN, Polarity, RefinerRecord, RewardConfig, RubricItem
+
+CONFIG = RewardConfig(apply_citation=False)
+"""All items, without verdicts on citations that no item needs."""
+Kind = tuple[str, Polarity, str]
+"""Writer, polarity and title."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A pair whose answers can both be judged: read and checked, the better one first."""
+
+    pair: AnswerPair
+    better: Prepared
+    worse: Prepared
+
+    def inquiries(self) -> tuple[Inquiry, Inquiry]:
+        """Return what is asked about the two answers, with what the stub judge reads."""
+        row = self.pair if isinstance(self.pair, PairRow) else None
+        return (
+            replace(self.better.inquiry(), table=row.stub_better if row else None),
+            replace(self.worse.inquiry(), table=row.stub_worse if row else None),
+        )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When an item is dropped: from so many decided pairs on, below such a share of consistent ones."""
+
+    min_decided: int = 5
+    min_share: float = 0.6
+
+
+@dataclass
+class _Tally:
+    """What pairs said about one kind of item; `decided` and `consistent` count them."""
+
+    decided: int = 0
+    consistent: int = 0
+    ties: int = 0
+    missing: int = 0
+    groups: set[str] = field(default_factory=set)
+
+
+def sides_of(pairs: Iterable[AnswerPair]) -> list[Sides]:
+    """Return the pairs whose answers both keep the hard rules of the grammar."""
+    read = [
+        Sides(
+            pair,
+            prepare(pair.record, pair.better, CONFIG),
+            prepare(pair.record, pair.worse, CONFIG),
+        )
+        for pair in pairs
+    ]
+    return [each for each in read if each.better.is_judgeable and each.worse.is_judgeable]
+
+
+def figures(
+    judged: Sequence[tuple[Sides, Verdicts, Verdicts]], rule: Rule
+) -> tuple[ItemFigures, ...]:
+    """Return what the pairs show of each kind of item, worst first.
+
+    LabError if no pair has a verdict on any item: then nothing was shown.
+    """
+    tallies: dict[Kind, _Tally] = {}
+    for sides, better, worse in judged:
+        for place, item in enumerate(sides.better.items):
+            tally = tallies.setdefault(kind_of(item), _Tally())
+            scale = sides.better.config.score_scale
+            values = [value(item, share(each.raws[place], scale)) for each in (better, worse)]
+            _count(tally, values, sides.pair.record.group)
+    if not any(tally.decided or tally.ties for tally in tallies.values()):
+        raise LabError(
+            f"{len(judged)} pairs were judged, but no item has a verdict on both answers of one; look"
+            " whether the judge answers at all, or name other pairs."
+        )
+    rows = [_row(kind, tally, rule) for kind, tally in tallies.items()]
+    return tuple(sorted(rows, key=_order))
+
+
+def kind_of(item: Item) -> Kind:
+    """Return what items of several records are counted together by."""
+    return (item.writer, item.polarity, item.title)
+
+
+def without(record: RefinerRecord, dropped: frozenset[Kind]) -> RefinerRecord:
+    """Return a record without its items of these kinds; the same record if it has none of them."""
+    wanted = _kept(record.positive_rubrics, "positive", dropped)
+    unwanted = _kept(record.negative_rubrics, "negative", dropped)
+    n = len(record.positive_rubrics) + len(record.negative_rubrics)
+    if len(wanted) + len(unwanted) == n:
+        return record
+    return record.model_copy(update={"positive_rubrics": wanted, "negative_rubrics": unwanted})
+
+
+def _kept(
+    items: Sequence[RubricItem], polarity: Polarity, dropped: frozenset[Kind]
+) -> tuple[RubricItem, ...]:
+    return tuple(
+        each for each in items if (each.source or OWN, polarity, each.title) not in dropped
+    )
+
+
+def _count(tally: _Tally, values: Sequence[float | None], group: str) -> None:
+    better, worse = values
+    if better is None or worse is None:
+        tally.missing += 1
+    elif better == worse:
+        tally.ties += 1
+    else:
+        tally.decided += 1
+        tally.consistent += better > worse
+        tally.groups.add(group)
+
+
+def _row(kind: Kind, tally: _Tally, rule: Rule) -> ItemFigures:
+    share_ = tally.consistent / tally.decided if tally.decided else None
+    n = len(tally.groups)
+    span = None if share_ is None else wilson(share_ * n, n)
+    finding = _finding(tally.decided, share_, span, rule)
+    writer, polarity, title = kind
+    return ItemFigures(
+        writer=writer,
+        polarity=polarity,
+        title=title,
+        pairs=tally.decided + tally.ties + tally.missing,
+        decided=tally.decided,
+        consistent=tally.consistent,
+        ties=tally.ties,
+        missing=tally.missing,
+        groups=n,
+        share=share_,
+        interval=span,
+        finding=finding,
+        is_kept=finding in ("agrees", "too few pairs"),
+    )
+
+
+def _finding(decided: int, share_: float | None, span: Interval | None, rule: Rule) -> Finding:
+    if share_ is None or span is None or decided < rule.min_decided:
+        return "too few pairs"
+    if span[1] < 0.5:
+        return "contradicts"
+    return "agrees" if share_ >= rule.min_share else "seldom"
+
+
+def _order(row: ItemFigures) -> tuple[bool, float, int]:
+    return (row.is_kept, 1.0 if row.share is None else row.share, -row.decided)

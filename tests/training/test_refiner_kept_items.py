@@ -1,0 +1,125 @@
+"""Rubric items that a report dropped, in training: not asked, recorded, and never from the pairs' groups."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from evals.errors import BadConfig, LabError
+from evals.refiner.rubric import items_of, static_items
+from evals.schema.refinerpairs import ItemFigures, ItemReport
+from evals.schema.refining import RewardConfig
+from tests.training.refiners import command, with_chain
+from tests.training.runs import one_thread, record
+from training import refiner
+from training.plan import plan_of
+from training.refining.data import refiner_data
+from training.refining.items import ItemBook
+from training.refining.kept import read_items, with_kept_items
+from training.refining.settings import RefinerSettings
+from training.request import read_request
+
+__all__ = ["one_thread"]
+STATIC = tuple(("static", item.polarity, item.title) for item in static_items())
+
+
+def report(file: Path, dropped: Sequence[tuple[str, str, str]], group: str = "elsewhere") -> Path:
+    """Write a report that drops these kinds of items, from pairs about one group."""
+    rows = [
+        ItemFigures(
+            writer=writer,
+            polarity=polarity,
+            title=title,
+            pairs=6,
+            decided=6,
+            consistent=0,
+            ties=0,
+            missing=0,
+            groups=6,
+            share=0.0,
+            interval=(0.0, 0.39),
+            finding="contradicts",
+            is_kept=False,
+        )
+        for writer, polarity, title in dropped
+    ]
+    whole = ItemReport(
+        pairs_name="pairs.jsonl",
+        pairs_sha256="0" * 64,
+        pairs=6,
+        unreadable=0,
+        preferred_by={"people": 6},
+        groups=(group,),
+        judge="heuristic",
+        judge_mode="no language model",
+        min_decided=5,
+        min_share=0.6,
+        items=tuple(rows),
+        versions={},
+        created_at=datetime.now(UTC),
+        command="assay refiner items",
+    )
+    file.write_text(whole.model_dump_json(), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tiny base and an SFT stage on it."""
+    return with_chain(tmp_path_factory.mktemp("kept"))
+
+
+def test_a_run_asks_no_dropped_item_and_says_which_report_dropped_them(start: Path):
+    file = report(start / "items.json", [("record", "negative", "wrong"), STATIC[1]])
+    words = command(start, "kept", items_report=str(file), max_steps=1)
+    refiner.train(read_request(RefinerSettings, words))
+    data = record(start / "kept")["data"]
+    assert data["items dropped from records"] == 4
+    assert data["items dropped from the set for all records"] == 1
+    assert data["items held against"] == "6 held-out pairs, preferred by people (6)"
+    assert data["items report sha256"] == read_items(file).sha256
+    assert str(start) not in json.dumps(record(start / "kept")["config"]["items_report"])
+
+
+def test_dropped_items_are_out_of_the_plan_and_of_every_answers_rubric(start: Path):
+    file = report(start / "other.json", [("record", "negative", "wrong"), STATIC[0]])
+    plan = plan_of("refiner", command(start, "plan", items_report=str(file)), is_dry=True)
+    assert all("negative_rubrics" not in str(row["record"]) for row in plan.rows().values())
+    items = items_of(plan.data.records[0], RewardConfig())
+    book = ItemBook(dropped=read_items(file).dropped_static)
+    assert [item.title for item in book.asked("A", items)] == [
+        "way",
+        *(title for _, _, title in STATIC[1:]),
+    ]
+
+
+def test_records_of_a_group_that_pairs_are_about_are_refused(start: Path):
+    file = report(start / "same.json", [], group="B")
+    with pytest.raises(BadConfig, match="about B, which are trained on too"):
+        plan_of("refiner", command(start, "same", items_report=str(file)), is_dry=True)
+
+
+def test_a_record_without_any_item_left_is_left_out_and_counted(tmp_path: Path):
+    data = refiner_data(["refiner-train"])
+    titles = {(i.polarity, i.title) for r in data.records for i in items_of(r, RewardConfig())}
+    kept = read_items(report(tmp_path / "all.json", [("record", *each) for each in titles]))
+    assert with_kept_items(data, kept, has_static=True).count == data.count
+    bare = with_kept_items(data, kept, has_static=False)
+    assert (bare.count, bare.left_out["no rubric item left"]) == (0, data.count)
+
+
+def test_an_item_of_another_writer_is_not_dropped_for_its_title(tmp_path: Path):
+    data = refiner_data(["refiner-train"])
+    kept = read_items(report(tmp_path / "other.json", [("a teacher", "positive", "Direction")]))
+    assert with_kept_items(data, kept, has_static=True).records == data.records
+
+
+@pytest.mark.parametrize("text", [None, "{}", "not JSON"])
+def test_what_is_no_report_on_items_is_named(tmp_path: Path, text: str | None):
+    file = tmp_path / "items.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(LabError, match="report on rubric items"):
+        read_items(file)

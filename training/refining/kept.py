@@ -1,0 +1,108 @@
+"""Rubric items that sided with the worse answer of held-out pairs, taken out of training.
+
+The report comes from `assay refiner items`. Its pairs are about other groups of records than those that
+are trained on, which is checked here. Knows nothing of torch.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evals.errors import BadConfig, LabError
+from evals.refiner.consistency import without
+from evals.refiner.rubric import static_items
+from evals.schema.refinerpairs import ItemReport
+from evals.schema.refining import STATIC, RefinerRecord
+from training.refining.data import RefinerData
+from training.refining.settings import RefinerSettings
+
+
+@dataclass(frozen=True)
+class KeptItems:
+    """A report on rubric items and the checksum of its file."""
+
+    report: ItemReport
+    sha256: str
+
+    @property
+    def dropped_static(self) -> frozenset[str]:
+        """Keys of the items of the set that fits every record which are not asked."""
+        return frozenset(
+            item.key
+            for item in static_items()
+            if (STATIC, item.polarity, item.title) in self.report.dropped
+        )
+
+
+def kept_items(settings: RefinerSettings) -> KeptItems | None:
+    """Return the report that settings name; None if they name none. LabError if it is not one."""
+    return read_items(Path(settings.items_report).expanduser()) if settings.items_report else None
+
+
+def read_items(path: Path) -> KeptItems:
+    """Return a report as `assay refiner items` wrote it; LabError if it is missing or not one."""
+    try:
+        content = path.read_bytes()
+        report = ItemReport.model_validate_json(content)
+    except FileNotFoundError:
+        raise LabError(
+            f"there is no report on rubric items at {path}; make one with `assay refiner items --out {path}`."
+        ) from None
+    except (ValidationError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise LabError(
+            f"{path} is no report on rubric items ({str(error).splitlines()[0]}); name one that `assay"
+            " refiner items` wrote."
+        ) from None
+    return KeptItems(report, hashlib.sha256(content).hexdigest())
+
+
+def with_kept_items(data: RefinerData, kept: KeptItems | None, *, has_static: bool) -> RefinerData:
+    """Return the data without the items that were dropped; records without an item left are left out.
+
+    BadConfig if a pair that chose the items is about a group that is trained on.
+    """
+    if kept is None:
+        return data
+    _refuse_shared(data, kept.report)
+    dropped = kept.report.dropped
+    data = data.changed(lambda record: without(record, dropped))
+    if has_static and len(kept.dropped_static) < len(static_items()):
+        return data
+    bare = [each.id for each in data.records if not _count(each)]
+    return data.without(bare, "no rubric item left") if bare else data
+
+
+def item_facts(data: RefinerData, kept: KeptItems | None) -> dict[str, str | int]:
+    """Return what run.json keeps of how items were chosen; nothing if they were not.
+
+    `data` are the records before anything was dropped.
+    """
+    if kept is None:
+        return {}
+    report = kept.report
+    lost = sum(_count(each) - _count(without(each, report.dropped)) for each in data.records)
+    return {
+        "items report sha256": kept.sha256,
+        "items dropped from records": lost,
+        "items dropped from the set for all records": len(kept.dropped_static),
+        "items held against": f"{report.pairs - report.unreadable} held-out pairs, preferred by "
+        + ", ".join(f"{who} ({n})" for who, n in report.preferred_by.items()),
+        "items judged by": report.judge,
+    }
+
+
+def _refuse_shared(data: RefinerData, report: ItemReport) -> None:
+    shared = sorted({record.group for record in data.records} & set(report.groups))
+    if shared:
+        raise BadConfig(
+            f"items_report was made from pairs about {', '.join(shared[:3])}"
+            f"{' and others' if len(shared) > 3 else ''}, which are trained on too, so its items were not"
+            " chosen on held-out pairs; take these groups out of the data (assay refiner items --filtered"
+            " writes the others), or use other pairs."
+        )
+
+
+def _count(record: RefinerRecord) -> int:
+    return len(record.positive_rubrics) + len(record.negative_rubrics)
