@@ -5,13 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, CommitScheduler, HfApi
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitScheduler, HfApi
 
 from hub.client import check_repo, explained
 from hub.publish import TROUBLE
 
 MINUTES = 5.0
 OPEN, PUSHED = ".open", ".jsonl"
+TITLE = "Add votes"
+"""Title of each commit; its description names the files, so that a file is known after it was removed."""
 
 
 class VoteLog:
@@ -20,7 +22,8 @@ class VoteLog:
     Each start has files of its own, so two copies of an arena never write to the same one, and a new one
     at each push. The one that is written to has a name that is not pushed; a push gives it another, and
     from then on it never changes: no line is pushed twice, so those removed on the Hub stay away. A push
-    that fails is made again at the next turn, with all lines since.
+    that fails is made again at the next turn, with all lines since; where only its answer was lost, the
+    data set and its commits tell which files arrived, and those are not pushed again.
     """
 
     def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = MINUTES) -> None:
@@ -35,7 +38,6 @@ class VoteLog:
                 private=True,
                 folder_path=folder,
                 path_in_repo="votes",
-                allow_patterns=f"*{PUSHED}",
                 every=minutes,
                 hf_api=api,
             )
@@ -68,15 +70,42 @@ class VoteLog:
 
 
 class _Scheduler(CommitScheduler):
-    """A scheduler that has something done, under its lock, before each push."""
+    """A scheduler that has something done, under its lock, before each push, and pushes no file twice."""
 
     def __init__(self, before: Callable[[], None], **named: Any) -> None:
-        self._before = before  # first: the scheduler's thread starts in the next line
+        self._before = before  # first: the scheduler's thread starts in the last line
+        self._pushed: set[str] = set()
+        self._unsure: set[str] = set()  # pushed without an answer
         super().__init__(**named)
 
     def push_to_hub(self) -> CommitInfo | None:
-        """Push what changed; the log goes on in another file."""
+        """Push the files that have not arrived yet; the log goes on in another one."""
         with self.lock:
             self._before()
-        # the lock is free for a moment here, and taken again to list the files
-        return super().push_to_hub()
+        if self._unsure:
+            self._pushed |= self._unsure & self._arrived()
+        files = {f"{self.path_in_repo}/{file.name}": file for file in self.folder_path.iterdir()}
+        left = {
+            path: file
+            for path, file in sorted(files.items())
+            if path.endswith(PUSHED) and path not in self._pushed
+        }
+        if not left:
+            return None
+        self._unsure = set(left)
+        done = self.api.create_commit(
+            self.repo_id,
+            [CommitOperationAdd(path, file) for path, file in left.items()],
+            commit_message=TITLE,
+            commit_description="\n".join(left),
+            repo_type=self.repo_type,
+        )
+        self._pushed |= self._unsure
+        self._unsure = set()
+        return done
+
+    def _arrived(self) -> set[str]:
+        """Return the files that the data set holds, or held until their lines were removed."""
+        held = self.api.list_repo_files(self.repo_id, repo_type=self.repo_type)
+        commits = self.api.list_repo_commits(self.repo_id, repo_type=self.repo_type)
+        return {*held, *(line for each in commits for line in each.message.splitlines())}

@@ -221,26 +221,26 @@ def log_twice(repo: str, folder: Path, lines: list[str]) -> None:
 
 def log_while_pushing(repo: str, folder: Path, lines: tuple[str, str, str]) -> list[str]:
     """Push the first line, with the second written during the push, then the third; return what came first."""
-    from huggingface_hub import CommitScheduler
+    from huggingface_hub import HfApi
 
     from hub.client import connect
     from hub.votes import VoteLog
 
     log = VoteLog(connect(), repo, folder / "log", minutes=60)
     log.push()  # the scheduler's own first turn is over
-    original = CommitScheduler.push_to_hub
+    original = HfApi.create_commit
 
-    def slower(self: Any) -> Any:
-        CommitScheduler.push_to_hub = original
+    def slower(self: Any, *words: Any, **named: Any) -> Any:
+        HfApi.create_commit = original
         log.write(lines[1])
-        return original(self)
+        return original(self, *words, **named)
 
     log.write(lines[0])
-    CommitScheduler.push_to_hub = slower
+    HfApi.create_commit = slower
     try:
         log.push()
     finally:
-        CommitScheduler.push_to_hub = original
+        HfApi.create_commit = original
     pushed = [
         path for path in connect().list_repo_files(repo, repo_type="dataset") if "votes" in path
     ]
@@ -248,3 +248,26 @@ def log_while_pushing(repo: str, folder: Path, lines: tuple[str, str, str]) -> l
     log.push()
     log.stop()
     return pushed
+
+
+def log_with_an_answer_lost(
+    repo: str, folder: Path, lines: list[str], raters: list[str], more: list[str]
+) -> str:
+    """Push lines without getting the answer, take raters out, push more; return what the first push said."""
+    from hub.client import HubTrouble, connect
+    from hub.votes import VoteLog
+
+    log, said = VoteLog(connect(), repo, folder / "log", minutes=60), ""
+    log.push()  # the scheduler's own first turn is over
+    for line in lines:
+        log.write(line)
+    try:
+        log.push()
+    except HubTrouble as error:
+        said = str(error)
+    removal(repo, raters)
+    for line in more:
+        log.write(line)
+    log.push()
+    log.stop()
+    return said

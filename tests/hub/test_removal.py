@@ -175,3 +175,38 @@ def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stan
     files = held(stand, "org/slipped")
     assert [files[path] for path in pushed] == ["1\n"]
     assert sorted(files.values()) == ["1\n", "2\n3\n"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [([line(1, ANN), line(2, BOB)], [line(2, BOB)]), ([line(1, ANN)], [])],
+    ids=["some of a file", "a whole file"],
+)
+@pytest.mark.parametrize("more", [[], [line(9, BOB)]], ids=["nothing since", "a vote since"])
+def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(
+    stand, tmp_path, lines, left, more
+):
+    name = f"org/lost-{len(lines)}-{len(more)}"
+    stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=True))
+    given = [[each.rstrip("\n") for each in some] for some in (lines, more)]
+    said = stand.run(publishing.log_with_an_answer_lost, name, tmp_path, given[0], [ANN], given[1])
+    assert "cannot push votes" in said
+    assert sorted(held(stand, name).values()) == sorted(left + more)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
+def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(
+    stand, tmp_path, after
+):
+    name = f"org/once-{after}"
+    stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=after))
+    given = [[each.rstrip("\n") for each in some] for some in ([line(1, ANN)], [line(2, BOB)])]
+    said = stand.run(publishing.log_with_an_answer_lost, name, tmp_path, given[0], [], given[1])
+    assert "cannot push votes" in said
+    assert "".join(sorted(held(stand, name).values())) == line(1, ANN) + line(2, BOB)
+    repository = stand.hub.repositories.find("dataset", name)
+    head = stand.hub.repositories.commit(repository, "main")
+    titles = [each.title for each in stand.hub.repositories.history(repository, head)]
+    assert titles.count("Add votes") == (
+        2 if after else 1
+    )  # what was refused went with what followed
