@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from evals.errors import BadConfig
 from training.config import SampledSettings, StageSettings
-from training.launch import Launch
+from training.launch import NO_FSDP, Launch
 
 PACKAGES = {
     "flash_attention_2": ("flash_attn", "pip install flash-attn --no-build-isolation"),
@@ -68,6 +68,8 @@ def _for_launch(launch: Launch, has_gpu: bool, has: Callable[[str], bool]) -> li
         found.append(
             f"{named} is for GPUs, and there is none here; use --profile cpu or multi-cpu."
         )
+    elif launch.uses_fsdp and not has_gpu:
+        found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
     if launch.uses_deepspeed and not has("deepspeed"):
         found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
     return found

@@ -21,6 +21,10 @@ ASKED_FOR = "ASSAY_PROCESSES"
 """Variable that tells a stage how many processes were asked for: fewer would go unnoticed."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """What a container may use of the processors, where the kernel tells it (cgroup v2)."""
+NO_FSDP = (
+    "accelerate divides weights among GPUs alone, and on a CPU trains a whole copy in each process and says"
+    " nothing; use --profile multi-cpu, which does that by name."
+)
 LAUNCHED_BY = "ASSAY_LAUNCHER"
 """Variable that tells a stage the words it was launched by, up to its own name."""
 
@@ -60,8 +64,12 @@ class Launch:
         """Whether each process holds only a part of the base: FSDP and ZeRO-3."""
         known = self._profile()
         stage = self._given("zero_stage") or (known.get("deepspeed_config") or {}).get("zero_stage")
-        is_fsdp = known.get("distributed_type") == "FSDP" or "--use_fsdp" in self.options
-        return is_fsdp or (self.uses_deepspeed and str(stage) == "3")
+        return self.uses_fsdp or (self.uses_deepspeed and str(stage) == "3")
+
+    @property
+    def uses_fsdp(self) -> bool:
+        """Whether PyTorch's FSDP was asked for."""
+        return self._profile().get("distributed_type") == "FSDP" or "--use_fsdp" in self.options
 
     @property
     def uses_deepspeed(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, parse_flag_from_env
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import TensorBoardCallback
 
@@ -26,7 +26,7 @@ from training.callbacks import MeterCallback, MetricsCallback, StopCallback
 from training.config import StageSettings
 from training.energy import Meter, facts, meter_of
 from training.equipment import check_equipment
-from training.launch import ASKED_FOR
+from training.launch import ASKED_FOR, NO_FSDP
 from training.lineage import append_stage
 from training.request import Request, read_request
 from training.runs import STOPPED_BECAUSE, RunFolder
@@ -182,9 +182,10 @@ def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bo
 
 
 def processes() -> PartialState:
-    """Return the processes that train together; BadConfig if they are not as many as were asked for.
+    """Return the processes that train together; BadConfig if they are not as many, or not what, was asked for.
 
-    Accelerate starts a single one where it cannot start more, and says nothing.
+    Accelerate starts a single one where it cannot start more, and copies where it cannot divide weights,
+    and says nothing.
     """
     state = PartialState(cpu=not torch.cuda.is_available())
     wanted = int(os.environ.get(ASKED_FOR) or os.environ.get("WORLD_SIZE") or "1")
@@ -194,6 +195,8 @@ def processes() -> PartialState:
             f" ({state.distributed_type}); start them with `assay train … --profile multi-cpu`, or"
             " `--profile multi-gpu` where there are GPUs, and -- --num_processes N."
         )
+    if str(state.device) == "cpu" and parse_flag_from_env("ACCELERATE_USE_FSDP"):
+        raise BadConfig(f"FSDP was asked for on the CPU: {NO_FSDP}")
     return state
 
 

@@ -48,6 +48,8 @@ LAUNCHES = [
     (Launch("single-gpu"), False, set(), ["profile single-gpu is for GPUs"]),
     (Launch("single-gpu"), True, set(), []),
     (Launch("fsdp2"), False, set(), ["profile fsdp2 is for GPUs"]),
+    (Launch("multi-cpu", ("--use_fsdp",)), False, set(), ["FSDP on the CPU: accelerate divides"]),
+    (Launch("multi-cpu", ("--use_fsdp",)), True, set(), []),
     (Launch("zero2"), True, set(), ["pip install deepspeed"]),
     (Launch("zero3"), False, {"deepspeed"}, ["use --profile cpu or multi-cpu"]),
 ]

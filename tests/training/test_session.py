@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -26,6 +27,16 @@ __all__ = ["one_thread"]
 def request(*overrides: str) -> Request:
     settings = SftSettings(data=("a",), output="x")
     return Request(settings, Path("a.yaml"), overrides)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="FSDP works where there are GPUs")
+def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")  # as accelerate launch does with FSDP
+    with pytest.raises(BadConfig, match="accelerate divides weights among GPUs alone"):
+        sft.train(read_request(SftSettings, ["--config", str(settings_file(tmp_path, SFT))]))
+    assert not (tmp_path / "run").exists()
 
 
 LINES = [
