@@ -38,6 +38,15 @@ class RubricItem(Record):
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
     source: Title | None = None
 
+    @field_validator("source")
+    @classmethod
+    def _is_no_reserved_name(cls, source: str | None) -> str | None:
+        if source == STATIC:
+            raise ValueError(
+                f"{STATIC!r} stands for the items that fit every record; name who wrote this one"
+            )
+        return source
+
 
 class RefinerRecord(Record):
     """A question with an agent's reasoning and what its search tools returned, and how to grade answers.

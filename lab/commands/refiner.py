@@ -13,7 +13,7 @@ from lab.commands import (
     refiner_report,
     refiner_rescore,
 )
-from lab.commands.refiner_judge import Cache, Json, KeyEnv, Model, Remote, Votes
+from lab.commands.refiner_judge import Cache, Json, KeyEnv, Model, Remote, Votes, verdicts_on
 from lab.console import counted, emit, notes, table_of
 from lab.wording import say
 
@@ -109,7 +109,6 @@ def _scored(
     """Return every case with all that was made of it, in the order of the file."""
     from evals.refiner.cases import read_cases
     from evals.refiner.explain import explain
-    from training.judging.batch import judged
     from training.judging.choice import backend_of, judge_of
 
     read = read_cases(cases)
@@ -117,8 +116,7 @@ def _scored(
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
     chosen = judge_of(backend_of(judge), settings)
     inquiries = [read[place].inquiry() for place in asked]
-    with notes.status(f"judging {counted(len(asked), 'answer')}"):
-        verdicts = dict(zip(asked, judged(chosen, inquiries, deadline), strict=True))
+    verdicts = dict(zip(asked, verdicts_on(chosen, inquiries, deadline), strict=True))
     return [
         (case.id, explain(each, verdicts.get(place), chosen.label))
         for place, (case, each) in enumerate(zip(read, prepared, strict=True))

@@ -148,7 +148,7 @@ def _editor() -> Editor:
 def _shelf() -> Shelf:
     with gr.Column(elem_classes="assay-panel", elem_id="refine-export"):
         gr.HTML(heading(say("refine.export")))
-        forms = [(say(f"refine.export.{form}"), form) for form in ("sft", "dpo")]
+        forms = [(say(f"refine.export.{form}"), form) for form in ("sft", "dpo", "pairs")]
         form = gr.Radio(forms, value="sft", label=say("refine.export.format"))
         make = gr.Button(say("refine.export.make"), size="sm", elem_id="refine-export-make")
         made = gr.HTML(elem_id="refine-export-message")

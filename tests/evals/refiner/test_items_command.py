@@ -8,9 +8,10 @@ from typer.testing import CliRunner, Result
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.refiner.bank import refiner_bank
-from evals.refiner.consistency import CONFIG, Rule, figures, sides_of
+from evals.refiner.consistency import CONFIG, Rule, Sides, figures, sides_of
 from evals.refiner.grammar import parse
 from evals.refiner.heuristic import compare_words
+from evals.refiner.judging import Verdicts
 from evals.refiner.pairs import RULES, degraded
 from evals.refiner.records import read_records
 from evals.schema.refinerpairs import AnswerPair, ItemReport
@@ -145,13 +146,29 @@ def test_pairs_made_by_rule_say_so_and_the_other_records_are_written_for_trainin
     assert len(kept) < len(refiner_bank().train)
 
 
-def test_every_rule_makes_readable_answers_that_earn_no_more_than_the_reference():
+@pytest.fixture(scope="module")
+def by_rule() -> list[tuple[Sides, Verdicts, Verdicts]]:
+    """Every pair that rules make of our own records, judged by comparing words."""
     pairs = degraded(refiner_bank().train)
-    assert {each.about for each in pairs} == set(RULES)
-    assert all(parse(each.worse).is_wellformed for each in pairs)
-    sides = sides_of(pairs)
-    for each in sides:
-        better, worse = map(compare_words, each.inquiries())
+    return [(each, *map(compare_words, each.inquiries())) for each in sides_of(pairs)]
+
+
+def test_the_page_says_what_pairs_made_by_rule_show_of_our_own_items(by_rule):
+    found = figures(by_rule, Rule())
+    told = [each for each in found if each.finding != "too few pairs"]
+    worst = min(told, key=lambda each: each.share or 0.0)
+    page = (Path(__file__).parents[3] / "docs" / "refiner.md").read_text(encoding="utf-8")
+    assert all(each.is_kept for each in found)
+    assert (
+        f"{len(by_rule)} pairs made by rule decide on {len(told)} kinds of the {len(found)}, and the least"
+        f" consistent of these, *{worst.title}*, agrees in {worst.consistent} of {worst.decided}."
+    ) in page
+
+
+def test_every_rule_makes_readable_answers_that_earn_no_more_than_the_reference(by_rule):
+    assert {each.pair.about for each, _, _ in by_rule} == set(RULES)
+    assert all(parse(each.pair.worse).is_wellformed for each, _, _ in by_rule)
+    for each, better, worse in by_rule:
         gains = [b - w for b, w in zip(better.raws, worse.raws, strict=True)]
         signs = [1 if item.polarity == "positive" else -1 for item in each.better.items]
         assert sum(g * s for g, s in zip(gains, signs, strict=True)) >= 0, each.pair.id

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from evals.errors import BadConfig, BadRow
 from evals.refiner.answering import Answered, beside
@@ -173,6 +174,11 @@ def test_a_bad_row_of_items_is_named_by_line_and_field(tmp_path: Path, changes, 
     with pytest.raises(BadRow) as raised:
         read_other_items(theirs(tmp_path, **changes), [record(id="r0")], "theirs")
     assert (raised.value.line, raised.value.field) == (1, field)
+
+
+def test_an_item_cannot_pass_for_one_of_those_that_fit_every_record():
+    with pytest.raises(ValidationError, match="fit every record"):
+        RubricItem(title="way", description="Says it.", source="static")
 
 
 def test_items_for_none_of_the_records_are_refused(tmp_path: Path):
