@@ -5,7 +5,7 @@ a lab that was started anew, shows the same.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,56 +18,22 @@ from lab.grid import shown
 from lab.launches import LOG, beside, is_from_here
 from lab.progress import facts, label, panel
 from lab.runner import go_on, halt, refusal
-from lab.sampled import ORDERS, Order, answers_table
+from lab.sampled import FIRST, ORDERS, Order, answers_table, none_sampled
 from lab.services import Services, read_completions
 from lab.settings import EMBEDDED_RUNS
 from lab.tabs import train_form
+from lab.tabs.train_desk import LOOK_SECONDS, NEWEST, Desk, View, lay_out
 from lab.trainings import Training, find, first_to_show, look, progress_of
 from lab.views import empty, lead, notice
 from lab.watching import Watched, follow, last_lines
 from lab.wording import say
 
-LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
-"""How often a run that is being trained is looked at, and the list of runs where none is."""
-NEWEST = 0
-"""Instead of a step: the last one that there are answers of."""
+IDLE_SECONDS = 10.0
+"""How often the list of runs is looked at where none is being trained."""
 Painted = dict[Any, Any]
 """What changes on the page, by component."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What one page is watching: a run by its name in the list, and the list as it was shown."""
-
-    name: str
-    watched: Watched
-    listed: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Desk:
-    """The components of the part that watches."""
-
-    view: gr.State
-    runs: gr.Dropdown
-    panel: gr.HTML
-    facts: gr.HTML
-    note: gr.HTML
-    stop: gr.Button
-    go_on: gr.Button
-    plots: tuple[gr.Plot, ...]
-    sampled: gr.Column
-    step: gr.Dropdown
-    order: gr.Radio
-    answers: gr.HTML
-    log_box: gr.Accordion
-    log: gr.HTML
-    timer: gr.Timer
-
-    def outputs(self) -> list[Any]:
-        """Return every component, as the outputs of an event."""
-        named = vars(self)
-        return [*(each for name, each in named.items() if name != "plots"), *self.plots]
+Asked = tuple[int | None, Order, int]
+"""Which answers are shown: of which step, in which order, how many."""
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -75,7 +41,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     gr.HTML(lead("train"))
     refused = gr.HTML(elem_id="train-refused")
     form = train_form.build(services)
-    desk = _desk()
+    desk = lay_out()
     outputs = [*desk.outputs(), refused, form.box]
 
     def on_open(chosen: str | None, started: str | None = None) -> Painted:
@@ -91,55 +57,6 @@ def build(services: Services, tab: gr.Tab) -> None:
     _listen(services, desk)
 
 
-def _desk() -> Desk:
-    """Lay out the part that watches."""
-    with gr.Row(elem_classes="train-choose"):
-        runs = gr.Dropdown([], label=say("train.runs"), elem_id="train-runs")
-    page = gr.HTML(empty(say("train.empty")), elem_id="train-panel")
-    told = gr.HTML(elem_id="train-facts")
-    note = gr.HTML(elem_id="train-notice")
-    with gr.Row(elem_classes="actions train-actions"):
-        stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
-        resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
-    with gr.Row(elem_classes="train-charts"):
-        plots = tuple(
-            gr.Plot(
-                show_label=False,
-                visible=False,
-                elem_id=f"train-{chart.name}",
-                elem_classes="assay-plot",
-            )
-            for chart in CHARTS
-        )
-    with gr.Column(visible=False, elem_id="train-sampled") as sampled:
-        with gr.Row(elem_classes="assay-choices"):
-            step = gr.Dropdown(
-                [(say("train.newest"), NEWEST)], value=NEWEST, label=say("train.answers.step")
-            )
-            orders = [(say(f"train.order.{name}"), name) for name in ORDERS]
-            order = gr.Radio(orders, value=ORDERS[0], label=say("train.answers.order"))
-        answers = gr.HTML(elem_id="train-answers")
-    with gr.Accordion(say("train.log"), open=False, visible=False, elem_id="train-log") as log_box:
-        log = gr.HTML()
-    return Desk(
-        view=gr.State(None),
-        runs=runs,
-        panel=page,
-        facts=told,
-        note=note,
-        stop=stop,
-        go_on=resume,
-        plots=plots,
-        sampled=sampled,
-        step=step,
-        order=order,
-        answers=answers,
-        log_box=log_box,
-        log=log,
-        timer=gr.Timer(LOOK_SECONDS, active=False),
-    )
-
-
 def _listen(services: Services, desk: Desk) -> None:
     """Say what happens when something of the part that watches is used."""
     outputs = desk.outputs()
@@ -147,17 +64,22 @@ def _listen(services: Services, desk: Desk) -> None:
     def on_choose(chosen: str | None) -> Painted:
         return _opened(services, desk, chosen)
 
-    def on_tick(view: View | None, step: int | None, order: Order) -> Painted:
-        return _looked(services, desk, view, step, order)
+    def on_tick(view: View | None, step: int | None, order: Order, count: int) -> Painted:
+        return _looked(services, desk, view, (step, order, count))
 
-    def on_answers(view: View | None, step: int | None, order: Order) -> str:
-        return _answers(view.watched, step, order) if view else ""
+    def on_answers(view: View | None, step: int | None, order: Order) -> Painted:
+        return _answers(desk, view.watched, (step, order, FIRST)) if view else {}
+
+    def on_more(view: View | None, step: int | None, order: Order, count: int) -> Painted:
+        return _answers(desk, view.watched, (step, order, count + FIRST)) if view else {}
 
     desk.runs.input(on_choose, [desk.runs], outputs, api_name="train_run", **QUIET)
     here = [desk.view, desk.step, desk.order]
-    desk.timer.tick(on_tick, here, outputs, api_name="train_look", **QUIET)
+    listed = [desk.answers, desk.more, desk.count]
+    desk.timer.tick(on_tick, [*here, desk.count], outputs, api_name="train_look", **QUIET)
     for part, name in ((desk.step, "train_step"), (desk.order, "train_order")):
-        part.input(on_answers, here, [desk.answers], api_name=name, **QUIET)
+        part.input(on_answers, here, listed, api_name=name, **QUIET)
+    desk.more.click(on_more, [*here, desk.count], listed, api_name="train_more", **QUIET)
     for button, act, name in (
         (desk.stop, _stopped, "train_stop"),
         (desk.go_on, _resumed, "train_resume"),
@@ -215,14 +137,12 @@ def _opened(services: Services, desk: Desk, chosen: str | None) -> Painted:
         desk.step: _steps(seen),
         **_status(services, desk, training, seen),
         **_figures(desk, seen),
-        desk.answers: _answers(seen, NEWEST, ORDERS[0]),
+        **_answers(desk, seen, (NEWEST, ORDERS[0], FIRST), training),
         desk.order: ORDERS[0],
     }
 
 
-def _looked(
-    services: Services, desk: Desk, view: View | None, step: int | None, order: Order
-) -> Painted:
+def _looked(services: Services, desk: Desk, view: View | None, asked: Asked) -> Painted:
     """Return what has changed since the last look."""
     if view is None:
         return _opened(services, desk, None)
@@ -241,9 +161,10 @@ def _looked(
     if now is not seen:
         page |= _figures(desk, now)
     if now.batches != seen.batches:
+        step, order, count = asked
         page |= {desk.step: _steps(now, step or NEWEST)}
         if not step:
-            page[desk.answers] = _answers(now, NEWEST, order)
+            page |= _answers(desk, now, (NEWEST, order, count))
     return page
 
 
@@ -279,7 +200,7 @@ def _figures(desk: Desk, seen: Watched) -> Painted:
         plot: gr.Plot(value=figure, visible=figure is not None)
         for plot, figure in zip(desk.plots, drawn, strict=True)
     }
-    return page | {desk.sampled: gr.Column(visible=bool(seen.batches))}
+    return page | {desk.choices: gr.Row(visible=bool(seen.batches))}
 
 
 def _steps(seen: Watched, chosen: int = NEWEST) -> gr.Dropdown:
@@ -289,10 +210,15 @@ def _steps(seen: Watched, chosen: int = NEWEST) -> gr.Dropdown:
     return gr.Dropdown(choices=choices, value=chosen if chosen in steps else NEWEST)
 
 
-def _answers(seen: Watched, step: int | None, order: Order) -> str:
-    """Return the answers of a step as a table; "" where the run has sampled none."""
-    if not seen.batches:
-        return ""
-    chosen = [batch for batch in seen.batches if batch.step == step]
-    answers = read_completions((chosen or seen.batches)[-1].file)
-    return answers_table(answers, order) if answers else empty(say("train.answers.gone"))
+def _answers(desk: Desk, seen: Watched, asked: Asked, training: Training | None = None) -> Painted:
+    """Return the first so many answers of a step, with the button for more; in words why there are none."""
+    step, order, count = asked
+    chosen = [batch for batch in seen.batches if batch.step == step] or list(seen.batches)
+    answers = (read_completions(chosen[-1].file) or ()) if chosen else ()
+    if answers:
+        table: str = answers_table(answers, order, count)
+    else:
+        table = empty(say("train.answers.gone") if chosen else none_sampled(training))
+    rest = min(FIRST, len(answers) - count)
+    more = gr.Button(say("train.answers.more", n=rest), visible=rest > 0)
+    return {desk.answers: table, desk.more: more, desk.count: count}

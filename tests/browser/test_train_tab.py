@@ -132,10 +132,14 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
 
 @pytest.fixture(scope="module")
 def watching_lab(chromium, tmp_path_factory):
-    """The URL of a lab whose visitors may only watch; its run is the GRPO stage of the embedded chain."""
+    """The URL of a lab whose visitors may only watch, first the GRPO stage of the embedded chain.
+
+    There is the refiner too, whose prompts hold passages.
+    """
     folder = tmp_path_factory.mktemp("watching")
-    runs = Path(__file__).parents[2] / "training" / "embedded" / "grpo"
-    with started(LAB, folder, ASSAY_RUNS=str(runs), ASSAY_ALLOW_TRAINING="0") as url:
+    embedded = Path(__file__).parents[2] / "training" / "embedded"
+    runs = os.pathsep.join(map(str, (embedded / "grpo", embedded / "refiner" / "grpo")))
+    with started(LAB, folder, ASSAY_RUNS=runs, ASSAY_ALLOW_TRAINING="0") as url:
         yield url
 
 
@@ -158,6 +162,30 @@ def test_on_a_phone_a_watched_run_needs_no_sideways_scrolling(open_page, watchin
     page.wait_for_timeout(500)
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(("width", "most"), [(1440, 3500), (390, 9000)])
+def test_a_run_with_long_prompts_folds_them_and_shows_ten_answers_and_more(
+    open_page, watching_lab, width, most
+):
+    page = open_page(watching_lab, width=width)
+    open_tab(page, "Train")
+    page.locator("#train-runs input").click()
+    page.get_by_role("option").filter(has_text="refiner").click()
+    folded = page.locator("#train-answers .train-fold")
+    expect(folded.first).to_be_visible()
+    expect(page.locator("#train-answers tbody tr")).to_have_count(10)
+    assert "<question>" not in folded.first.inner_text()
+    assert page.evaluate("document.documentElement.scrollHeight") < most
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ratios = page.evaluate(CONTRAST, [".train-fold small", ".train-fold .train-asked"])
+    assert [(name, round(ratio, 2)) for name, ratio in ratios if ratio < 4.5] == []
+
+    folded.first.locator("summary").click()
+    expect(folded.first.locator("> span")).to_contain_text("<tool_output>")
+    page.click("#train-more")
+    expect(page.locator("#train-answers tbody tr")).to_have_count(16)
+    expect(page.locator("#train-more")).to_be_hidden()
 
 
 def test_answers_are_sorted_anew_when_another_order_is_chosen(open_page, watching_lab):

@@ -5,12 +5,16 @@ import sys
 from dataclasses import replace
 
 import gradio as gr
+import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from lab.tabs import train
+from lab.tabs.train_desk import NEWEST, View, lay_out
+from lab.watching import Watched, follow
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in
+from training.completions import read_completions
 
 
 def page_of(services):
@@ -37,6 +41,11 @@ def called(page, name, *values):
     return {ids[n]: value for n, value in zip(entry["outputs"], reply.json()["data"], strict=True)}
 
 
+def lay_out_desk():
+    with gr.Blocks():
+        return lay_out()
+
+
 def services_for(tmp_path, **changes):
     services = services_in(tmp_path)
     settings = replace(services.settings, training=allowed_in(tmp_path, **changes))
@@ -60,6 +69,42 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
     assert "question 1" in shown["train-answers"]
     assert shown["train-new"]["visible"]
+
+
+def test_ten_answers_are_shown_and_the_rest_when_asked_for(tmp_path):
+    services = services_for(tmp_path)
+    run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
+    rows = [(f"answer {n}", n / 20, 0.0, "correct", 0.5) for n in range(13)]
+    table(run.completions, 3, *rows)
+    page = page_of(services)
+    shown = called(page, "train", None)
+    services.store.close()
+    assert shown["train-answers"].count("<tr>") == 11  # the head and ten
+    assert (shown["train-more"]["value"], shown["train-more"]["visible"]) == ("Show 3 more", True)
+
+    view = View("mine", follow(Watched(run.path), read_completions), ())
+    desk = lay_out_desk()
+    painted = train._answers(desk, view.watched, (NEWEST, "reward-worst", 20))
+    assert painted[desk.answers].count("<tr>") == 14
+    assert painted[desk.more].visible is False
+    assert "answer 0<" in painted[desk.answers].partition("</td></tr>")[0]
+
+
+NONE = [
+    ({"stage": "sft", "status": "finished"}, "SFT learns from answers that are given to it"),
+    ({"stage": "grpo", "status": "finished"}, "has kept no sampled answers"),
+    ({"stage": "grpo", "status": "running"}, "No answers yet: they are shown here after"),
+]
+
+
+@pytest.mark.parametrize(("changes", "told"), NONE)
+def test_a_run_without_sampled_answers_says_why_there_are_none(tmp_path, changes, told):
+    services = services_for(tmp_path)
+    run_in(tmp_path / "runs" / "mine", steps=3, **changes)
+    shown = called(page_of(services), "train", None)
+    services.store.close()
+    assert told in plain(shown["train-answers"])
+    assert not shown["train-more"]["visible"]
 
 
 def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):

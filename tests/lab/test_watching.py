@@ -1,5 +1,8 @@
 """What is followed of a run while it writes, and how it is charted and shown."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from lab.curves import CHARTS, curve
@@ -7,6 +10,7 @@ from lab.progress import panel
 from lab.sampled import answers_table, ordered
 from lab.services import read_completions
 from lab.trainings import look, progress_of
+from lab.views import escape
 from lab.watching import Watched, follow, last_lines
 from tests.lab.trainings import ROWS, now, plain, run_in, table
 from training.refining.reward import RefinerReward
@@ -156,3 +160,31 @@ def test_an_answer_stands_with_question_verdict_and_stated_confidence(tmp_path):
     answers = read_completions(table(tmp_path, 7, ("<b>down</b>", 0.9, 1.0, "correct", 0.8)))
     shown = answers_table(answers, "reward-best")
     assert plain(shown).endswith("0.900 +1.00 Correct 80 % question 0 &lt;b&gt;down&lt;/b&gt;")
+
+
+def test_a_long_question_is_folded_behind_its_words_and_a_long_answer_behind_its_own(tmp_path):
+    (short,) = read_completions(table(tmp_path, 7, ("up", 0.9, 1.0, "correct", 0.8)))
+    prompt = (
+        f"<question>\nIs it up?\n</question>\n<tool_output>\n{'a passage ' * 200}</tool_output>"
+    )
+    long = replace(short, prompt=prompt, completion="<answer>It is. " * 100)
+
+    assert "<details" not in answers_table([short], "reward-best")
+    page = answers_table([long], "reward-best")
+
+    question, answer = re.findall(r"<details.*?</details>", page, re.DOTALL)
+    head, whole = question.split("</summary>")
+    assert plain(head).startswith("Is it up? a passage a passage")
+    assert len(plain(head)) < 260 and plain(head).endswith(f"all of it, {len(prompt)} characters")
+    assert escape(prompt) in whole
+    assert plain(answer).startswith("&lt;answer&gt;It is.") and escape(long.completion) in answer
+
+
+def test_the_first_answers_of_many_are_shown_and_more_in_the_same_order(tmp_path):
+    rows = [(f"answer {n}.", n / 30, 0.0, "correct", 0.5) for n in range(23)]
+    answers = read_completions(table(tmp_path, 7, *rows))
+    shown = {count: plain(answers_table(answers, "reward-best", count)) for count in (10, 20, 30)}
+    for count, said in shown.items():
+        numbers = [int(each) for each in re.findall(r"answer (\d+)\.", said)]
+        assert numbers == list(range(22, -1, -1))[:count]
+        assert f"Answers of step 7: {min(count, 23)} of 23" in said
