@@ -79,8 +79,8 @@ def train(request: Request) -> None:
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(HackingWatch(current.run, stop))
         if held is not None:
-            keeps_best = settings.held_out_keep == "best"
-            pace = Pace(settings.held_out_steps, settings.held_out_patience, keeps_best)
+            steps, patience = settings.held_out_steps, settings.held_out_patience
+            pace = Pace(steps, patience, settings.keeps_best)
             tell = current.result.__setitem__
             trainer.add_callback(PlateauWatch(trainer, held, pace, tell))
         if current.train(trainer):

@@ -86,6 +86,18 @@ class Worse(TrainerCallback):
                         weight.copy_(torch.full_like(weight, 3.0))
 
 
+@pytest.mark.parametrize(
+    ("patience", "keep", "is_best"),
+    [(0, "auto", False), (3, "auto", True), (0, "best", True), (3, "last", False)],
+)
+def test_a_run_that_may_end_early_keeps_its_best_weights_unless_told_otherwise(
+    start: Path, patience: int, keep: str, is_best: bool
+):
+    words = command(start, "keeps", held_out_patience=patience, held_out_keep=keep)
+    settings = read_request(RefinerSettings, words).settings
+    assert isinstance(settings, RefinerSettings) and settings.keeps_best is is_best
+
+
 @pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), ("last", 3.0)])
 def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
     start: Path, monkeypatch: pytest.MonkeyPatch, keep: str, largest: float

@@ -145,9 +145,7 @@ class PlateauWatch(TrainerCallback):
         if step == last:
             return f"of step {step}, the last, which has the {of_best}"
         if not self._pace.keeps_best:
-            return (
-                f"of the last step, {last} (held_out_keep last); the {of_best}, was at step {step}"
-            )
+            return f"of the last step, {last}; the {of_best}, was at step {step}"
         if not self._best.give_back(self._policy(), step):
             return (
                 f"of the last step, {last}: those of step {step} ({of_best}) are no longer on file"

@@ -110,9 +110,10 @@ class RefinerSettings(SampledSettings):
         default=0,
         low=0,
     )
-    held_out_keep: Literal["best", "last"] = setting(
-        "weights that a run ends with: of the best look at held-out records, or of the last step",
-        default="best",
+    held_out_keep: Literal["auto", "best", "last"] = setting(
+        "weights that a run ends with: of the best look at held-out records, or of the last step; auto ="
+        " best with a held_out_patience, else last",
+        default="auto",
     )
     monitor_stop: bool = setting("stop the run at the first alarm", default=False)
 
@@ -137,6 +138,13 @@ class RefinerSettings(SampledSettings):
                 f"noise_limit is {self.noise_limit:g}, but one vote cannot lie apart; set judge_votes to 3,"
                 " or noise_limit to 1."
             )
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether a run ends with the weights of its best look at held-out records."""
+        if self.held_out_keep == "auto":
+            return self.held_out_patience > 0
+        return self.held_out_keep == "best"
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
