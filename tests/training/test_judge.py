@@ -50,6 +50,8 @@ MISSING: tuple[tuple[str, Behaviour], ...] = (
     ("names that were not asked for", changed(item="i000000")),
     ("presence without a quote", changed(score=2, evidence_quote="")),
     ("presence with an invented quote", changed(score=2, evidence_quote="OXPHOS is splendid")),
+    ("brackets without end", lambda asked: says('{"verdicts":' + "[" * 3000)),
+    ("a body of brackets without end", lambda asked: (200, b'{"choices":' + b"[" * 3000)),
     ("an empty message", lambda asked: says("")),
     ("no message", lambda asked: (200, b"{}")),
     ("no JSON", lambda asked: (200, b"<html>")),
@@ -189,6 +191,12 @@ def test_a_cache_makes_a_second_run_identical_and_free(tmp_path: Path):
         assert replace(second, canary=first.canary) == first
         assert asked(server, GOOD.replace("down", "up"), cache=cache) != first
         assert len(server.requests) > calls
+
+
+def test_half_a_character_in_a_quote_can_be_kept_and_costs_no_verdict(tmp_path: Path):
+    with JudgeServer(changed(score=0, evidence_quote="OXPHOS \ud83d")) as server:
+        verdicts = asked(server, cache=tmp_path / "cache.sqlite")
+    assert (verdicts.raws, verdicts.quotes) == ((0.0, 0.0), ("OXPHOS ?", "OXPHOS ?"))
 
 
 def test_a_failure_is_never_kept_in_the_cache(tmp_path: Path):

@@ -83,6 +83,7 @@ class Line:
             ValueError,
             KeyError,
             TypeError,
+            RecursionError,
         ) as error:
             raise LabError(
                 f"{address} does not say which model it serves ({type(error).__name__}); name it with"
@@ -154,7 +155,7 @@ class Line:
             return response.status, None
         try:
             return response.status, json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter where brackets are nested a thousand deep
             return response.status, None
 
     def _request(self, model: str, messages: Messages, vote: int) -> dict[str, Any]:

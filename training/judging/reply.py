@@ -31,7 +31,8 @@ def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dic
     found: dict[str, Verdict] = {}
     spoiled: set[str] = set()
     for row in _rows(text):
-        question = questions.get(str(row.get("item")))
+        name = row.get("item")
+        question = questions.get(name) if isinstance(name, str) else None
         if question is None:
             continue
         verdict = _verdict(row, question, answer)
@@ -46,13 +47,17 @@ def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verd
     number = number_of(row.get("score"))
     if number is None:
         return None
-    quote = row.get("evidence_quote")
-    shown = quote if isinstance(quote, str) else ""
+    shown = _writable(row.get("evidence_quote"))
     score = min(question.top, max(0.0, number))
     needs_quote = question.kind == "behaviour" and question.key != CANARY
     if needs_quote and score > 0 and not stands_in(shown, answer):
         return None
     return Verdict(score, shown)
+
+
+def _writable(quote: object) -> str:
+    """Return a quote without halves of characters: JSON can spell them, no file can hold them."""
+    return quote.encode("utf-8", "replace").decode() if isinstance(quote, str) else ""
 
 
 def stands_in(quote: str, answer: str) -> bool:
@@ -73,7 +78,7 @@ def _rows(text: str) -> list[Mapping[str, object]]:
     while at >= 0:
         try:
             document, end = DECODER.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter where brackets are nested a thousand deep
             at = text.find("{", at + 1)
             continue
         rows = document.get("verdicts") if isinstance(document, dict) else None
