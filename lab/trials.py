@@ -1,8 +1,13 @@
 """Runs under several settings, or at several steps, as the rows of one table: scores with their intervals."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
+
 from evals.schema import Metric
+from lab.console import table_of
 
 if TYPE_CHECKING:
     from evals.schema import RunRecord
@@ -12,13 +17,52 @@ if TYPE_CHECKING:
 SCORED = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
 
 
-def trial_cells(trial: "Trial", record: "RunRecord | None") -> dict[str, object]:
+@dataclass(frozen=True)
+class Tried:
+    """What became of a trial: its record, and why it has no result ("" if it has one, or was not run)."""
+
+    record: "RunRecord | None"
+    why: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was trained to its end."""
+        return self.record is not None and self.record.status == "finished"
+
+    @property
+    def status(self) -> str:
+        """How it ended; a run that was killed still calls itself running, and has failed."""
+        known = self.record.status if self.record else "not run"
+        return "failed" if self.why and known in ("running", "not run") else known
+
+    def unless(self, why: str) -> "Tried":
+        """Return the same, or that it was trained but could not be measured, for this reason."""
+        return replace(self, why=f"trained, but not measured: {why}") if why else self
+
+
+def trial_cells(trial: "Trial", tried: Tried) -> dict[str, object]:
     """Return what the row of a trial begins with: which run it is, its own settings, how it ended."""
     return {
         "run": trial.folder.name,
         "settings": ", ".join(f"{key} {value}" for key, value in trial.changes.items()),
-        "status": record.status if record else "not run",
+        "status": tried.status,
+        "why": tried.why or None,
     }
+
+
+def trials_table(
+    title: str, rows: Sequence[Mapping[str, object]], named: Callable[[str], str]
+) -> RenderableType:
+    """Return the table of all trials and, where some came to no result, one of those below it."""
+    columns = [column for column in rows[0] if column != "why"]
+    cells = [[cell(row[column]) for column in columns] for row in rows]
+    table = table_of(title, [named(each) for each in columns], cells)
+    failed = [
+        (row["run"], row["settings"], row["status"], row["why"]) for row in rows if row["why"]
+    ]
+    if not failed:
+        return table
+    return Group(table, table_of("came to no result", ("run", "settings", "status", "why"), failed))
 
 
 def score_cells(score: "ReviewScore | None") -> dict[str, object]:

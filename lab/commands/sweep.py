@@ -1,14 +1,15 @@
 """`assay train sweep`: one stage under several settings, compared on questions that none was trained on."""
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.console import emit, notes, table_of
-from lab.trials import cell, trial_cells
+from evals.errors import LabError
+from lab.console import emit, notes
+from lab.trials import Tried, trial_cells, trials_table
 
 if TYPE_CHECKING:
     from evals.schema import EvalReport, Metric, RunRecord
@@ -35,8 +36,9 @@ def sweep(
     above its permuted control; test papers are never touched.
 
     Given again it goes on where it was: finished runs are kept, the others go on from their last
-    checkpoint; a finished run with other settings or data is refused. It chooses nothing; look at the
-    intervals. docs/training.md shows a sweep file.
+    checkpoint; a finished run with other settings or data is refused. A run that fails stops no other;
+    a second table says why, and the exit code is 1. It chooses nothing; look at the intervals.
+    docs/training.md shows a sweep file.
 
     Example: assay train sweep sweep.yaml --dry-run
     """
@@ -51,45 +53,64 @@ def sweep(
         wanted.output.mkdir(parents=True, exist_ok=True)
         write_examples(wanted.output / DEV, wanted.dev)
     if wanted.papers:
-        records = [_trained(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
-        rows = review_rows(wanted, records, dry_run=dry_run)
+        tried = [_tried(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
+        rows = review_rows(wanted, tried, dry_run=dry_run)
         title = f"{file.name}: {review_title(wanted)}"
     else:
         rows = [_row(wanted, trial, launch, dry_run=dry_run) for trial in wanted.trials]
         title = f"{file.name}: {wanted.stage} on {len(wanted.dev)} dev questions, 95 % intervals"
-    columns = tuple(rows[0])
-    cells = [[cell(row[column]) for column in columns] for row in rows]
-    emit(rows, as_json=as_json, table=table_of(title, [named(each) for each in columns], cells))
+    emit(rows, as_json=as_json, table=trials_table(title, rows, named))
+    _tell_failed(rows)
 
 
-def _trained(
-    wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool
-) -> "RunRecord | None":
-    """Return the record of a trial, trained first where it was not yet."""
+def _tell_failed(rows: list[dict[str, object]]) -> None:
+    """Raise LabError if any run has no result, after the table of all of them was shown."""
+    failed = [str(row["run"]) for row in rows if row["why"]]
+    if failed:
+        raise LabError(
+            f"{len(failed)} of {len(rows)} runs ({', '.join(failed)}) came to no result, and the table says"
+            " why; the others are kept. Mend the cause, then give the same command again: it trains and"
+            " measures only what is missing."
+        )
+
+
+def _tried(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> Tried:
+    """Return what became of a trial, trained first where it was not yet; one that fails stops no other."""
     record = _record(trial)
     if record is not None and record.status == "finished":
         wanted.refuse_other(trial, launch, record)
-    else:
-        plan = wanted.plan(trial, launch)
-        notes.print(f"{'would run' if dry_run else '$'} {plan.command}", soft_wrap=True)
-        if not dry_run:
-            _train(plan.line, launch)
-            record = _record(trial)
-    return record
+        return Tried(record)
+    plan = wanted.plan(trial, launch)
+    notes.print(f"{'would run' if dry_run else '$'} {plan.command}", soft_wrap=True)
+    if dry_run:
+        return Tried(record)
+    why = _train(plan.line, launch)
+    record = _record(trial)
+    if record is not None and record.status == "finished":
+        return Tried(record)
+    return Tried(record, why or _stopped(record))
+
+
+def _stopped(record: "RunRecord | None") -> str:
+    """Return why a run that did not fail has not finished either."""
+    from training.runs import STOPPED_BECAUSE
+
+    reason = record.result.get(STOPPED_BECAUSE) if record else None
+    return f"stopped itself: {reason}" if reason else "was stopped before its end"
 
 
 def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) -> dict[str, object]:
     """Return the row of a trial in the table, trained and measured first where it was not yet."""
-    record = _trained(wanted, trial, launch, dry_run=dry_run)
+    tried = _tried(wanted, trial, launch, dry_run=dry_run)
     report = None
-    if record is not None and record.status == "finished":
+    if tried.is_finished:
         report = _report(wanted, trial)
         if report is None and not dry_run:
-            _measure(wanted, trial)
+            tried = tried.unless(_measure(wanted, trial))
             report = _report(wanted, trial)
     metrics = _metrics(report) if report else {}
     n = metrics["accuracy"].n if metrics else None
-    return trial_cells(trial, record) | {"n": n} | {name: metrics.get(name) for name in SHOWN}
+    return trial_cells(trial, tried) | {"n": n} | {name: metrics.get(name) for name in SHOWN}
 
 
 def _record(trial: "Trial") -> "RunRecord | None":
@@ -98,19 +119,16 @@ def _record(trial: "Trial") -> "RunRecord | None":
     return RunFolder(trial.folder).record()
 
 
-def _train(line: tuple[str, ...], launch: "Launch") -> None:
-    """Train one run; one that fails is named and the others go on."""
+def _train(line: tuple[str, ...], launch: "Launch") -> str:
+    """Train one run and return why it failed, "" if it did not."""
+    from lab.ending import heard
     from training.launch import environment
 
     words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
-    done = subprocess.run(
-        words,
-        env=environment(line, launch.processes),
-        stdout=sys.stderr.fileno(),
-        check=False,
-    )
-    if done.returncode:
-        notes.print(f"this run ended with exit code {done.returncode}; the next one follows")
+    ending = heard(words, environment(line, launch.processes))
+    if ending.code:
+        notes.print(f"this run ended with exit code {ending.code}; the next one follows")
+    return ending.why
 
 
 def _report(wanted: "Sweep", trial: "Trial") -> "EvalReport | None":
@@ -130,19 +148,17 @@ def _report(wanted: "Sweep", trial: "Trial") -> "EvalReport | None":
     return report if is_this else None
 
 
-def _measure(wanted: "Sweep", trial: "Trial") -> None:
-    """Ask the trained stage the dev questions."""
+def _measure(wanted: "Sweep", trial: "Trial") -> str:
+    """Ask the trained stage the dev questions and return why that failed, "" if it did not."""
+    from lab.ending import heard
     from training.manifest import read_chain
 
     out = trial.folder / REPORT
     stage = read_chain(trial.folder).manifest.stages[-1].name
     out.parent.mkdir(exist_ok=True)
     words = ["--chain", str(trial.folder), "--stage", stage, "--data", str(wanted.output / DEV)]
-    subprocess.run(
-        [sys.executable, "-c", MAIN, "eval", "run", *words, "--out", str(out)],
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
+    line = [sys.executable, "-c", MAIN, "eval", "run", *words, "--out", str(out)]
+    return heard(line, os.environ, is_quiet=True).why
 
 
 def _metrics(report: "EvalReport") -> "dict[str, Metric]":

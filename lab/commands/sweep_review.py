@@ -3,25 +3,31 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from evals.errors import LabError
 from lab.commands.review_measure import measure_reviewer
 from lab.console import counted
-from lab.trials import score_cells, trial_cells
+from lab.trials import Tried, score_cells, trial_cells
 
 if TYPE_CHECKING:
-    from evals.schema import RunRecord
     from training.reviewing.measured import Measured
     from training.sweep import Sweep, Trial
 
 
 def review_rows(
-    wanted: "Sweep", records: "Sequence[RunRecord | None]", *, dry_run: bool
+    wanted: "Sweep", tried: Sequence[Tried], *, dry_run: bool
 ) -> list[dict[str, object]]:
     """Return a row for each run of a sweep; finished ones are measured first where they were not yet."""
     rows = []
-    for trial, record in zip(wanted.trials, records, strict=True):
-        is_done = record is not None and record.status == "finished"
-        found = _measured(wanted, trial, dry_run=dry_run) if is_done else None
-        rows.append(trial_cells(trial, record) | score_cells(found.score if found else None))
+    for trial, each in zip(wanted.trials, tried, strict=True):
+        found, why = None, ""
+        if each.is_finished:
+            try:
+                found = _measured(wanted, trial, dry_run=dry_run)
+            except LabError as error:
+                why = str(error)
+        rows.append(
+            trial_cells(trial, each.unless(why)) | score_cells(found.score if found else None)
+        )
     return rows
 
 

@@ -1,16 +1,20 @@
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 from evals.questions import DATASETS, write_examples
 from lab.cli import app
+from lab.trials import trials_table
 from tests.models import tiny_base, tiny_chain
 from training.launch import Launch
 from training.sweep import read_sweep
@@ -22,6 +26,11 @@ COUNTS = [each for each in QUESTIONS[4:] if each.ground_truth.kind == "count"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def written(tmp_path: Path) -> Path:
+    """Write rows, dev questions and settings of a small run."""
     write_examples(tmp_path / "rows.jsonl", QUESTIONS[:4])
     write_examples(tmp_path / "dev.jsonl", COUNTS[:3])
     settings = {
@@ -97,19 +106,32 @@ def test_a_run_that_would_be_measured_by_its_own_training_rows_is_refused(folder
     assert "4 of 4 dev questions" in str(result.exception)
 
 
-def swept(folder: Path, file: Path) -> tuple[list[dict[str, object]], str]:
+def swept(folder: Path, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     program = "from lab.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "train", "sweep", str(file), "--json"],
+    return subprocess.run(
+        [sys.executable, "-c", program, "train", "sweep", str(file), *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def rows_of(folder: Path, file: Path, code: int = 0) -> tuple[list[dict[str, object]], str]:
+    done = swept(folder, file, "--json")
+    assert done.returncode == code, done.stderr[-3000:]
     return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object], str]:
+    """A folder whose sweep of one run is done, the row of it, and what was said."""
+    folder = written(tmp_path_factory.mktemp("sweep"))
+    tiny_base(folder / "model")
+    (row,), said = rows_of(folder, sweep_file(folder, grid={"seed": [1]}))
+    return folder, row, said
 
 
 def test_a_preference_sweep_that_would_be_measured_by_its_own_questions_is_refused(folder: Path):
@@ -130,20 +152,28 @@ def test_a_preference_sweep_that_would_be_measured_by_its_own_questions_is_refus
         sweep.plan(sweep.trials[0], Launch())
 
 
-def test_every_run_is_trained_measured_and_shown_with_intervals_once(folder: Path):
-    tiny_base(folder / "model")
-    file = sweep_file(folder, grid={"seed": [1]})
-    (row,), said = swept(folder, file)
+def copied(done: Path, place: Path) -> Path:
+    """Return a copy of a folder whose settings name the copy."""
+    folder = shutil.copytree(done, place / "copy")
+    settings = folder / "sft.yaml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace(str(done), str(folder)))
+    return folder
+
+
+def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tmp_path: Path):
+    done, row, said = trained
     assert (row["run"], row["settings"], row["status"]) == ("1", "seed 1", "finished")
-    assert row["n"] == 3
+    assert (row["n"], row["why"]) == (3, None)
     assert row["accuracy"]["low"] <= row["accuracy"]["value"] <= row["accuracy"]["high"]
     assert "training.sft" in said
-    again, said = swept(folder, file)
+    folder = copied(done, tmp_path)
+    file = sweep_file(folder, grid={"seed": [1]})
+    again, said = rows_of(folder, file)
     assert again == [row]
     assert "training.sft" not in said
 
     write_examples(folder / "dev.jsonl", COUNTS[1:3])
-    (other,), said = swept(folder, file)
+    (other,), said = rows_of(folder, file)
     assert other["n"] == 2  # other questions: measured again, not trained again
     assert "training.sft" not in said
     changed = sweep_file(folder, grid={"seed": [2]})
@@ -155,3 +185,46 @@ def test_every_run_is_trained_measured_and_shown_with_intervals_once(folder: Pat
         app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))]
     )
     assert "rows: 4, now 3" in str(result.exception)
+
+
+def test_a_run_that_fails_ends_the_sweep_with_code_1_and_a_table_that_says_why(trained, tmp_path):
+    folder = copied(trained[0], tmp_path)
+    runs = [{"base": str(folder / "nowhere")}, {"seed": 1}]
+    (folder / "runs" / "1").rename(folder / "runs" / "2")
+    done = swept(folder, sweep_file(folder, grid=None, runs=runs), "--json")
+    assert done.returncode == 1, done.stderr[-3000:]
+    failed, kept = json.loads(done.stdout)
+    assert (failed["status"], failed["accuracy"]) == ("failed", None)
+    assert "nowhere" in failed["why"]
+    assert kept == {**trained[1], "run": "2"}
+    assert "1 of 2 runs (1) came to no result" in done.stderr
+    assert "Traceback" not in done.stderr.partition("error: 1 of 2")[2]
+
+
+def test_a_run_that_cannot_be_measured_is_told_with_the_reason_and_keeps_its_training(
+    trained, tmp_path, monkeypatch
+):
+    folder = copied(trained[0], tmp_path)
+    monkeypatch.chdir(folder)
+    (folder / "runs" / "1" / "adapter" / "adapter_model.safetensors").unlink()
+    write_examples(folder / "dev.jsonl", COUNTS[1:3])
+    result = CliRunner().invoke(
+        app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))]
+    )
+    assert isinstance(result.exception, LabError)
+    table = " ".join(result.stdout.split())
+    assert "came to no result" in table
+    assert "trained, but not measured: " in table
+    assert "adapter" in result.stdout.partition("came to no result")[2]
+
+
+def test_the_table_of_a_sweep_without_failures_has_none_of_reasons():
+    cells = {"run": "1", "settings": "seed 1", "status": "finished", "n": 3}
+    failed = {**cells, "run": "2", "status": "stopped", "why": "stopped itself: knowledge was lost"}
+    shown = {}
+    for name, rows in (("good", [cells | {"why": None}]), ("bad", [cells | {"why": None}, failed])):
+        console = Console(width=100, record=True, file=io.StringIO())
+        console.print(trials_table("rates", rows, str.upper))
+        shown[name] = console.export_text()
+    assert "why" not in shown["good"] and "came to no result" not in shown["good"]
+    assert "stopped itself: knowledge was lost" in shown["bad"].partition("came to no result")[2]
