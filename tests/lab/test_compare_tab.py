@@ -1,12 +1,10 @@
-import random
 import threading
-from dataclasses import replace
 
 import pytest
 
 from evals import questions
 from evals.errors import LabError
-from lab.blind import Desk, bank_question
+from lab.blind import Desk
 from lab.tabs import compare
 from lab.tabs.ask import earlier
 from lab.tabs.compare import next_pair, undo, vote
@@ -223,34 +221,6 @@ def test_a_bad_question_of_ones_own_asks_nothing(room):
     assert room.store.answers() == ()
 
 
-def test_offered_questions_are_all_of_the_training_half_and_none_comes_twice():
-    train = {row.prompt for row in (*questions.kmp_training(), *questions.pathway_training())}
-    n = len(train)
-
-    offered = [bank_question(Desk(seed=5, place=place)) for place in range(1, n + 1)]
-
-    assert set(offered) == train
-    assert bank_question(Desk(seed=6, place=1)) != offered[0]
-
-
-def test_equal_answers_are_pointed_out(tmp_path):
-    services = lab_with(tmp_path, ScriptedChain(dict.fromkeys(SAID, "the same words")))
-
-    _, view = last(next_pair(services, new_visitor(), None))
-
-    assert "Both wrote the same words" in view.notice
-    assert view.may_vote
-
-
-def test_a_chain_with_one_stage_says_why_it_cannot_be_compared(tmp_path):
-    services = lab_with(tmp_path, ScriptedChain(stages=("base",)))
-
-    _, view = last(next_pair(services, new_visitor(), None))
-
-    assert "has only 1 stage" in view.notice
-    assert "--chain NAME" in view.notice
-
-
 def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypatch):
     def refuse(_):
         raise LabError("the store is locked. Try again.")
@@ -272,16 +242,6 @@ def test_the_history_in_ask_does_not_give_a_pair_away(room):
     last(next_pair(room, visitor, None))
 
     assert earlier(room, visitor) == ()
-
-
-def test_the_same_seed_draws_the_same_pairs(tmp_path):
-    drawn = []
-    for name in ("a", "b"):
-        services = replace(lab_with(tmp_path / name, ScriptedChain(SAID)), random=random.Random(3))
-        desk, _ = last(next_pair(services, new_visitor(), None))
-        drawn.append((desk.pair.left.stage, desk.pair.moment.question))
-
-    assert drawn[0] == drawn[1]
 
 
 @ON_AIR

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from evals.errors import LabError, UnreadableArticle
-from lab.papers import demonstration_paper, paper_of
-from lab.review_board import board_view
 from lab.review_exports import export as exported
 from lab.reviewing import desk_of
 from lab.reviews import act, export, read, review, save, show_kept, undo
-from lab.settings import from_environment
 from lab.shelf import ReviewVote
 from lab.tabs.review_blind import both, vote
-from lab.views import notice
 from lab.visitors import new_visitor
-from tests.evals.concerns.test_report import scored
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
 
@@ -46,30 +40,6 @@ def reviewed(room, visitor, name="Scripted"):
 
 def standing(room, visitor, view):
     return room.store.shelf.concerns(view.review, desk_of(room, visitor))
-
-
-def test_a_paper_is_shown_as_it_was_read_and_a_script_in_it_shows_as_text():
-    article, view = read(None, PAPER)
-    assert article is not None and [each.name for each in article.sections] == [
-        "Methods",
-        "Results",
-    ]
-    assert "Diet and lifespan of mice" in view.paper
-    assert "<script>" not in view.paper
-
-
-BAD = [
-    (None, "", "give a paper first"),
-    (None, "Too short to be a paper.", "at least 200"),
-    ("nowhere.pdf", None, "no file"),
-]
-
-
-@pytest.mark.parametrize(("file", "text", "words"), BAD)
-def test_what_is_no_paper_is_said_with_what_to_do(file, text, words):
-    with pytest.raises(UnreadableArticle, match=words):
-        paper_of(file, text)
-    assert words in read(file, text)[1].notice.replace("Give", "give")
 
 
 def test_concerns_appear_one_by_one_and_the_review_is_kept_at_the_end(room):
@@ -266,11 +236,6 @@ def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
     assert not room.turns.turn.locked()
 
 
-def test_a_file_keeps_its_name_at_the_head_of_a_line():
-    assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
-    assert ">The disk is full" in notice("the disk is full", "problem")
-
-
 def test_the_same_reviewer_twice_is_no_comparison(room):
     (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"), USUAL)
     assert "two different reviewers" in view.notice
@@ -303,37 +268,3 @@ def test_an_unknown_reviewer_is_refused_and_the_paper_stays(room):
     article, _ = read(None, PAPER)
     (view,) = review(room, new_visitor(), (article, ""), "Nobody", USUAL)
     assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
-
-
-def test_a_demonstration_paper_is_there_to_try():
-    assert demonstration_paper().sections
-
-
-def test_a_server_is_named_by_whoever_starts_the_lab():
-    settings = from_environment(
-        {"ASSAY_REVIEW_SERVER": "http://127.0.0.1:1/v1", "ASSAY_REVIEW_SERVER_MODEL": "m"}
-    )
-    assert settings.review_server is not None and settings.review_server.model == "m"
-    with pytest.raises(LabError, match="ASSAY_REVIEW_SERVER_CONTEXT"):
-        from_environment({"ASSAY_REVIEW_SERVER": "http://x", "ASSAY_REVIEW_SERVER_CONTEXT": "few"})
-
-
-def test_scores_beside_the_reviewer_are_ranked_on_the_page(tmp_path):
-    assert "assay review score" in board_view(tmp_path)
-    good = scored("good", 4)
-    for system, found in (("good", good), ("weak", scored("weak", 1, 3))):
-        (tmp_path / f"{system}.json").write_text(found.model_dump_json(), encoding="utf-8")
-    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
-    page = board_view(tmp_path)
-    assert page.index("good") < page.index("weak")
-    assert "other.json is no score" in page
-    assert str(tmp_path) not in page
-    assert "BM25" in page
-
-
-def test_what_commands_write_beside_scores_is_passed_over_on_the_page(tmp_path):
-    (tmp_path / "good.json").write_text(scored("good", 4).model_dump_json(), encoding="utf-8")
-    for name, key in (("good.run", "fingerprint"), ("report", "against"), ("steps", "steps")):
-        (tmp_path / f"{name}.json").write_text(json.dumps({key: []}), encoding="utf-8")
-    page = board_view(tmp_path)
-    assert "good" in page and "problem" not in page

