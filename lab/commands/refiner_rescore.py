@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from evals.schema.refinerreports import RefinerReport
     from evals.schema.refining import RefinerRecord
 
+FIRST = " (first "
+"""What follows the name of the data in a report on its first records."""
 EXAMPLE = (
     "Example: assay refiner rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json"
 )
@@ -64,7 +66,7 @@ def rescore(
     old = read_report(report)
     source = data or old.data_name
     records = _records(old, source)
-    others = other_set(items, source, records)
+    others = other_set(items, source.partition(FIRST)[0], records)
     server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
     asked, mode = judge_of_answers(server)
     rows = graded(_answers(old, records), old.reward, asked, others)
@@ -95,7 +97,7 @@ def _records(old: "RefinerReport", source: str) -> "Sequence[RefinerRecord]":
     """Return the records that a report is about; IncomparableReports if they are others by now."""
     from evals.refiner.records import records_sha256
 
-    name, _, first = source.partition(" (first ")
+    name, _, first = source.partition(FIRST)
     records = records_named(name)
     if first:
         records = records[: int(first.removesuffix(")"))]

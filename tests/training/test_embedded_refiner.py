@@ -4,10 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from evals.refiner.bank import refiner_bank
+from evals.refiner.records import records_sha256
+from evals.refiner.report import read_report
 from evals.refiner.second import second_set
 from evals.schema.refinerreports import RefinerReport
+from lab.commands.refiner import app
 from tests.models import embedded_cache
 from training.adapter import WEIGHTS_NAME
 from training.chain import check_chain
@@ -92,3 +96,19 @@ def test_its_answers_are_graded_by_the_second_set_as_it_is(report: RefinerReport
         assert [(i.title, i.writer) for i in row.other_items] == [
             (i.title, i.writer) for i in items
         ]
+
+
+def test_a_report_on_the_first_records_is_judged_again_by_the_second_set_too(
+    report: RefinerReport, tmp_path: Path
+):
+    first = refiner_bank().test[:2]
+    rows = [row for row in report.rows if row.scored.record_id in {each.id for each in first}]
+    told = {"data_name": "refiner-test (first 2)", "data_sha256": records_sha256(first)}
+    file, out = tmp_path / "report.json", tmp_path / "again.json"
+    file.write_text(report.model_copy(update={**told, "rows": tuple(rows)}).model_dump_json())
+    words = ["rescore", str(file), "--judge", "heuristic", "--out", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    again = read_report(out)
+    assert again.rows == tuple(rows)
+    assert again.other_items_sha256 == second_set().sha256
