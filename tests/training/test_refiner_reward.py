@@ -100,9 +100,8 @@ def test_parts_and_the_line_to_the_judge_are_logged():
     with JudgeServer() as server:
         reward = reward_by(HttpJudge(HttpSettings(server.url)))
         called(reward, [GOOD, WRONG, CUT], log)
-    assert {"judge/none_rate", "judge/latency_s", "judge/retries", "judge/cache_hit"} <= set(
-        log.metrics
-    )
+    names = {"none_rate", "latency_s", "retries", "cache_hit", "loose"}
+    assert {f"judge/{name}" for name in names} <= set(log.metrics)
     assert log.metrics["judge/asked"] == pytest.approx(2 / 3)
     assert set(log.extras) == {"why", "rubric", "citation_f1", "format_bonus", "claims"}
     assert all(len(values) == 3 for values in log.extras.values())

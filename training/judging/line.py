@@ -2,12 +2,15 @@
 
 Tried again, with a growing and jittered pause: no connection, a dropped one, a timeout, 408, 429 and
 5xx. Not tried again: any other refusal. A server that does not know a way to force JSON, or our extra
-fields, is asked without them from then on. Redirects are not followed, proxies not used: what was
-meant for this machine stays on it. The key goes into the header of the request and nowhere else.
+fields, is asked without them from its first reply to such a request on, and the log says so; one that
+refuses the plain request too, as one that is too long, is asked the next in full. Redirects are not
+followed, proxies not used: what was meant for this machine stays on it. The key goes into the header
+of the request and nowhere else.
 """
 
 import asyncio
 import json
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -31,6 +34,7 @@ EXTRAS: tuple[dict[str, Any], ...] = (
     {},
 )
 """What is asked of a server beyond the plain request, from the most to nothing."""
+log = logging.getLogger(__name__)
 Messages = list[dict[str, str]]
 
 
@@ -40,13 +44,14 @@ class JudgeFailure(Exception):
 
 @dataclass
 class Counts:
-    """What happened on a line since the counts were last taken."""
+    """What happened on a line since the counts were last taken; `loose` replies came without all EXTRAS."""
 
     calls: int = 0
     retries: int = 0
     hits: int = 0
     failures: int = 0
     reasked: int = 0
+    loose: int = 0
     seconds: list[float] = field(default_factory=list)
 
 
@@ -126,18 +131,18 @@ class Line:
         started = time.monotonic()
         self.counts.calls += 1
         try:
-            while True:
-                level = self._level
+            level = self._level
+            status, document = await self._post({**request, **EXTRAS[level]})
+            while status in REFUSED_FIELDS and level + 1 < len(EXTRAS):
+                level += 1
                 status, document = await self._post({**request, **EXTRAS[level]})
-                if status not in REFUSED_FIELDS or level + 1 == len(EXTRAS):
-                    break
-                self._level = max(self._level, level + 1)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return None, f"no reply ({type(error).__name__})", True
         finally:
             self.counts.seconds.append(time.monotonic() - started)
         if status != 200:
             return None, f"the server answered {status}", status in RETRIED or status >= 500
+        self._keep_to(level)
         try:
             text = document["choices"][0]["message"]["content"]
         except (KeyError, IndexError, TypeError):
@@ -145,6 +150,14 @@ class Line:
         if not isinstance(text, str):
             return None, "the reply holds no text", True
         return text, "", True
+
+    def _keep_to(self, level: int) -> None:
+        """Ask from now on for no more than what just brought a reply."""
+        self.counts.loose += level > 0
+        if level > self._level:
+            left_out = ", ".join(sorted(EXTRAS[0].keys() - EXTRAS[level].keys()))
+            log.warning("the judge's server refuses %s; it is asked without from now on", left_out)
+            self._level = level
 
     async def _post(self, request: dict[str, Any]) -> tuple[int, Any]:
         address = f"{self._settings.base_url}/chat/completions"

@@ -210,6 +210,7 @@ class RefinerReward:
         if isinstance(judge, HttpJudge):
             counts = judge.take_counts()
             found["judge/retries"] = float(counts.retries)
+            found["judge/loose"] = counts.loose / max(1, counts.calls)
             found["judge/cache_hit"] = counts.hits / max(1, counts.hits + counts.calls)
             if counts.seconds:
                 found["judge/latency_s"] = fmean(counts.seconds)
