@@ -68,10 +68,14 @@ def _listen(services: Services, desk: Desk) -> None:
         return _looked(services, desk, view, (step, order, count))
 
     def on_answers(view: View | None, step: int | None, order: Order) -> Painted:
-        return _answers(desk, view.watched, (step, order, FIRST)) if view else {}
+        return _answers(desk, view.watched, (step, order, FIRST)) if view else {desk.count: FIRST}
 
     def on_more(view: View | None, step: int | None, order: Order, count: int) -> Painted:
-        return _answers(desk, view.watched, (step, order, count + FIRST)) if view else {}
+        return (
+            _answers(desk, view.watched, (step, order, count + FIRST))
+            if view
+            else {desk.count: FIRST}
+        )
 
     desk.runs.input(on_choose, [desk.runs], outputs, api_name="train_run", **QUIET)
     here = [desk.view, desk.step, desk.order]
