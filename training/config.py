@@ -13,6 +13,9 @@ from evals.verifiers.presets import PRESETS
 from evals.verifiers.presets import weights as weights_of
 from training.setting import describe, setting
 
+MOST_SEED = 4_000_000_000
+"""numpy takes seeds below 2^32; processes add their rank."""
+
 
 @dataclass(frozen=True)
 class StageSettings:
@@ -41,12 +44,14 @@ class StageSettings:
     schedule: Literal["cosine", "linear", "constant", "constant_with_warmup"] = setting(
         "how the learning rate falls", default="cosine"
     )
-    warmup: float = setting("steps to the peak; below 1 a share of all", default=0.05, low=0.0)
+    warmup: float = setting(
+        "steps to the peak; below 1 a share of all", default=0.05, low=0.0, high=1_000_000
+    )
     weight_decay: float = setting("AdamW's weight decay", default=0.0, low=0.0, high=1.0)
     max_grad_norm: float = setting("gradients are scaled down to this norm", default=1.0, low=0.0)
     batch: int = setting("rows per process and forward pass", default=4, low=1)
     accumulation: int = setting("forward passes per optimizer step", default=1, low=1)
-    seed: int = setting("of initialisation, order and sampling", default=0, low=0)
+    seed: int = setting("of initialisation, order and sampling", default=0, low=0, high=MOST_SEED)
     save_steps: int = setting("optimizer steps between checkpoints", default=50, low=1)
     keep_checkpoints: int = setting("how many checkpoints a running stage keeps", default=2, low=1)
     log_steps: int = setting("optimizer steps between lines of metrics.jsonl", default=5, low=1)
@@ -77,6 +82,8 @@ class StageSettings:
                 raise BadConfig(f"{name} is empty; name at least one. {describe(type(self), name)}")
         if not self.output.strip():
             raise BadConfig("output is empty; name the run folder to write, such as runs/mine.")
+        if not self.base.strip():
+            raise BadConfig(f"base is empty. {describe(type(self), 'base')}")
         if self.mode != "stack" and not self.chain.strip():
             raise BadConfig(
                 f"mode is {self.mode!r}, but there is no chain to build on; name one with chain, or use"
@@ -154,6 +161,11 @@ class DpoSettings(StageSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         _need_chain(self.chain, "DPO")
+        if self.monitor_steps and not self.monitor_data:
+            raise BadConfig(
+                f"monitor_data is empty, so every {self.monitor_steps} steps nothing would be watched; name"
+                " data such as kmp-dev, or set monitor_steps to 0."
+            )
         watched = {name.partition("[")[0].strip() for name in self.monitor_data}
         if self.monitor_stop and "kmp-test" in watched:
             raise BadConfig(

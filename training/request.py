@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
 from evals.errors import BadConfig
 from training.config import StageSettings
+from training.document import document_of
 from training.setting import Setting, describe, read_value
 
 SettingsType = TypeVar("SettingsType", bound=StageSettings)
@@ -70,13 +69,11 @@ def read_settings(
 
 def _yaml(file: Path) -> dict[str, object]:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = document_of(file.read_bytes(), str(file))
     except (FileNotFoundError, IsADirectoryError):
         raise BadConfig(
             f"there is no settings file {file}; those that come with Assay lie in training/configs."
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{file} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
         raise BadConfig(f"{file} holds no settings; write one `key: value` per line.")
     return {str(key): value for key, value in document.items()}

@@ -1,7 +1,6 @@
 """One setting: what it means, its type and its range, and how a YAML value or a word becomes it."""
 
 import dataclasses
-import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,10 @@ REQUIRED: Any = dataclasses.MISSING
 WORDS_FOR_TRUE = ("true", "yes", "on", "1")
 WORDS_FOR_FALSE = ("false", "no", "off", "0")
 WORDS_FOR_NONE = ("none", "null", "")
+MOST = 2**63 - 1
+"""No number is larger: the libraries that training rests on count in 64 bits."""
+SHOWN = 80
+"""Characters of a value that an error shows."""
 
 
 def setting(
@@ -65,7 +68,8 @@ class Setting:
     def _range(self) -> str:
         if self.low is None:
             return ""
-        return f" from {self.low:g} to {self.high:g}" if self.high else f" of {self.low:g} or more"
+        low, high = _in_words(self.low), _in_words(self.high or 0)
+        return f" from {low} to {high}" if self.high else f" of {low} or more"
 
 
 def describe(kind: Any, name: str) -> str:
@@ -78,19 +82,27 @@ def read_value(known: Setting, value: object, place: str) -> Any:
     """Return `value` as the type of the setting; BadConfig, naming `place`, if it cannot be."""
     try:
         read = _read(known.annotation, value)
-    except (ValueError, TypeError):
+    except BadConfig as error:  # a ValueError too, with more to say
+        raise BadConfig(f"{place} sets {known.name} to what it cannot be: {error}") from None
+    except (ValueError, TypeError, OverflowError):
         raise _refused(known, value, place) from None
     if isinstance(read, int | float) and not isinstance(read, bool):
         below = known.low is not None and read < known.low
         above = known.high is not None and read > known.high
-        if below or above or not math.isfinite(read):
+        if below or above or not abs(read) <= MOST:  # so written, it refuses what is no number too
             raise _refused(known, value, place)
     return read
 
 
+def _in_words(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
 def _refused(known: Setting, value: object, place: str) -> BadConfig:
+    shown = repr(value)
+    shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
     return BadConfig(
-        f"{place} sets {known.name} to {value!r}; it takes {known.accepts}. It means: {known.meaning}."
+        f"{place} sets {known.name} to {shown}; it takes {known.accepts}. It means: {known.meaning}."
     )
 
 
@@ -143,8 +155,18 @@ def _numbers(value: object) -> str | Mapping[str, float] | None:
     if isinstance(value, str) and "=" not in value:
         return value.strip()
     if isinstance(value, str):
-        pairs = [part.split("=") for part in value.split(",")]
-        return {name.strip(): float(number) for name, number in pairs}
+        return _pairs(value)
     if isinstance(value, dict):
         return {str(name): float(number) for name, number in value.items()}
     raise TypeError(value)
+
+
+def _pairs(text: str) -> Mapping[str, float]:
+    """Return "V1=0.6,V4=0.4" as a mapping; BadConfig for a name that stands twice."""
+    read: dict[str, float] = {}
+    for part in text.split(","):
+        name, number = (word.strip() for word in part.split("="))
+        if name in read:
+            raise BadConfig(f"{name} stands twice in {text!r}; give each name one number.")
+        read[name] = float(number)
+    return read

@@ -20,12 +20,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from evals.errors import BadConfig
 from evals.schema import Example, ReviewExample, RunRecord
 from training.conversations import Conversations
 from training.data import sft_data
+from training.document import document_of
 from training.launch import Launch
 from training.lengths import TOO_LONG
 from training.plan import Plan, plan_of
@@ -144,11 +143,9 @@ def _one(dev: object, file: Path) -> str:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = document_of(file.read_bytes(), str(file))
     except FileNotFoundError:
         raise BadConfig(f"there is no sweep file {file}; docs/training.md shows one.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{file} is not YAML: {' '.join(str(error).split())}") from None
     found = set(document) if isinstance(document, dict) else set()
     which = found & {"grid", "runs"}
     of_review = {MEASURE} if found and document.get("stage") == REVIEW else set()

@@ -1,12 +1,12 @@
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from evals.errors import BadConfig
-from training.config import GrpoSettings, SftSettings, as_document
+from training.config import DpoSettings, GrpoSettings, SftSettings, as_document
 from training.request import read_request, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,11 @@ REFUSED = {
     "activation_checkpointing": ("maybe",),
     "data": ("", " , "),
     "output": ("", "  "),
-    "seed": ("-1",),
+    "seed": ("-1", str(2**40), "1" + "0" * 400),
+    "max_steps": (str(2**63), "1" + "0" * 400),
+    "learning_rate": ("1" + "0" * 400,),
+    "warmup": ("1e9",),
+    "base": ("", " "),
 }
 
 
@@ -91,6 +95,18 @@ def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_setting(
         ("data: {a: 1}\noutput: x\n", "a list"),
         ("data: [1, 2]\noutput: x\n", "a list"),
         ("data: [kmp-train]\noutput: null\n", "output to None"),
+        (
+            "data: [a]\noutput: x\nseed: 1" + "0" * 400,
+            r"seed to 10+\.\.\.; it takes a whole number from 0",
+        ),
+        ("data: [a]\noutput: x\nseed: 1" + "0" * 5000, "is not YAML"),
+        ("data: [a]\noutput: x\nlearning_rate: 1" + "0" * 400, "learning_rate to 10+"),
+        (
+            "seed: 1\noutput: x\nseed: 2\ndata: [a]\n",
+            "the key 'seed' stands more than once.* line 3",
+        ),
+        ("{a: {b: 1, b: 2}}", "the key 'b' stands more than once"),
+        ("[" * 3000, "is not YAML"),
     ],
 )
 def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(
@@ -146,6 +162,22 @@ def test_grpo_settings_that_contradict_each_other_are_refused(
     file.write_text("batch: 8\n", encoding="utf-8")
     with pytest.raises(BadConfig, match=problem):
         read_settings(GrpoSettings, file, GRPO | changes)
+
+
+@pytest.mark.parametrize(
+    "written", ["verifier_weights: V1=.5, V1=.6", "verifier_weights: {V1: .5, V1: .6}"]
+)
+def test_a_verifier_is_weighed_once(tmp_path: Path, written: str):
+    file = tmp_path / "grpo.yaml"
+    file.write_text(f"data: [a]\noutput: x\nchain: y\n{written}\n", encoding="utf-8")
+    with pytest.raises(BadConfig, match=r"V1.* stands (twice|more than once)"):
+        read_settings(GrpoSettings, file)
+
+
+def test_a_monitor_without_data_is_refused_unless_it_never_looks():
+    unwatched = DpoSettings(("a",), output="x", chain="y", monitor_data=(), monitor_steps=0)
+    with pytest.raises(BadConfig, match="monitor_data is empty"):
+        replace(unwatched, monitor_steps=25)
 
 
 def test_settings_become_plain_json_values_and_come_back_from_them(tmp_path: Path):
