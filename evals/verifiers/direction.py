@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from evals.verifiers.cues import CHANGES, MOVES, NEGATES, PLACES
+from evals.verifiers.elsewhere import elsewhere
 from evals.verifiers.events import OPPOSITE, direction_events
 from evals.verifiers.reading import HEAP_WORDS, Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
@@ -96,7 +97,7 @@ def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
             sets = sets_of(scope, group, event, topic, sets)
             if not sets or scope.is_supposed(event):
                 continue
-            where = _near(scope, group, event) or tissues
+            where = elsewhere(scope, group, event) or _near(scope, group, event) or tissues
             found += _stated(scope, group, event, sets, where)
     if len(found) > 1 and scope.of_kind("hedge"):
         return _without_guesses(found)
@@ -166,12 +167,13 @@ def _side(scope: Scope, event: Mark) -> bool | None:
         word in CONTROLS or word in ASIDE_OF_CONTROLS for word in before
     )
     after = words[event.last + 1 : sentence.last + 1]
+    organs = {words[mark.first] for mark in sentence.marks if mark.kind == "tissue"}
     place = next((i for i, word in enumerate(after) if word in CONTROLS), None)
     follows = (
         place is not None
         and {"in", "on"} & set(after[:place])
         and AGAINST.isdisjoint(after[:place])
-        and all(is_neutral(word, None) for word in after[:place])
+        and all(is_neutral(word, None) or word in organs for word in after[:place])
         and not CONTRASTED.intersection(after[:place])
     )
     if not (leads or follows):

@@ -37,6 +37,7 @@ UNREAL = (
     " on previous flights; on past flights; earlier flights; previous flights; in vitro; in silico; in culture; on mars; on the moon;"
     " on venus; in rats; in rat; in humans; in human; human thymus; human liver; in patients; in monkeys; in zebrafish; in flies;"
     " in plants; in yeast; in pigs; in dogs; in men; in women; in astronauts; whenever; every time; in case of; in the event of;"
+    " after bed rest; during bed rest; following bed rest; under bed rest; in bed rest;"
     " null hypothesis; conjectured; speculated; hypothetical; once upon a time; told to; asked to; paid to; forced to say;"
     " far be it from; remains to be seen; yet to be seen; every other; cell culture; is what a; is what an; is what some; is what they;"
     " is what one; is what people; is what critics; is what many"
