@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.errors import MissingModel
+from evals.errors import BadConfig, MissingModel
 from evals.questions import SYSTEM_PROMPT
 from training.config import (
     DpoSettings,
@@ -25,12 +25,13 @@ from training.data import (
     watched_questions,
 )
 from training.estimate import Estimate, check_batches, estimate, shape_of
+from training.judging.address import checked_address, key_of
 from training.launch import Launch
 from training.manifest import read_chain
 from training.preferences import Preferences, read_preferences
 from training.refining.data import RefinerData, are_records, check_refiner_chain, refiner_data
 from training.refining.kept import kept_items, with_kept_items
-from training.refining.settings import RefinerSettings
+from training.refining.settings import HEURISTIC, RefinerSettings
 from training.request import read_request
 from training.runs import RunFolder
 from training.stages import STAGES
@@ -104,8 +105,9 @@ def plan_of(
 ) -> Plan:
     """Return the plan of `--config F [--key value …]`.
 
-    Raises LabError for settings, data, a chain or a run folder that cannot be used; a chain that is
-    not here yet is only a problem to be named if the plan is to be looked at and not to be run.
+    Raises LabError for settings, data, a chain, a judge or a run folder that cannot be used; a chain
+    that is not here yet, or a judge's key that is not set here, is only a problem to be named if the
+    plan is to be looked at and not to be run.
     """
     chosen = launch or Launch()
     request = read_request(STAGES[stage], words)
@@ -122,9 +124,28 @@ def plan_of(
                 raise
             problems = (str(error),)
     prompt = of_chain or SYSTEM_PROMPT
+    if isinstance(settings, RefinerSettings):
+        problems += _judge_problems(settings)
     data = _data(settings, prompt, of_chain)
     check_batches(settings, data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
+
+
+def _judge_problems(settings: RefinerSettings) -> tuple[str, ...]:
+    """Return why the judges could not be asked from here; BadConfig for an address that never may be.
+
+    A run makes sure of its key itself: where a plan is made for another machine, it need not be here.
+    """
+    problems: list[str] = []
+    second = settings.second_judge if settings.second_share else ""
+    for word in (settings.judge, second):
+        if word and word != HEURISTIC:
+            address = checked_address(word, allow_remote=settings.judge_allow_remote)
+            try:
+                key_of(settings.judge_key_env, address)
+            except BadConfig as error:
+                problems.append(str(error))
+    return tuple(dict.fromkeys(problems))
 
 
 def _data(

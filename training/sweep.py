@@ -143,7 +143,7 @@ def _one(dev: object, file: Path) -> str:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        document = document_of(file.read_bytes(), str(file))
+        document: Any = document_of(file.read_bytes(), str(file))
     except FileNotFoundError:
         raise BadConfig(f"there is no sweep file {file}; docs/training.md shows one.") from None
     found = set(document) if isinstance(document, dict) else set()
