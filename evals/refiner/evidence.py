@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 from evals.refiner.grammar import ID
 
-OPENING = re.compile(r"<(snippet|webpage)(?=[\s/>])([^<>]*)>", re.IGNORECASE)
+OPENING = re.compile(r"<((?ai:snippet|webpage))(?=[\s/>])([^<>]*)>")
+CLOSINGS = {
+    name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("snippet", "webpage")
+}
 IDENTITY = re.compile(rf"\bid\s*=\s*(?:\"({ID})\"|'({ID})'|({ID})(?=[\s/]|$))", re.IGNORECASE)
 Evidence = Mapping[str, str]
 """Texts by id, in the order of the tool output."""
@@ -40,7 +43,6 @@ def evidence_of(tool_output: str) -> Evidence:
 
 def blocks(tool_output: str) -> Iterator[Block]:
     """Yield the blocks of a tool output in order; ValueError for one without a legal id or an end."""
-    lowered = tool_output.lower()
     for opening in OPENING.finditer(tool_output):
         shown = opening[0] if len(opening[0]) <= 60 else opening[0][:57] + "..."
         identity = IDENTITY.search(opening[2])
@@ -48,10 +50,10 @@ def blocks(tool_output: str) -> Iterator[Block]:
             raise ValueError(
                 f"{shown} has no legal id; write <snippet id=S1>, ids of A-Za-z0-9_.:-"
             )
-        closing = f"</{opening[1].lower()}>"
-        end = lowered.find(closing, opening.end())
-        if end < 0:
-            raise ValueError(f"{shown} is never closed; end it with {closing}")
+        kind = opening[1].lower()
+        closing = CLOSINGS[kind].search(tool_output, opening.end())
+        if closing is None:
+            raise ValueError(f"{shown} is never closed; end it with </{kind}>")
         name = identity[1] or identity[2] or identity[3]
-        text = tool_output[opening.end() : end].strip()
-        yield Block(name, text, opening.start(), end + len(closing))
+        text = tool_output[opening.end() : closing.start()].strip()
+        yield Block(name, text, opening.start(), closing.end())

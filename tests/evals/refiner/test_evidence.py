@@ -49,6 +49,11 @@ def test_evidence_is_read_from_quoted_and_bare_ids_of_both_kinds():
     assert dict(evidence_of(f"{text}{text}")) == dict(evidence_of(text))
 
 
+def test_evidence_ends_at_its_tag_whatever_letters_stand_in_it():
+    text = f"<snippet id=S1>{'İ' * 12} is down</SNIPPET>\n<Snippet id=S2>b</snippet><ſnippet id=S3>"
+    assert dict(evidence_of(text)) == {"S1": f"{'İ' * 12} is down", "S2": "b"}
+
+
 def test_a_conversation_asks_its_last_question_unless_the_question_is_told():
     turns = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "Which way?"}]
     assert record(prompt=turns).asked == "Which way?"
