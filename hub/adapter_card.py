@@ -35,6 +35,16 @@ FILES = (".json", ".jsonl", ".parquet", ".csv")
 NOT_SETTINGS = ("output", "base", "chain", "data")
 """Keys of the configuration that the card tells elsewhere, by name rather than by folder."""
 
+USED = {
+    "train_seconds": "time in training, seconds",
+    "energy_kwh": "energy, kWh",
+    "measured_by": "energy measured",
+    "co2_g": "CO2, g",
+    "co2_grams_per_kwh": "CO2 of the grid, g per kWh",
+    "cost": "cost, hours times the price of one",
+}
+"""What a run used, in words; the rest of its result keeps the names of run.json."""
+
 
 @dataclass(frozen=True)
 class AdapterCard:
@@ -156,6 +166,7 @@ def _body(card: AdapterCard) -> str:
             for key, value in run.record.config.items()
             if key not in NOT_SETTINGS and value is not None
         ],
+        result=[(USED.get(key, key), value) for key, value in run.record.result.items()],
         hours=_hours(run),
         measured=card.measured,
         files=sorted((path, part.size, part.sha256) for path, part in card.files.items()),

@@ -68,6 +68,15 @@ def test_measured_emissions_stand_on_the_card(tmp_path):
     assert front_matter(card_of(run))["co2_eq_emissions"]["emissions"] == 12.5
 
 
+def test_energy_and_cost_stand_on_the_card_in_words_if_the_run_tells_them(tmp_path):
+    used = {"steps": 1, "energy_kwh": 0.42, "measured_by": "processors by RAPL", "cost": 3.2}
+    text = card_of(write_run(tmp_path, result=used))
+    for line in ("energy, kWh | 0.42", "energy measured | processors by RAPL", "steps | 1"):
+        assert f"| {line} |" in text
+    assert "| cost, hours times the price of one | 3.2 |" in text
+    assert "kWh" not in card_of(write_run(tmp_path / "unmeasured"))
+
+
 def test_data_sets_of_the_hub_are_named_so_that_it_links_them_and_files_are_not(tmp_path):
     run = write_run(tmp_path, config={"data": ["org/pairs@main:500", "kmp-train", "rows/v.jsonl"]})
     assert front_matter(card_of(run))["datasets"] == ["org/pairs"]
