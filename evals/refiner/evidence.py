@@ -17,7 +17,10 @@ OPENING = re.compile(r"<((?ai:snippet|webpage))(?=[\s/>])([^<>]*)>")
 CLOSINGS = {
     name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("snippet", "webpage")
 }
-IDENTITY = re.compile(rf"\bid\s*=\s*(?:\"({ID})\"|'({ID})'|({ID})(?=[\s/]|$))", re.IGNORECASE)
+IDENTITY = re.compile(
+    rf"(?<!\S)id\s*=\s*(?:\"({ID})\"|'({ID})'|({ID}))(?=\s*/?$|\s+[\w.:-]+\s*=)", re.IGNORECASE
+)
+"""An id as a whole attribute: `id=S 1` names S no more than `href="/?id=S"` does."""
 Evidence = Mapping[str, str]
 """Texts by id, in the order of the tool output."""
 

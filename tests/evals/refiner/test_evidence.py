@@ -15,6 +15,10 @@ BAD = (
     ({"tool_output": "<snippet id=S1>up"}, "tool_output", "never closed"),
     ({"tool_output": "<snippet>up</snippet>"}, "tool_output", "no legal id"),
     ({"tool_output": "<webpage id='a b'>up</webpage>"}, "tool_output", "no legal id"),
+    ({"tool_output": "<snippet id=S 1>up</snippet>"}, "tool_output", "no legal id"),
+    ({"tool_output": "<snippet id='S' 1>up</snippet>"}, "tool_output", "no legal id"),
+    ({"tool_output": "<snippet id=S,1>up</snippet>"}, "tool_output", "no legal id"),
+    ({"tool_output": "<webpage url=/?id=S>up</webpage>"}, "tool_output", "no legal id"),
     ({"tool_output": "nothing was found"}, "answerable", "nothing can be answered"),
     ({"completions": "x"}, "completions", "Extra inputs"),
     ({"log_extra": "x"}, "log_extra", "Extra inputs"),
@@ -44,7 +48,7 @@ def test_a_record_without_evidence_is_fine_where_there_is_no_answer(tmp_path: Pa
 
 
 def test_evidence_is_read_from_quoted_and_bare_ids_of_both_kinds():
-    text = "<snippet id=\"a.1\">A</snippet><webpage url=x id='b:2'>B</webpage><snippet id=c-3 >C</snippet>"
+    text = "<snippet id=\"a.1\">A</snippet><webpage url=x id='b:2'>B</webpage><snippet\nid=c-3 n = '2' >C</snippet>"
     assert dict(evidence_of(text)) == {"a.1": "A", "b:2": "B", "c-3": "C"}
     assert dict(evidence_of(f"{text}{text}")) == dict(evidence_of(text))
 
