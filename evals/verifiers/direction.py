@@ -185,7 +185,12 @@ def _side(scope: Scope, event: Mark) -> bool | None:
 
 
 def _near(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
-    """Return the tissues right after this event, where a clause holds several events and tissues."""
+    """Return the tissues right after this event, where a clause holds several events and tissues.
+
+    A sign is said of the tissue that it stands beside.
+    """
+    if event.form == "sign":
+        return (scope.mark_at[event.first].value,)
     if len(group.events) < 2 or "tissue" not in scope.sentence.kinds:
         return ()
     following = [other.first for other in group.events if other.first > event.last]

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from evals.verifiers.grammar import neutral_words
 from evals.verifiers.reading import Mark, Reading, Sentence
+from evals.verifiers.signs import signed_places
 from evals.verifiers.table import column_events, is_head, is_row
 from evals.verifiers.tokens import word_set
 
@@ -85,6 +86,8 @@ def direction_events(reading: Reading, sentence: Sentence) -> list[Mark]:
         events += _signed_scores(reading, sentence)
     if "pathway" in kinds:
         events += _switched(reading, sentence)
+    if "tissue" in kinds and not events and (signs := signed_places(reading, sentence)):
+        return signs
     if len(events) > 1 and any(event.form == "weak" for event in events):
         events = [event for event in events if event.form != "weak"]
     if "not" in kinds and "changed" in kinds:

@@ -217,7 +217,7 @@ def n_loose(sentence: Sentence, marks: Sequence[Mark]) -> int:
     if sentence.kinds.isdisjoint(PLACES):
         return len(marks)
     places = [mark for mark in sentence.marks if mark.kind in PLACES]
-    beside = {place.last + 1 for place in places} | {place.first - 1 for place in places}
+    beside = {token for mark in places for token in (mark.first - 1, mark.last, mark.last + 1)}
     return sum(mark.first not in beside and mark.last not in beside for mark in marks)
 
 

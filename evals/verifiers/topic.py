@@ -4,6 +4,7 @@ from evals.verifiers.grammar import be_words, neutral_words, preposition_words
 from evals.verifiers.heads import EVERYTHING, is_generic, is_of_something_else
 from evals.verifiers.reading import Mark, Sentence
 from evals.verifiers.scope import Group, Scope
+from evals.verifiers.signs import SPOKEN
 from evals.verifiers.tokens import word_set
 
 Sets = tuple[str | None, ...]
@@ -27,7 +28,7 @@ TRANSITIVE = word_set(
 """Verbs that need an object: a gene set before one of these acts on something else."""
 PARTICLES = word_set("up down")
 PATHWAY_NOUNS = word_set("of in for")
-OBJECTLESS = frozenset(("intransitive", "weak", "nes", "changed"))
+OBJECTLESS = frozenset(("intransitive", "weak", "nes", "changed", "sign"))
 NOTHING = word_set("nothing none nobody no")
 MODIFIERS = word_set("not more also")
 STOPS = frozenset(("mission", "direction", "break", "majority"))
@@ -88,7 +89,7 @@ def sets_of(scope: Scope, group: Group, event: Mark, topic: Topic, before: Sets 
     if _names_agents(scope, start, event):
         return ()
     for token in between:
-        if token not in at and not is_neutral(words[token], None):
+        if token not in at and not is_neutral(words[token], None) and words[token] not in SPOKEN:
             return ()
     if before is not None and start not in scope.sentence.starts:
         return before
