@@ -53,6 +53,8 @@ COMPARED = word_set(
 """What missions can differ in so that the gene set goes different ways."""
 
 
+CONTRARY = word_set("opposite reverse")
+"""Of a mission these tell of disagreement ("RR-1 shows the opposite"); of the rest, who knows."""
 DETERMINERS = word_set("only mostly mainly chiefly merely just their its the this that these what")
 MODALS = word_set("could may might can would should")
 
@@ -144,6 +146,8 @@ def _is_idle(reading: Reading, sentence: Sentence, event: Mark) -> bool:
     if _is_of_people(reading, sentence, event) or _is_attribute(reading, sentence, event):
         return True
     after = reading.words[event.last + 1] if event.last < sentence.last else ""
+    if word in CONTRARY and not (sentence.kinds & {"mission", "majority"} and after != "of"):
+        return True
     if after and word == "same" and reading.gaps[event.last + 1] == " ":
         return after not in SAME_WHAT
     return word in ("consistent", "agrees", "agree") and after == "with"

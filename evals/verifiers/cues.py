@@ -32,7 +32,10 @@ RETRACTING = word_set(
     "false wrong untrue incorrect mistaken nonsense lie joke mistake error not isn't isnt wasn't aren't ain't doesn't"
     " cannot opposite reverse contrary kidding disagree back scratch forget ignore disregard lied lying refute refutes"
     " contradict contradicts disprove disproves otherwise differently retracted withdrawn retract withdraw made invented wait sorry"
-    " correction oops none nothing bogus fabricated fiction lies untruth wrongly erroneously strike never psych making inventing believe trust jk haha lol fools upside backwards ever"
+    " correction oops none nothing bogus fabricated fiction lies untruth wrongly erroneously strike never psych making inventing no believe trust jk haha lol fools upside backwards ever"
+    " refuted disproved disproven debunked contradicted overturned falsified discredited unsupported unfounded versa round around err erred nope nah"
+    " rubbish that's thats say said claim claimed think thought believe argue told seems seemed supports support confirms backs against replicate reproduce"
+    " so evidence"
 )
 """Without one of these nothing is taken back."""
 WITHHOLDING = word_set(

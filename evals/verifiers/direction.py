@@ -24,6 +24,10 @@ CONTROLS = word_set("control controls")
 AGAINST = word_set("than compared relative versus vs")
 ASIDE_OF_CONTROLS = word_set("the ground earth their matched on in are show have had were is")
 CONTRASTED = word_set("flight spaceflight flown space")
+COUNTS = word_set("one two three four five")
+LISTING = word_set("and or the")
+CONTRARY = word_set("opposite reverse way direction")
+"""A mission before one of these words of disagreement is on the other side: "RR-1 shows the opposite"."""
 LONGEST_HEADING = 3
 """Words of a line that heads a list with the name of a tissue."""
 
@@ -120,13 +124,48 @@ def _stated(
             return
         says = says if side else OPPOSITE[says]
     reach = {mark.value for mark in group.marks if mark.kind == "majority"}
-    missions = () if reach else scope.named(group, "mission")
+    missions = () if reach else _flown(scope, group, event) or _counted(scope, event)
     apart = _apart(scope, group, tissues)
     first, last = event.first, event.last
     for pathway in sets:
         yield Statement(
             pathway, tissues, missions, says, negated, first, last, apart, "all" in reach
         )
+
+
+def _flown(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
+    """Return the missions of an event, without those behind it that are said to show the opposite."""
+    missions = scope.named(group, "mission")
+    if not missions or "agreement" not in scope.sentence.kinds:
+        return missions
+    words, opposed = scope.reading.words, set[str]()
+    told = [mark for mark in scope.sentence.marks if mark.kind in ("mission", "agreement")]
+    for place, mark in enumerate(told):
+        if mark.kind != "agreement" or words[mark.last] not in CONTRARY:
+            continue
+        until = mark.first
+        for other in reversed(told[:place]):
+            between = words[other.last + 1 : until]
+            is_listed = (
+                LISTING.issuperset(between) and "," not in scope.reading.gaps[other.last + 1]
+            )
+            is_listed = is_listed or until == mark.first
+            if other.kind != "mission" or other.first < event.last or not is_listed:
+                break
+            opposed.add(other.value)
+            until = other.first
+    return tuple(mission for mission in missions if mission not in opposed)
+
+
+def _counted(scope: Scope, event: Mark) -> tuple[str, ...]:
+    """Return "one", as for "one mission", for mere numbers: "up in one, down in two"."""
+    words, after = scope.reading.words, event.last + 1
+    if len(scope.events) < 2 or after + 1 > scope.sentence.last:
+        return ()
+    if words[after] != "in" or words[after + 1] not in COUNTS:
+        return ()
+    ends = scope.reading.gaps[after + 2] != " " or words[after + 2] in ("and", "but")
+    return ("one",) if ends else ()
 
 
 def _apart(scope: Scope, group: Group, tissues: tuple[str, ...]) -> tuple[str, ...]:

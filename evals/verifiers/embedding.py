@@ -26,7 +26,7 @@ ASSERTING = word_set(
     " doubt fair safe notable remarkable striking interesting noteworthy surprising estimate estimates votes vote us me first"
     " second lastly moreover furthermore additionally addition overall comparison compare test tests recall remember"
     " understood understand be stands standing agreed established documented previously widely generally well-known"
-    " change changes changed effect effects direct interaction statistic statistics model models am turns turned out genelab genelab's osdr nasa response together taken summary answer"
+    " change changes changed effect effects direct interaction statistic statistics model models am turns turned out genelab genelab's osdr nasa response together taken summary answer truth reality undeniable indisputable incontestable unquestionable incontrovertible"
 )
 """With the small words, these may stand before "that" in a sentence that asserts what follows."""
 OPENERS = word_set(

@@ -4,6 +4,8 @@
 "X is reduced in theory only", "… in rats", "… sometimes", 'The phrase "X is reduced" has three words'
 """
 
+from evals.verifiers.denial import each
+
 CONDITIONS = (
     "if; unless; assume; suppose; supposing; assuming; hypothetically; in case; imagine; had it been; provided that;"
     " on condition that; as long as; only when"
@@ -57,7 +59,17 @@ SUPPOSITIONS = (
     " the prompt says; the prompt states; the prompt asks; you said; you say; you state; you stated; you wrote; you write;"
     " you told; you want to know; one might expect; some might expect; you might expect; one may expect; one might think; some might think; one may think; one could think; some say; some claim;"
     " some think; many think; people say; people think; others say; they say; it is said; one reads; rumour has it; supposedly;"
-    " allegedly"
+    " allegedly; "
+    + each(
+        "some; others; many; most; people; they; critics; laymen; laypeople; readers; layman",
+        "would; might; could; may; will",
+        "say; claim; argue; think; guess; believe; conclude; suppose; assume; maintain; answer; suggest",
+    )
+    + "; "
+    + each(
+        "some; others; many; people; they",
+        "said; claimed; claim; thought; think; believed; believe; argued; argue; maintained; maintain; assumed; assume",
+    )
 )
 """What is only thought or said by others: a direction that follows, up to a comma, is not asserted."""
 NO_CONDITIONS = (

@@ -41,7 +41,7 @@ NEUTRAL = (
     " leading; edge; whole; main; gene's; rna; rna-seq; seq; mrna; dataset; datasets; some; any; other; orbit;"
     " cells; cell; like; same; strongly; being; fdr; padj; p; adjusted; highly; yet; too; condition; conditions;"
     " boxed; text; correct; option; choice; pick; verdict; guess; best; final; never; former; latter; research; researchers; we; trend; trends; trended; moves; moved; move; activity;"
-    " never; false; untrue; wrong; incorrect; i'm; i'd; we'd; during; because; since; not; true"
+    " never; false; untrue; wrong; incorrect; i'm; i'd; we'd; during; because; since; not; true; there's; truth; reality; reflection; second; thoughts"
 )
 
 

@@ -11,7 +11,11 @@ from evals.verifiers.denial import (
     AVERTERS,
     NEGATORS,
     NEGATORS_TO_COMMA,
+    NOT_EXCLUDING,
     NOT_NEGATORS,
+    OPENINGS,
+    REFUTALS,
+    REFUTERS,
     SENTENCE_DENIALS,
 )
 from evals.verifiers.frames import (
@@ -94,6 +98,9 @@ DIFFER_WORDS = (
     " no consensus; no single direction; not one direction; no uniform; no clear direction; no common direction;"
     " no one direction; no consistent direction; no agreement; oppose; oppose each other; opposite ways; split;"
     " contradict each other; contradict; no shared direction;"
+    " shows the opposite; show the opposite; showed the opposite; shows the reverse; show the reverse; does the opposite; do the opposite;"
+    " points the other way; point the other way; says the opposite; say the opposite; goes in the opposite direction;"
+    " one goes the other way; one goes the opposite way; one shows the opposite; one shows the reverse; another shows the opposite;"
     " no direction holds; no direction; goes the other way; go the other way; goes the opposite way; go the opposite way"
 )
 SAME_WORDS = (
@@ -169,6 +176,9 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
     add(AVERTERS, "averts")
     add(NEGATORS, "not")
     add(NEGATORS_TO_COMMA, "not", form="short")
+    add(REFUTERS, "not", "refuter", form="short")
+    add("refute; refutes; refuted; deny; denies; denied; doubt; doubts", "not", "refuter")
+    add(NOT_EXCLUDING, "supposition")
     add(CONTRASTS, "contrast")
     add(COMPARISONS, "contrast", "comparison")
     add(
@@ -179,8 +189,16 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
     add(NOT_NEGATORS, "neutral")
     add(NO_CONDITIONS, "neutral")
     add("respectively", "respectively")
+    add(REFUTALS, "denial", form="trail")
+    add(OPENINGS, "denial", form="open")
     add(SENTENCE_DENIALS, "denial")
     add(METHODS, "method")
+    for phrase in phrases(METHODS):
+        # "showed up" is a verb, "showed up-regulation" is not that one
+        if phrase[-1] in ("up", "down") and "or" not in phrase:
+            said = "UP" if phrase[-1] == "up" else "DOWN"
+            add(f"{' '.join(phrase)} regulation", "direction", said, "noun")
+            add(f"{' '.join(phrase)} regulated", "direction", said, "participle")
     add(SCORES, "score")
     add("control; controls; ground control; ground controls", "controls")
     add(ONE_MISSION, "mission", "one")

@@ -25,6 +25,8 @@ ABSTENTIONS = re.compile(
     r"determine|establish|prove|settle|suffice|exist)"
     r"|\b(?:not|never|n't) (?:\w+ )?(?:measured|tested|studied|examined|recorded|reported|determined|assessed|part of the study|"
     r"in the data|known|available|answerable|determinable|knowable|covered|included)\b"
+    r"|\bno (?:[\w-]+ ){0,2}(?:dose|dosage|dosing|recommendation|conclusion|answer|value|figure|number|threshold|regimen|schedule|estimate)"
+    r" (?:is|was|has been|can be|could be) (?:\w+ )?(?:established|known|determined|defined|available|derived|given|inferred|deduced|drawn|made)\b"
     r"|\b(?:unknown|unanswerable|undetermined|undeterminable|indeterminate|insufficient|inconclusive)\b"
     r"|\bbeyond (?:the|what|these|this)\b|\boutside (?:the|what|these|this) (?:scope|data|study|\w+ ?can)"
     r"|\b(?:do not|don't|does not|did not) know\b|\bno (?:one|basis|answer)\b"

@@ -11,24 +11,45 @@ from typing import Protocol, TypeVar
 from evals.verifiers.cues import RETRACTING, RETRACTS
 from evals.verifiers.tokens import word_set
 
-LONGEST = 9
+LONGEST = 10
 """A sentence of more words does not just take something back."""
 THIS = (
     r"(?:that|this|it|they|these|those|which|he|she|(?:the |my )?(?:critics|colleagues?|authors|paper)|the above|the latter|everything above|all of (?:this|that|it)"
     r"|(?:that|this|the|my|the previous|the first|the last) (?:statement|claim|sentence|answer|assertion|conclusion|view|line)"
     r"|what i (?:just )?(?:said|wrote|stated)(?: above)?)"
 )
+NOUNS = r"(?:data|missions?|evidence|figures?|tables?|results?|scores?|facts|stud(?:y|ies)|numbers|experiments?)"
+OF_DATA = rf"(?:(?:the|all|every|each|both|these|our|any|most|of|two|three|single|actual) )+{NOUNS}"
+VOICES = (
+    r"(?:some|others|many|most|people|they|critics|opponents|sceptics|skeptics"
+    r"|(?:a|the|some|any) (?:naive |casual |hasty )?(?:readers?|layman|laymen|novices?|observers?|critics?))"
+)
+SAYING = (
+    r"(?:(?:would|might|may|could|will) )?"
+    r"(?:say|said|claim(?:ed)?|think|thought|believed?|argued?|guess|assumed?|conclude|maintain(?:ed)?)"
+)
+REVERSED = (
+    r"or (?:(?:maybe|perhaps|possibly|rather|is it|was it|it is) )?"
+    r"(?:not|vice versa|(?:the )?(?:exact |very )?(?:other way a?round|reverse|opposite|contrary)(?: holds| applies| is true)?)"
+)
 FALSE = (
     r"(?:(?:is|was|are|were)(?: (?:simply|just|plainly|actually|completely|entirely|all|quite|clearly|surely))?"
     r" (?:false|wrong|untrue|incorrect|mistaken|nonsense|a lie|a joke|a mistake|an error|not"
     r"(?: (?:so|true|correct|right|the case))?|(?:the wrong|the other) way(?: a?round)?|backwards|upside down)"
     r"|(?:isn't|isnt|wasn't|aren't|ain't)(?: (?:so|true|correct|right|the case))?"
-    r"|(?:does not|doesn't) hold|cannot be (?:right|true|so)|(?:is|was|were) (?:later |since )?(?:retracted|withdrawn))"
+    r"|(?:does not|doesn't|did not|didn't) (?:hold(?: up| true)?|replicate|reproduce|survive)|cannot be (?:right|true|so)|err|erred|lied|lie"
+    r"|(?:(?:is|was|were|(?:has|had|have)(?: (?:since|now|long|all|also))* been)(?: (?:later|since|now|clearly|plainly|long|all))* (?:retracted|withdrawn|refuted"
+    r"|disproved|disproven|debunked|contradicted|overturned|falsified|discredited|unsupported|unfounded|contrary|at odds|incompatible)"
+    rf"(?: (?:by|to|with) {OF_DATA})?)"
+    r"|(?:is|was|were)(?: \w+ly)? the (?:wrong|false|incorrect) (?:answer|claim|way|reading|statement|direction))"
 )
 ASIDE = r"(?:(?:no|or|but|well|sorry|oh|wait|actually|however|and|yet|in fact|still|of course|though|although) )*"
 DATA = (
-    r"the (?:data|figures|missions|tables?|results?) (?:refutes?|contradicts?|disproves?|(?:say|show)s? otherwise)"
+    rf"(?:{OF_DATA} (?:\w+ly )?(?:refutes?|contradicts?|disproves?|falsif(?:y|ies)|speaks? against|argues? against"
+    r"|(?:say|show|suggest|indicate)s? (?:otherwise|the (?:exact )?(?:opposite|reverse|contrary))|(?:do|does) not support)"
     r"(?: (?:it|this|that|them))?"
+    rf"|(?:no|none of the|not one|not a single) {NOUNS} (?:supports?|confirms?|backs?|bears?)(?: (?:it|this|that|them))?(?: out)?"
+    r"|there is no evidence (?:for|of) (?:it|this|that))"
 )
 SENTENCE = re.compile(
     rf"{ASIDE}(?:{THIS} {FALSE}(?: at all| either| however| though)?"
@@ -41,10 +62,21 @@ SENTENCE = re.compile(
     r"|(?:none|nothing|not a word|no part) (?:of (?:this|that|it|the above|what i said) )?(?:is|was|holds)(?: \w+){0,3}"
     r"|(?:this|that|it|everything|all of (?:this|that|it)|the above) (?:is|was) (?:\w+ )?(?:made up|invented|fabricated|fiction|bogus|a lie|lies)"
     r"|(?:please )?(?:do not|don't|never) (?:believe|trust|quote|rely|listen|take|use|mind)(?: \w+){0,5}"
-    r"|psych|jk|lol|haha|april fools?|i (?:am|was) (?:just |only )?(?:making|inventing|lying|joking)(?: \w+){0,4}"
+    rf"|{REVERSED}|i (?:mean|meant) the (?:opposite|reverse|other way a?round)|psych|jk|lol|haha|april fools?|i (?:am|was) (?:just |only )?(?:making|inventing|lying|joking)(?: \w+){{0,4}}"
     rf"|(?:{ASIDE}(?:scratch|forget|ignore|disregard|strike) (?:that|this|it|everything|the (?:above|previous|last|first)|my|what)(?: \w+){{0,4}})"
     r"|(?:correction|oops|wait|sorry)(?: (?:no|sorry|wait|but|i (?:was|am)|it|that|this|is|was|not|wrong|mistake|my|wrong|gene|set|tissue|answer|question|actually|meant|mixed|up|them|the))*"
 )
+LONE = re.compile(
+    r"(?:quite |just |all |totally |completely |utterly |plainly |simply |dead |that's |thats )?(?:wrong|false|incorrect|untrue|nonsense|rubbish"
+    r"|no|nope|nah|not|lies|not (?:right|correct|so|true|the case)|(?:the )?wrong answer)"
+)
+"""What takes back only the sentence right before it: a question in between is what it answers."""
+REPLIES = word_set("yes no")
+"""What opens with one of these is contradicted, not taken back: "Yes. No."."""
+NEAR = 6
+"""Characters that may stand between the two: a stated confidence leaves more."""
+TAGS = word_set("right correct really true yes sure so ok okay is it isn't")
+"""A question of these words alone asks about the sentence before it: "X is reduced. Right? Wrong!"."""
 AHEAD = re.compile(
     rf"(?:the following|what follows|(?:the |this |these )?(?:next|following) (?:statements?|claims?|sentences?|lines?|answers?))"
     rf" {FALSE}|it is (?:not true|not the case|false|untrue|wrong)(?: to say)? that"
@@ -53,13 +85,26 @@ AHEAD = re.compile(
 )
 """What takes back the sentence after it."""
 TAIL = re.compile(
-    rf"{ASIDE}(?:{THIS} {FALSE}|{DATA}|said (?:no one|nobody|no \w+)(?: ever)?|(?:so (?:they|people|some|critics) (?:say|claim|think) ?)?(?:wrongly|erroneously|falsely))"
+    rf"{ASIDE}(?:{THIS} {FALSE}|(?:(?:which|that|(?:a|an|the) \w+(?: that| which)?) )?{DATA}|{REVERSED}|(?:as |or )?(?:so )?{VOICES} {SAYING}"
+    rf"|or so (?:it seem(?:s|ed)(?: to \w+(?: \w+)*)?|i was told)|i (?:mean|meant) the (?:opposite|reverse)|(?:for )?which there is no evidence|contrary to {OF_DATA}"
+    r"|said (?:no one|nobody|no \w+)(?: ever)?|(?:so (?:they|people|some|critics) (?:say|claim|think) ?)?(?:wrongly|erroneously|falsely))"
 )
-
+BARE = re.compile(
+    rf"{ASIDE}(?:quite |simply |plainly |just )?(?:wrong|false|untrue|incorrect|not (?:true|so|right|correct|the case)"
+    r"|(?:the |a )?(?:wrong|false|incorrect) (?:answer|claim|reading|statement))"
+)
+"""The same without a verb: "X is reduced (wrong)". Behind a colon it denies one choice: "reduced: false"."""
+LONGEST_CHOICE = 3
+"""More words before the colon are no choice of a list but a statement."""
 ENDINGS = word_set(
     "false wrong untrue incorrect mistaken nonsense lie joke mistake error not so true correct right case around round backwards"
     " down isn't isnt wasn't aren't ain't hold retracted withdrawn all either however though refute refutes contradict contradicts"
     " disprove disproves otherwise it this that them wrongly erroneously falsely"
+    " data mission missions evidence figure figures table tables result results score scores facts study studies numbers experiment experiments"
+    " support supports confirm confirms back backs out err erred lied versa reverse opposite contrary answer claim statement reading way"
+    " direction say said claimed think thought believe believed argue argued guess assume assumed conclude maintain maintained told seems seemed"
+    " reader layman refuted disproved disproven debunked contradicted overturned falsified discredited unsupported unfounded replicate reproduce"
+    " survive up"
 )
 """What TAIL finds ends with one of these, or holds "said"."""
 
@@ -100,7 +145,15 @@ def without_retracted(
             kept.append(sentence)
             continue
         said = " ".join(words[first : last + 1]) if last - first < LONGEST else ""
-        if said and AHEAD.fullmatch(said):
+        if said and ":" not in gaps[last + 1] and LONE.fullmatch(said):
+            if (
+                kept
+                and words[kept[-1].first] not in REPLIES
+                and _answers(words, gaps, kept[-1].last + 1, first)
+            ):
+                kept.pop()
+            kept.append(sentence)
+        elif said and AHEAD.fullmatch(said):
             is_list_false = ":" in gaps[last + 1] and "\n" in gaps[last + 1]
             is_next_false, heading = True, last + 1
         elif said and SENTENCE.fullmatch(said):
@@ -108,12 +161,22 @@ def without_retracted(
                 kept.pop()
             else:
                 kept.append(sentence)
-        elif not _ends_in_denial(words, sentence):
+        elif not _ends_in_denial(words, gaps, sentence):
             kept.append(sentence)
     return kept
 
 
-def _ends_in_denial(words: Sequence[str], sentence: Spoken) -> bool:
+def _answers(words: Sequence[str], gaps: Sequence[str], after: int, first: int) -> bool:
+    """Say whether a lone "wrong" at `first` is about the sentence that ends before token `after`.
+
+    A question in between is what it answers; so may one be that a line or a stated confidence parts.
+    """
+    if not TAGS.issuperset(words[after:first]) or len(gaps[first]) > NEAR:
+        return False
+    return words[first] != "no" or "\n" not in gaps[first]
+
+
+def _ends_in_denial(words: Sequence[str], gaps: Sequence[str], sentence: Spoken) -> bool:
     last = sentence.last
     if (
         words[last] not in ENDINGS
@@ -121,5 +184,10 @@ def _ends_in_denial(words: Sequence[str], sentence: Spoken) -> bool:
     ):
         return False
     start = sentence.starts[-1]
+    start -= start > sentence.first and words[start - 1] == "or"
     is_tail = sentence.first < start and last - start < LONGEST
-    return is_tail and TAIL.fullmatch(" ".join(words[start : last + 1])) is not None
+    if not is_tail:
+        return False
+    tail = " ".join(words[start : last + 1])
+    is_choice = ":" in gaps[start] and start - sentence.first <= LONGEST_CHOICE
+    return bool(TAIL.fullmatch(tail) or (not is_choice and BARE.fullmatch(tail)))
