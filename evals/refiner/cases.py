@@ -3,14 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals.jsonl import read_rows
 from evals.refiner.judging import Inquiry
 from evals.refiner.records import CheckedRecord
 from evals.refiner.rubric import items_of
 from evals.refiner.score import Prepared, prepare
-from evals.refiner.stub import StubTable
+from evals.refiner.stub import StubTable, fitting
 from evals.schema.record import Record
 from evals.schema.refining import RewardConfig
 
@@ -23,6 +23,13 @@ class Case(Record):
     completion: str
     config: RewardConfig = RewardConfig()
     stub_judge: StubTable | None = None
+
+    @field_validator("stub_judge")
+    @classmethod
+    def _is_about_its_items(cls, table: StubTable | None, info: ValidationInfo) -> StubTable | None:
+        if not {"record", "config"} <= info.data.keys():
+            return table
+        return fitting(table, items_of(info.data["record"], info.data["config"]))
 
     @model_validator(mode="after")
     def _has_something_to_grade_by(self) -> "Case":

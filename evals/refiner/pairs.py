@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationInfo, field_validator
+
 from evals.errors import BadConfig
 from evals.jsonl import read_rows
 from evals.questions import is_held_out
@@ -17,10 +19,11 @@ from evals.refiner.bank import refiner_bank
 from evals.refiner.evidence import evidence_of
 from evals.refiner.grammar import parse
 from evals.refiner.records import CheckedRecord
-from evals.refiner.stub import StubTable
+from evals.refiner.rubric import items_of
+from evals.refiner.stub import StubTable, fitting
 from evals.refiner.words import content
 from evals.schema.refinerpairs import AnswerPair
-from evals.schema.refining import RefinerRecord
+from evals.schema.refining import RefinerRecord, RewardConfig
 
 OTHER_WAY = {"up": "down", "down": "up", "higher": "lower", "lower": "higher", "rose": "fell"} | {
     "fell": "rose",
@@ -45,6 +48,13 @@ class PairRow(AnswerPair):
     record: CheckedRecord
     stub_better: StubTable | None = None
     stub_worse: StubTable | None = None
+
+    @field_validator("stub_better", "stub_worse")
+    @classmethod
+    def _is_about_its_items(cls, table: StubTable | None, info: ValidationInfo) -> StubTable | None:
+        if "record" not in info.data:
+            return table
+        return fitting(table, items_of(info.data["record"], RewardConfig(static_rubrics=False)))
 
 
 def read_pairs(path: Path) -> tuple[PairRow, ...]:

@@ -106,6 +106,9 @@ def test_a_verdict_that_is_none_makes_the_reward_null(tmp_path: Path, table, rew
         ({"config": {"preset": "mine"}}, 2, "config"),
         ({"completion": None}, 2, "completion"),
         ({"stub_judge": {"claim_support": 1}}, 2, "stub_judge.claim_support"),
+        ({"stub_judge": {"claim_support": [0.7]}}, 2, "stub_judge.claim_support"),
+        ({"stub_judge": {"support": [1]}}, 2, "stub_judge.support"),
+        ({"stub_judge": {"rubric_raw": {"wya": 2}}}, 2, "stub_judge"),
         ({"id": "first"}, 2, "id"),
     ],
 )
@@ -115,6 +118,12 @@ def test_a_bad_case_is_named_by_file_line_and_field(tmp_path: Path, change, line
     assert (result.exception.line, result.exception.field) == (line, field)
     assert "cases.jsonl" in str(result.exception)
     assert not result.stdout
+
+
+def test_a_misspelt_title_in_a_table_is_named_with_the_nearest_one(tmp_path: Path):
+    table = {"rubric_raw": {"way": 2, "wrnog": 0, "Citation Discipline": 2}}
+    result = score(tmp_path, {**CASE, "stub_judge": table})
+    assert "on 'wrnog', which is no item's title, and none on 'wrong'" in str(result.exception)
 
 
 def test_the_published_settings_pay_for_silence_and_ours_do_not(tmp_path: Path):
