@@ -74,9 +74,9 @@ class CountTruth(Record):
     """A count of differentially expressed genes, exact up to format."""
 
     kind: Literal["count"] = "count"
-    value: int
+    value: int = Field(ge=0)
     unit: Literal["DEG"] = "DEG"
-    subject: str
+    subject: str = Field(min_length=1, pattern=r"\S")
 
 
 class LabelTruth(Record):

@@ -66,6 +66,14 @@ def test_equal_rows_are_equal_bytes_and_leave_no_other_file(path):
         (with_field(surprise=1), "surprise"),
         (with_field(ground_truth={"kind": "oracle"}), "ground_truth"),
         (
+            with_field(ground_truth={"kind": "count", "value": -3, "subject": "x"}),
+            "ground_truth.count.value",
+        ),
+        (
+            with_field(ground_truth={"kind": "count", "value": 3, "subject": " "}),
+            "ground_truth.count.subject",
+        ),
+        (
             with_field(ground_truth={"kind": "count", "value": "many", "subject": "x"}),
             "ground_truth.count.value",
         ),
