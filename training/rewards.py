@@ -15,6 +15,7 @@ does not judge. Where it compares each function within its group first, `OneVeri
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -98,13 +99,25 @@ class OneVerifier:
         **columns: Any,
     ) -> list[float | None]:
         """Return one score per completion. BadConfig as for `VerifierReward`."""
-        scoring = Scoring({self.name: 1.0}, self.v4)
-        verdicts = _judged(_known(columns, prompts, len(completions)), completions, scoring)
-        return [verdict.scores[self.name] for verdict in verdicts]
+        known = _known(columns, prompts, len(completions))
+        return [
+            scores_of(truth.model_dump_json(), question, text_of(answer), self.v4)[self.name]
+            for (truth, question), answer in zip(known, completions, strict=True)
+        ]
 
 
 verifier_reward = VerifierReward()
 """The reward with the verifiers' own weights, by the name that TRL's command line imports."""
+
+
+@lru_cache(maxsize=4096)
+def scores_of(truth: str, question: str, answer: str, v4: str) -> Mapping[str, float | None]:
+    """Return each verifier's score of one answer; `truth` is JSON, as only texts can be remembered.
+
+    The same texts always give the same scores, so what is remembered is time alone: TRL hands a batch
+    to one `OneVerifier` after another, and the answers are judged for the first.
+    """
+    return judge(TRUTH.validate_json(truth), question, answer, Scoring(v4=v4)).scores
 
 
 def text_of(answer: Answer) -> str:
