@@ -4,10 +4,17 @@ Items are counted by kind: writer, polarity and title. Pairs are about other rec
 trained on, so it is the kind that they tell about, as "Direction" of one teacher. An item earns more on
 the better answer (consistent), on the worse one, or the same on both (a tie: it says nothing about what
 makes this pair differ).
+
+Pairs about one group of records are not independent, so a group counts once, however many pairs it has:
+the share is the mean over groups of each group's share of consistent pairs, and its interval is Wilson's
+(1927) over as many groups. Group shares lie in 0..1, so their variance is at most mean · (1 - mean) (Bhatia
+and Davis 2000), that of yes or no: the interval is not too narrow for shares in between.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from evals.errors import LabError
 from evals.intervals import Interval, wilson
@@ -51,13 +58,11 @@ class Rule:
 
 @dataclass
 class _Tally:
-    """What pairs said about one kind of item; `decided` and `consistent` count them."""
+    """What pairs said about one kind of item; `decided` has whether each was consistent, by group."""
 
-    decided: int = 0
-    consistent: int = 0
+    decided: dict[str, list[bool]] = field(default_factory=dict)
     ties: int = 0
     missing: int = 0
-    groups: set[str] = field(default_factory=set)
 
 
 def sides_of(pairs: Iterable[AnswerPair]) -> list[Sides]:
@@ -126,24 +131,23 @@ def _count(tally: _Tally, values: Sequence[float | None], group: str) -> None:
     elif better == worse:
         tally.ties += 1
     else:
-        tally.decided += 1
-        tally.consistent += better > worse
-        tally.groups.add(group)
+        tally.decided.setdefault(group, []).append(better > worse)
 
 
 def _row(kind: Kind, tally: _Tally, rule: Rule) -> ItemFigures:
-    share_ = tally.consistent / tally.decided if tally.decided else None
-    n = len(tally.groups)
-    span = None if share_ is None else wilson(share_ * n, n)
-    finding = _finding(tally.decided, share_, span, rule)
+    n = len(tally.decided)
+    by_group = math.fsum(fmean(each) for each in tally.decided.values())
+    share_, span = (by_group / n if n else None), wilson(by_group, n)
+    decided, consistent = (sum(map(of, tally.decided.values())) for of in (len, sum))
+    finding = _finding(decided, share_, span, rule)
     writer, polarity, title = kind
     return ItemFigures(
         writer=writer,
         polarity=polarity,
         title=title,
-        pairs=tally.decided + tally.ties + tally.missing,
-        decided=tally.decided,
-        consistent=tally.consistent,
+        pairs=decided + tally.ties + tally.missing,
+        decided=decided,
+        consistent=consistent,
         ties=tally.ties,
         missing=tally.missing,
         groups=n,

@@ -38,9 +38,10 @@ class ItemFigures(Record):
 
     A kind is all items of one writer, polarity and title: what is known of a kind from some records
     holds for records that are trained on. `decided` pairs got two different verdicts; `ties` two equal
-    ones, `missing` lack one. `share` is that of `consistent` among the decided, with its 95 % Wilson
-    interval over `groups` of records; both are None where nothing was decided. `is_kept` follows from
-    `finding`: too few pairs decide nothing, so such items are kept.
+    ones, `missing` lack one. `share` is the mean, over the `groups` of records that decided, of each
+    one's share of `consistent` pairs, with its 95 % Wilson interval over groups; both are None where
+    nothing was decided. `is_kept` follows from `finding`: too few pairs decide nothing, so such items
+    are kept.
     """
 
     writer: str

@@ -110,6 +110,20 @@ def test_pairs_about_one_study_are_not_taken_for_independent():
     assert way.interval == pytest.approx((0.2065, 1.0), abs=1e-3)
 
 
+def test_a_study_with_many_pairs_weighs_no_more_than_one_with_one_pair():
+    pairs = [
+        AnswerPair(id=str(n), record=record(id=str(n), split_group=group), better=one, worse=other)
+        for n, group in enumerate([*["many"] * 50, *(f"study {n}" for n in range(9))])
+        for one, other in [(UP, DOWN) if group == "many" else (DOWN, UP)]
+    ]
+    judged = [(each, *map(compare_words, each.inquiries())) for each in sides_of(pairs)]
+    way = next(each for each in figures(judged, Rule()) if each.title == "way")
+    assert (way.consistent, way.decided, way.groups) == (9, 59, 10)
+    assert way.share == pytest.approx(0.9)
+    assert way.interval == pytest.approx((0.5958, 0.9821), abs=1e-3)  # Wilson, 9 of 10 groups
+    assert way.finding == "agrees"
+
+
 def test_a_server_judges_the_pairs_and_is_not_asked_about_citations(tmp_path: Path):
     rows = [row(n) for n in range(5)]
     for each in rows:
