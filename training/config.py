@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from evals.errors import BadConfig
@@ -278,6 +278,12 @@ def _need_chain(chain: str, stage: str) -> None:
 def as_document(settings: StageSettings) -> dict[str, Any]:
     """Return the settings as plain JSON values, in the order of their definition."""
     return {each.name: _plain(getattr(settings, each.name)) for each in fields(settings)}
+
+
+def defaults(kind: type[StageSettings]) -> dict[str, Any]:
+    """Return the default of each setting that has one, as plain JSON values."""
+    known = {each.name: each.default for each in fields(kind)}
+    return {name: _plain(value) for name, value in known.items() if value is not MISSING}
 
 
 def _plain(value: object) -> object:

@@ -27,8 +27,9 @@ from pydantic import ValidationError
 from evals.errors import BadConfig
 from evals.schema import RunRecord
 from training.checkpoints import checkpoints, last_whole, step_of
-from training.config import StageSettings, as_document
+from training.config import StageSettings, as_document, defaults
 from training.files import write_whole
+from training.stages import STAGES
 from training.terminal import say
 
 RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS = (
@@ -213,7 +214,7 @@ class RunFolder:
             )
 
     def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
-        changed = [*changes(known.config, wanted.config), *changes(known.data, wanted.data)]
+        changed = [*config_changes(known, wanted.config), *changes(known.data, wanted.data)]
         if PROCESSES in known.host:
             counts = ({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted))
             changed += changes(*counts)
@@ -262,6 +263,16 @@ def public_config(settings: StageSettings) -> dict[str, Any]:
         if key in config:
             config[key] = [public_path(name) for name in config[key]]
     return config
+
+
+def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
+    """Return the `changes` from a run's settings to those wanted now.
+
+    A setting that came after the run counts as its default, which is what the run did without it.
+    """
+    unsaid = defaults(STAGES[known.stage])
+    came_later = {key: value for key, value in unsaid.items() if key in wanted}
+    return changes({**came_later, **known.config}, wanted)
 
 
 def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:

@@ -34,7 +34,7 @@ from training.reviewing.development import (
     read_measure,
     refuse_learned,
 )
-from training.runs import PROCESSES, changes, public_config
+from training.runs import PROCESSES, changes, config_changes, public_config
 from training.stages import STAGES
 
 KEYS = ("stage", "config", "output", "dev")
@@ -95,7 +95,7 @@ class Sweep:
         if any(TOO_LONG in key for key in known.data):
             data = {key: value for key, value in data.items() if key not in ("sha256", "rows")}
         seen = {key: known.data.get(key) for key in data}
-        changed = [*changes(known.config, public_config(plan.settings)), *changes(seen, data)]
+        changed = [*config_changes(known, public_config(plan.settings)), *changes(seen, data)]
         if known.host.get(PROCESSES, launch.processes) != launch.processes:
             changed.append(f"{PROCESSES}: {known.host[PROCESSES]}, now {launch.processes}")
         if changed:

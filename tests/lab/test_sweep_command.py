@@ -15,8 +15,10 @@ from evals.errors import BadConfig, LabError
 from evals.questions import DATASETS, write_examples
 from lab.cli import app
 from lab.trials import trials_table
+from tests.lab.trainings import record
 from tests.models import tiny_base, tiny_chain
 from training.launch import Launch
+from training.runs import public_config
 from training.sweep import read_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -150,6 +152,19 @@ def test_a_preference_sweep_that_would_be_measured_by_its_own_questions_is_refus
         BadConfig, match=f"1 of 3 dev questions .such as {COUNTS[1].id}. are in the"
     ):
         sweep.plan(sweep.trials[0], Launch())
+
+
+def test_a_sweep_that_was_trained_before_a_setting_existed_still_counts_as_done(folder: Path):
+    sweep = read_sweep(sweep_file(folder, grid={"seed": [1]}))
+    (trial,) = sweep.trials
+    plan = sweep.plan(trial, Launch())
+    config = public_config(plan.settings)
+    del config["packing"]
+    old = record(stage="sft", config=config, data=plan.data.record())
+    sweep.refuse_other(trial, Launch(), old)
+    other = old.model_copy(update={"config": {**config, "packing": True}})
+    with pytest.raises(BadConfig, match="packing: True, now False"):
+        sweep.refuse_other(trial, Launch(), other)
 
 
 def copied(done: Path, place: Path) -> Path:

@@ -2,13 +2,16 @@ import json
 import multiprocessing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evals.errors import BadConfig
 from evals.schema import RunRecord
 from training.checkpoints import seal
-from training.runs import RunFolder, public_path
+from training.refining.settings import RefinerSettings
+from training.runs import RunFolder, public_config, public_path
+from training.stages import STAGES
 
 
 def record(**changes: object) -> RunRecord:
@@ -127,6 +130,26 @@ def test_other_settings_or_data_never_go_on_with_a_run(run: RunFolder, changes, 
     run.begin(record())
     with pytest.raises(BadConfig, match=named):
         run.begin(record(**changes))
+
+
+CAME_LATER = ("aggregation", "items_report", "held_out_keep", "contrast_floor", "packing")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_from_before_a_setting_goes_on_as_if_it_had_the_default(run: RunFolder, stage: str):
+    kind = STAGES[stage]
+    judged: dict[str, Any] = {"judge": "heuristic"} if kind is RefinerSettings else {}
+    config = public_config(kind(data=("rows.jsonl",), output="mine", chain="sft", **judged))
+    old = {key: value for key, value in config.items() if key not in CAME_LATER}
+    run.begin(record(stage=stage, config=old))
+    last = checkpoint(run, 5)
+    assert run.begin(record(stage=stage, config=config)) == last
+
+
+def test_a_run_from_before_a_setting_does_not_go_on_with_another_value(run: RunFolder):
+    run.begin(record(stage="sft", config={"epochs": 2}))
+    with pytest.raises(BadConfig, match="packing: False, now True"):
+        run.begin(record(stage="sft", config={"epochs": 2, "packing": True}))
 
 
 def test_how_often_to_save_may_change_when_going_on(run: RunFolder):
