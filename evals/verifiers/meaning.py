@@ -10,7 +10,8 @@ does not hold, and no more of other sets. Where it says outright what the set st
 must name the matter, and nothing that belies it; what belongs to another set may only stand in a
 relative clause after it ("protein synthesis that lets cells divide"), and weigh less. What an answer
 denies is as if it were not said ("mitochondria, not glycolysis"). The description of another set, word
-for word, explains that set alone, though the two may share words.
+for word, explains that set alone, though the two may share words. What it only mentions ("I like fat
+cells", "Fat cell differentiation.") is said of no set (`evals.verifiers.predicate`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from evals.facts import load_hallmark
 from evals.verifiers.grammar import neutral_words
 from evals.verifiers.matter import MATTERS, OFF, ON, TOPICS
 from evals.verifiers.names import words
+from evals.verifiers.predicate import predicated
 from evals.verifiers.reading import Reading, Sentence
 from evals.verifiers.tokens import word_set
 from evals.verifiers.undenied import ENDERS, said_words, undenied
@@ -62,12 +64,14 @@ Heads = dict[str, tuple[Unit, ...]]
 class Meaning(NamedTuple):
     """What explains a gene set, what belies it, what belongs to other sets, and how those are described.
 
+    `matter` are all words that may be said of the set.
     `others` are the descriptions of the other sets by each of their words, and all of them by "".
     """
 
     own: Heads
     contrary: Heads
     foreign: Heads
+    matter: frozenset[str]
     others: dict[str, tuple[frozenset[str], ...]]
 
 
@@ -81,7 +85,7 @@ def explains(pathway: str, reading: Reading, sentences: Sequence[Sentence], ques
         return False
     if all(meaning.own.keys().isdisjoint(said_words(reading, one)) for one in sentences):
         return False
-    said = [undenied(reading, one) for one in sentences]
+    said = [predicated(reading, one, undenied(reading, one), meaning.matter) for one in sentences]
     asked = set(words(question))
     parts = zip(sentences, said, strict=True)
     defined = [part for one, spoken in parts for part in _definitions(reading, one, spoken)]
@@ -220,7 +224,8 @@ def _meaning(pathway: str) -> Meaning | None:
     for unit in _units(f"{ON} {OFF}"):
         foreign.pop(unit, None)
     kept = [unit for unit in foreign if all(forms.isdisjoint(allowed) for forms in unit.forms)]
-    return Meaning(_heads(own), _heads(_units(matter.contrary)), _heads(kept), _others(name))
+    contrary = _heads(_units(matter.contrary))
+    return Meaning(_heads(own), contrary, _heads(kept), frozenset(allowed), _others(name))
 
 
 def _heads(units: Sequence[Unit]) -> Heads:
