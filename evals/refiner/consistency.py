@@ -22,7 +22,7 @@ from evals.refiner.judging import Inquiry, Verdicts
 from evals.refiner.pairs import PairRow
 from evals.refiner.rubric import Item, share, value
 from evals.refiner.score import Prepared, prepare
-from evals.schema.refinerpairs import AnswerPair, Finding, ItemFigures
+from evals.schema.refinerpairs import UNDECIDED, AnswerPair, Finding, ItemFigures
 from evals.schema.refining import OWN, Polarity, RefinerRecord, RewardConfig, RubricItem
 
 CONFIG = RewardConfig(apply_citation=False)
@@ -50,10 +50,11 @@ class Sides:
 
 @dataclass(frozen=True)
 class Rule:
-    """When an item is dropped: from so many decided pairs on, below such a share of consistent ones."""
+    """When an item is dropped: from so many decided pairs and groups on, below such a share."""
 
     min_decided: int = 5
     min_share: float = 0.6
+    min_groups: int = 3
 
 
 @dataclass
@@ -139,7 +140,7 @@ def _row(kind: Kind, tally: _Tally, rule: Rule) -> ItemFigures:
     by_group = math.fsum(fmean(each) for each in tally.decided.values())
     share_, span = (by_group / n if n else None), wilson(by_group, n)
     decided, consistent = (sum(map(of, tally.decided.values())) for of in (len, sum))
-    finding = _finding(decided, share_, span, rule)
+    finding = "too few pairs" if decided < rule.min_decided else _finding(n, share_, span, rule)
     writer, polarity, title = kind
     return ItemFigures(
         writer=writer,
@@ -154,13 +155,13 @@ def _row(kind: Kind, tally: _Tally, rule: Rule) -> ItemFigures:
         share=share_,
         interval=span,
         finding=finding,
-        is_kept=finding in ("agrees", "too few pairs"),
+        is_kept=finding in ("agrees", *UNDECIDED),
     )
 
 
-def _finding(decided: int, share_: float | None, span: Interval | None, rule: Rule) -> Finding:
-    if share_ is None or span is None or decided < rule.min_decided:
-        return "too few pairs"
+def _finding(n: int, share_: float | None, span: Interval | None, rule: Rule) -> Finding:
+    if share_ is None or span is None or n < rule.min_groups:
+        return "too few groups"
     if span[1] < 0.5:
         return "contradicts"
     return "agrees" if share_ >= rule.min_share else "seldom"

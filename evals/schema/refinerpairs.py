@@ -10,7 +10,9 @@ from evals.schema.refining import Polarity, RefinerRecord
 
 PreferredBy = Literal["people", "rule", "unstated"]
 """Who says which answer is better: people; a rule that made a good answer worse; nobody says."""
-Finding = Literal["agrees", "seldom", "contradicts", "too few pairs"]
+Finding = Literal["agrees", "seldom", "contradicts", "too few pairs", "too few groups"]
+UNDECIDED: tuple[Finding, ...] = ("too few pairs", "too few groups")
+"""Findings that show nothing about an item."""
 
 
 class AnswerPair(Record):
@@ -40,8 +42,8 @@ class ItemFigures(Record):
     holds for records that are trained on. `decided` pairs got two different verdicts; `ties` two equal
     ones, `missing` lack one. `share` is the mean, over the `groups` of records that decided, of each
     one's share of `consistent` pairs, with its 95 % Wilson interval over groups; both are None where
-    nothing was decided. `is_kept` follows from `finding`: too few pairs decide nothing, so such items
-    are kept.
+    nothing was decided. `is_kept` follows from `finding`: too few pairs or groups of them show nothing,
+    so such items are kept.
     """
 
     writer: str
@@ -64,6 +66,7 @@ class ItemReport(Record):
 
     `groups` are those of the pairs' records, which are never trained on with this report. `unreadable`
     counts pairs left out because one answer breaks a hard rule of the grammar, so nobody judges it.
+    Reports from before groups were counted have a `min_groups` of 1.
     """
 
     schema_version: Literal[1] = 1
@@ -77,6 +80,7 @@ class ItemReport(Record):
     judge_mode: str
     min_decided: int = Field(ge=1)
     min_share: Share
+    min_groups: int = Field(default=1, ge=1)
     items: tuple[ItemFigures, ...]
     versions: dict[str, str]
     created_at: datetime

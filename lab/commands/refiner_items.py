@@ -73,8 +73,12 @@ def items(
         int, typer.Option(min=1, help="Pairs that have to tell before an item may be dropped.")
     ] = 5,
     min_share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least share of them that agrees.")
+        float,
+        typer.Option(min=0.0, max=1.0, help="Least share of them that agrees, a mean over groups."),
     ] = 0.6,
+    min_groups: Annotated[
+        int, typer.Option(min=1, help="Groups of records that these pairs have to come from.")
+    ] = 3,
     model: Model = "",
     key_env: KeyEnv = "",
     allow_remote: Remote = False,
@@ -90,7 +94,7 @@ def items(
 
     Items count by writer, polarity and title, so what other records' pairs show holds for the records that
     are trained on: `assay train refiner --items_report items.json` drops the same items and refuses
-    records of the pairs' groups. An item that too few pairs tell about is kept.
+    records of the pairs' groups. An item that too few pairs or groups tell about is kept.
     """
     from evals.questions.rows import write_whole
     from evals.refiner.consistency import Rule
@@ -102,7 +106,7 @@ def items(
     given = _Given(pairs, degrade, share, seed)
     rest = _to_filter(records or degrade, filtered)
     server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
-    report = _report(given, server, Rule(min_decided, min_share))
+    report = _report(given, server, Rule(min_decided, min_share, min_groups))
     write_whole(out, report.model_dump_json(indent=1) + "\n")
     _tell(report, out)
     if filtered is not None:
@@ -175,6 +179,7 @@ def _report(given: _Given, server: "HttpSettings", rule: "Rule") -> "ItemReport"
         judge_mode=how_asked(server) if backend == "http" else "no language model",
         min_decided=rule.min_decided,
         min_share=rule.min_share,
+        min_groups=rule.min_groups,
         items=figures(judged, rule),
         versions={**versions(), "judge prompt": VERSION},
         created_at=datetime.now(UTC),
@@ -226,6 +231,7 @@ def _command(given: _Given, server: "HttpSettings", rule: "Rule") -> str:
         "seed": given.seed or None,
         "min-decided": None if rule.min_decided == usual.min_decided else rule.min_decided,
         "min-share": None if rule.min_share == usual.min_share else rule.min_share,
+        "min-groups": None if rule.min_groups == usual.min_groups else rule.min_groups,
         **judge_words(server),
         "out": "ITEMS.json",
     }
@@ -234,11 +240,14 @@ def _command(given: _Given, server: "HttpSettings", rule: "Rule") -> str:
 
 
 def _tell(report: "ItemReport", out: Path) -> None:
+    from evals.schema.refinerpairs import UNDECIDED
+
     dropped = sum(not each.is_kept for each in report.items)
-    open_ = sum(each.finding == "too few pairs" for each in report.items)
+    open_ = sum(each.finding in UNDECIDED for each in report.items)
     notes.print(
         f"wrote {out}: {counted(len(report.items), 'kind')} of items, {dropped} dropped, {open_} kept because"
-        f" fewer than {counted(report.min_decided, 'pair')} tell; judged by {report.judge}",
+        f" fewer than {counted(report.min_decided, 'pair')} of {counted(report.min_groups, 'group')} tell;"
+        f" judged by {report.judge}",
         soft_wrap=True,
     )
     if report.unreadable:
@@ -260,6 +269,8 @@ def _table(report: "ItemReport") -> "Table":
         (
             f"{each.writer}: {'+' if each.polarity == 'positive' else '-'} {each.title}",
             f"{each.consistent}/{each.decided}",
+            each.groups,
+            "none" if each.share is None else f"{each.share:.2f}",
             "none"
             if each.interval is None
             else f"{each.interval[0]:.2f} to {each.interval[1]:.2f}",
@@ -272,4 +283,5 @@ def _table(report: "ItemReport") -> "Table":
     title = (
         f"rubric items on {counted(report.pairs - report.unreadable, 'pair')}, {report.pairs_name}"
     )
-    return table_of(title, ("item", "agrees", "95 % interval", "ties", "missing", "so it is"), rows)
+    columns = ("item", "agrees", "groups", "share", "95 % interval", "ties", "missing", "so it is")
+    return table_of(title, columns, rows)

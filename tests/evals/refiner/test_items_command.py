@@ -14,7 +14,7 @@ from evals.refiner.heuristic import compare_words
 from evals.refiner.judging import Verdicts
 from evals.refiner.pairs import RULES, degraded
 from evals.refiner.records import read_records
-from evals.schema.refinerpairs import AnswerPair, ItemReport
+from evals.schema.refinerpairs import UNDECIDED, AnswerPair, ItemReport
 from lab.cli import app
 from tests.evals.refiner.answers import TOOL_OUTPUT, record
 from tests.training.judge_server import JudgeServer
@@ -110,6 +110,24 @@ def test_pairs_about_one_study_are_not_taken_for_independent():
     assert way.interval == pytest.approx((0.2065, 1.0), abs=1e-3)
 
 
+@pytest.mark.parametrize(("groups", "finding"), [(2, "too few groups"), (3, "seldom")])
+def test_one_or_two_studies_drop_no_item_for_all_the_others(tmp_path: Path, groups, finding):
+    rows = [row(n) for n in range(5)]
+    for place, each in enumerate(rows):
+        each["record"]["split_group"] = f"study {place % groups}"
+    assert items(tmp_path, rows).exit_code == 0
+    wrong = next(each for each in report(tmp_path).items if each.title == "wrong")
+    assert (wrong.decided, wrong.share, wrong.groups) == (5, 0.0, groups)
+    assert (wrong.finding, wrong.is_kept) == (finding, groups < 3)
+
+
+def test_a_report_of_before_groups_were_counted_is_read(tmp_path: Path):
+    items(tmp_path, [row(0)])
+    old = json.loads((tmp_path / "items.json").read_text(encoding="utf-8"))
+    del old["min_groups"]
+    assert ItemReport.model_validate(old).min_groups == 1
+
+
 def test_a_study_with_many_pairs_weighs_no_more_than_one_with_one_pair():
     pairs = [
         AnswerPair(id=str(n), record=record(id=str(n), split_group=group), better=one, worse=other)
@@ -169,7 +187,7 @@ def by_rule() -> list[tuple[Sides, Verdicts, Verdicts]]:
 
 def test_the_page_says_what_pairs_made_by_rule_show_of_our_own_items(by_rule):
     found = figures(by_rule, Rule())
-    told = [each for each in found if each.finding != "too few pairs"]
+    told = [each for each in found if each.finding not in UNDECIDED]
     worst = min(told, key=lambda each: each.share or 0.0)
     page = (Path(__file__).parents[3] / "docs" / "refiner.md").read_text(encoding="utf-8")
     assert all(each.is_kept for each in found)
