@@ -1,5 +1,6 @@
 """`assay refiner rescore`: the answers of a report judged again, without a model."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from evals.schema.refinerreports import RefinerReport
     from evals.schema.refining import RefinerRecord
 
-FIRST = " (first "
-"""What follows the name of the data in a report on its first records."""
+FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
+"""What a report on the first records alone says of its data."""
 EXAMPLE = (
     "Example: assay refiner rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json"
 )
@@ -64,9 +65,10 @@ def rescore(
     from training.surroundings import versions
 
     old = read_report(report)
-    source = data or old.data_name
-    records = _records(old, source)
-    others = other_set(items, source.partition(FIRST)[0], records)
+    first = FIRST.fullmatch(old.data_name)
+    source = data or (first["name"] if first else old.data_name)
+    records = _records(old, source, int(first["count"]) if first else None)
+    others = other_set(items, source, records)
     server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
     asked, mode = judge_of_answers(server)
     rows = graded(_answers(old, records), old.reward, asked, others)
@@ -93,14 +95,14 @@ def rescore(
     emit(new, as_json=as_json, table=tables(new))
 
 
-def _records(old: "RefinerReport", source: str) -> "Sequence[RefinerRecord]":
-    """Return the records that a report is about; IncomparableReports if they are others by now."""
+def _records(old: "RefinerReport", source: str, count: int | None) -> "Sequence[RefinerRecord]":
+    """Return the records that a report is about; IncomparableReports if they are others by now.
+
+    `count`: how many of the first were answered, None for all.
+    """
     from evals.refiner.records import records_sha256
 
-    name, _, first = source.partition(FIRST)
-    records = records_named(name)
-    if first:
-        records = records[: int(first.removesuffix(")"))]
+    records = records_named(source)[:count]
     if records_sha256(records) != old.data_sha256:
         raise IncomparableReports(
             f"{source} holds other records than those that were answered (sha256 {old.data_sha256[:12]}); name"

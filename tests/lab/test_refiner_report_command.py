@@ -2,13 +2,16 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from evals.refiner.baselines import BASELINES
+from evals.refiner.records import records_sha256
 from evals.refiner.report import read_report
+from evals.schema.refining import RefinerRecord
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
@@ -130,6 +133,49 @@ def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     assert {"flight", "way"} <= titles
     assert not any({"flight", "way"} <= each for each in together)
     assert "tiny-judge" in read_report(folder / "served.json").judge
+
+
+@pytest.mark.parametrize("named", ["recs.jsonl (first 2)", "recs (first draft).jsonl (first 2)"])
+def test_a_report_on_the_first_records_is_judged_again_wherever_its_file_is_now(
+    folder: Path, tmp_path: Path, named: str
+):
+    moved = shutil.copy(folder / "records.jsonl", tmp_path / "moved (first draft).jsonl")
+    done = CliRunner().invoke(app, rescored(first_two(folder, tmp_path, named), "--data", moved))
+    assert done.exit_code == 0, done.output
+    new = read_report(tmp_path / "new.json")
+    assert new.data_name == named
+    assert {row.scored.record_id for row in new.rows} == {row["id"] for row in RECORDS[:2]}
+
+
+def test_a_name_that_only_looks_like_a_number_of_first_records_is_a_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(folder / "records.jsonl", tmp_path / "recs (first draft).jsonl")
+    old = read_report(folder / "report.json")
+    kept = old.model_copy(update={"data_name": "recs (first draft).jsonl"})
+    (tmp_path / "old.json").write_text(kept.model_dump_json(), encoding="utf-8")
+    done = CliRunner().invoke(app, rescored(tmp_path / "old.json"))
+    assert done.exit_code == 0, done.output
+
+
+def first_two(folder: Path, place: Path, name: str) -> Path:
+    """Write the part of the report that is about its first two records, and return the file."""
+    old = read_report(folder / "report.json")
+    records = [RefinerRecord.model_validate(row) for row in RECORDS[:2]]
+    known = {record.id for record in records}
+    rows = tuple(row for row in old.rows if row.scored.record_id in known)
+    changed = {"data_name": name, "data_sha256": records_sha256(records), "rows": rows}
+    (place / "old.json").write_text(
+        old.model_copy(update=changed).model_dump_json(), encoding="utf-8"
+    )
+    return place / "old.json"
+
+
+def rescored(report: Path, *words: object) -> list[str]:
+    """Return the words that have a report judged again, by words, into new.json beside it."""
+    out = report.with_name("new.json")
+    return ["rescore", str(report), "--judge", "heuristic", "--out", str(out), *map(str, words)]
 
 
 @pytest.mark.parametrize(
