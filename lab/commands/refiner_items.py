@@ -97,24 +97,23 @@ def items(
     records of the pairs' groups. An item that too few pairs or groups tell about is kept.
     """
     from evals.questions.rows import write_whole
-    from evals.refiner.consistency import Rule
+    from evals.refiner.consistency import Rule, without
     from evals.refiner.records import as_jsonl
     from training.judging.settings import HttpSettings
 
     if (pairs is None) == (not degrade):
         raise BadConfig("items takes a file of pairs or --degrade RECORDS, one of them.")
     given = _Given(pairs, degrade, share, seed)
-    rest = _to_filter(records or degrade, filtered)
+    held = given.pairs()
+    rest = _to_filter(records or degrade, filtered, held)
     server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
-    report = _report(given, server, Rule(min_decided, min_share, min_groups))
+    report = _report(given, held, server, Rule(min_decided, min_share, min_groups))
     write_whole(out, report.model_dump_json(indent=1) + "\n")
     _tell(report, out)
     if filtered is not None:
-        kept = _filtered(rest, report)
-        write_whole(filtered, as_jsonl(kept))
+        write_whole(filtered, as_jsonl(without(each, report.dropped) for each in rest))
         notes.print(
-            f"wrote {filtered}: {len(kept)} of {counted(len(rest), 'record')}; the others share a group with"
-            " a pair",
+            f"wrote {filtered}: {counted(len(rest), 'record')} that share no group with a pair",
             soft_wrap=True,
         )
     emit(report, as_json=as_json, table=_table(report))
@@ -140,23 +139,28 @@ class _Given:
         return f"references of {public_path(self.degrade)} made worse by rule{part}"
 
     def pairs(self) -> "Sequence[AnswerPair]":
-        """Return the pairs; LabError for a share out of range, or if there are none."""
-        from evals.refiner.pairs import degraded, read_pairs
+        """Return the pairs; LabError for a share out of range, for none, or if one is kept for testing."""
+        from evals.refiner.pairs import degraded, read_pairs, refuse_tested
         from evals.refiner.records import split_by_group
 
         if self.file is not None:
-            return read_pairs(self.file)
-        records = _records(self.degrade)
-        if self.share != 1.0:
-            _, records = split_by_group(records, self.share, self.seed)
-        return degraded(records)
+            pairs: Sequence[AnswerPair] = read_pairs(self.file)
+        else:
+            records = _records(self.degrade)
+            if self.share != 1.0:
+                _, records = split_by_group(records, self.share, self.seed)
+            pairs = degraded(records)
+        refuse_tested(pairs)
+        return pairs
 
 
-def _report(given: _Given, server: "HttpSettings", rule: "Rule") -> "ItemReport":
+def _report(
+    given: _Given, pairs: "Sequence[AnswerPair]", server: "HttpSettings", rule: "Rule"
+) -> "ItemReport":
     from collections import Counter
 
     from evals.refiner.consistency import figures, sides_of
-    from evals.refiner.pairs import pairs_sha256, refuse_tested
+    from evals.refiner.pairs import pairs_sha256
     from evals.schema.refinerpairs import ItemReport
     from training.judging.choice import backend_of, judge_of
     from training.judging.questions import VERSION
@@ -164,8 +168,6 @@ def _report(given: _Given, server: "HttpSettings", rule: "Rule") -> "ItemReport"
 
     backend = backend_of(server.base_url)
     asked = judge_of(backend, server)
-    pairs = given.pairs()
-    refuse_tested(pairs)
     sides = sides_of(pairs)
     judged = _judged(sides, asked)
     return ItemReport(
@@ -193,22 +195,19 @@ def _judged(sides: "Sequence[Sides]", judge: "Judge") -> "list[tuple[Sides, Verd
     return list(zip(sides, verdicts[::2], verdicts[1::2], strict=True))
 
 
-def _to_filter(records: str, filtered: Path | None) -> "Sequence[RefinerRecord]":
-    """Return the records to be written without the dropped items; BadConfig if there are none to read."""
+def _to_filter(
+    records: str, filtered: Path | None, pairs: "Sequence[AnswerPair]"
+) -> "Sequence[RefinerRecord]":
+    """Return the records to be written, of other groups than the pairs; BadConfig if there are none."""
     if filtered is None:
         return ()
     if not records:
         raise BadConfig("--filtered takes --records FILE, the records to write without the items.")
-    return _records(records)
-
-
-def _filtered(records: "Sequence[RefinerRecord]", report: "ItemReport") -> "list[RefinerRecord]":
-    from evals.refiner.consistency import without
-
-    found = [without(r, report.dropped) for r in records if r.group not in report.groups]
+    read, groups = _records(records), {pair.record.group for pair in pairs}
+    found = [record for record in read if record.group not in groups]
     if not found:
         raise BadConfig(
-            f"all {len(records)} records share a group with a pair, so none is left to train on; use --share"
+            f"all {len(read)} records share a group with a pair, so none is left to train on; use --share"
             " 0.3, so that pairs are made of a part of the groups, or pairs about other records."
         )
     return found

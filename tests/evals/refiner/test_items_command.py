@@ -238,6 +238,7 @@ def test_what_cannot_be_held_out_is_refused(tmp_path: Path, monkeypatch, words, 
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["refiner", "items", *words, "--out", "items.json"])
     assert isinstance(done.exception, BadConfig) and says_what in str(done.exception)
+    assert not Path("items.json").exists()
 
 
 def test_pairs_about_records_kept_for_testing_are_refused(tmp_path: Path):
