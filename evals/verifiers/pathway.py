@@ -5,9 +5,10 @@
     significance  "significant in RR-6", "padj = 0.01", "not significant": padj < 0.05 in the table
     votes       "significant in 2 of 3 missions (1 against)": both figures, and the one against
 
-Only statements about the asked gene set in the asked tissue count. What the table does not hold
-(another mission, a p-value that is not adjusted) is never a fault. The verdict does not hang on any
-of this: a quantitative side statement that is false costs the pathway score (V2) alone.
+A signed score right behind a mission is its NES too ("RR-6 -2.1"). Only statements about the asked
+gene set in the asked tissue count. A direction or score in a mission that never flew this tissue is
+false; what the table does not hold of those that did is never a fault. The verdict does not hang on
+any of this: a quantitative side statement that is false costs the pathway score (V2) alone.
 """
 
 import math
@@ -19,11 +20,14 @@ from evals.verifiers.cues import SCORES
 from evals.verifiers.direct import is_about
 from evals.verifiers.direction import statements
 from evals.verifiers.enrichment import Remark
-from evals.verifiers.names import readable
+from evals.verifiers.mission import mission_scores
+from evals.verifiers.names import readable, same_tissue
 from evals.verifiers.number import Number, agrees
 from evals.verifiers.reading import Reading
 from evals.verifiers.remark import remarks
 
+UNNAMED = "one"
+"""What a mission is called that an answer does not name ("some missions")."""
 SIGNIFICANT = 0.05
 """The padj below which a gene set is significant in a mission."""
 
@@ -52,6 +56,8 @@ def enrichment_faults(truth: GroundTruth, reading: Reading, question: str) -> tu
     if reading.cues & SCORES:
         for remark in remarks(reading, truth.pathway, truth.tissue):
             found += _of_remark(table, remark)
+    for mission, number in mission_scores(reading, truth.pathway, truth.tissue):
+        found += _of_remark(table, Remark("nes", (mission,), "", number))
     found += _of_directions(table, reading, truth.pathway, truth.tissue)
     return tuple(dict.fromkeys(found))
 
@@ -90,6 +96,8 @@ def _table(truth: GroundTruth) -> Table | None:
 def _of_remark(table: Table, remark: Remark) -> Iterator[str]:
     missions = [m for m in remark.missions if m in table.sides]
     if remark.missions and not missions:
+        if remark.about == "nes":
+            yield from _unflown(table, remark.missions)
         return
     where = f" in {', '.join(missions)}" if missions else ""
     if remark.about == "nes" and remark.number is not None:
@@ -196,6 +204,17 @@ def _significance_holds(table: Table, missions: Sequence[str], is_said: bool) ->
     return not any(known)
 
 
+def _unflown(table: Table, missions: Sequence[str]) -> Iterator[str]:
+    """Yield the missions that did not fly this tissue; a site of one that did will do."""
+    for mission in missions:
+        flown = any(
+            one == mission or one.startswith(f"{mission}_") or mission.startswith(f"{one}_")
+            for one in table.sides
+        )
+        if not flown and mission != UNNAMED:
+            yield f"{table.name}: {mission} is no mission of these data"
+
+
 # ---- counts of missions ---------------------------------------------------------------------
 
 
@@ -239,6 +258,8 @@ def _of_directions(table: Table, reading: Reading, pathway: str, tissue: str) ->
     for stated in statements(reading):
         if not stated.missions or not is_about(stated, pathway, tissue):
             continue
+        if not stated.is_negated and all(same_tissue(one, tissue) for one in stated.tissues):
+            yield from _unflown(table, stated.missions)
         for mission in stated.missions:
             side = table.sides.get(mission)
             if stated.says == "UNCHANGED":

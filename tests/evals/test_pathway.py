@@ -56,7 +56,6 @@ TRUE = (
     "This has significant implications.",
     "In liver, NES is 5.",
     "Glycolysis is up. Its NES is 2.1.",
-    "The NES of RR-17 is 5.",
     "If NES were 5, it would be up.",
     "",
 )
@@ -89,6 +88,8 @@ FALSE = (
     "It goes down in every one of 7 missions.",
     "It goes down. Four missions agree.",
     "down in 1 of 3 missions",
+    "The NES of RR-17 is 5.",
+    "down in RR-17",
 )
 
 
