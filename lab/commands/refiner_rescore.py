@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.errors import IncomparableReports
-from lab.commands.refiner_graded import OtherItems, graded, other_set, records_named, tables
+from evals.errors import BadConfig, IncomparableReports
+from lab.commands.refiner_graded import graded, other_set, records_named, tables
 from lab.commands.refiner_judge import (
     Cache,
     Json,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evals.refiner.answering import Answered
+    from evals.refiner.second import OtherSet
     from evals.schema.refinerreports import RefinerReport
     from evals.schema.refining import RefinerRecord
 
@@ -44,7 +45,14 @@ def rescore(
     data: Annotated[
         str, typer.Option(help="The records that were answered; as by default those of the report.")
     ] = "",
-    items: OtherItems = "",
+    items: Annotated[
+        str,
+        typer.Option(
+            help="Items of another writer, judged beside: a JSONL file, second (our own, for refiner-test), or"
+            " none; as by default second for refiner-test. Required where the report was judged by any other"
+            " set, which would be lost."
+        ),
+    ] = "",
     model: Model = "",
     key_env: KeyEnv = "",
     allow_remote: Remote = False,
@@ -69,6 +77,8 @@ def rescore(
     source = data or (first["name"] if first else old.data_name)
     records = _records(old, source, int(first["count"]) if first else None)
     others = other_set(items, source, records)
+    if not items:
+        _refuse_lost(old, others)
     server = HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
     asked, mode = judge_of_answers(server)
     rows = graded(_answers(old, records), old.reward, asked, others)
@@ -109,6 +119,18 @@ def _records(old: "RefinerReport", source: str, count: int | None) -> "Sequence[
             " the file of then with --data, or answer anew: assay refiner run."
         )
     return records
+
+
+def _refuse_lost(old: "RefinerReport", others: "OtherSet | None") -> None:
+    """Raise BadConfig if the report was judged by items of another writer that would be left out now."""
+    now = others.name if others else None
+    if old.other_items in (None, now):
+        return
+    fate = f"replaced by those of {now}" if now else "left out"
+    raise BadConfig(
+        f"the report was judged by the items of {old.other_items} too, and they would be {fate}; name that set"
+        " with --items (a JSONL file, or second for our own), or leave it out with --items none."
+    )
 
 
 def _answers(old: "RefinerReport", records: "Sequence[RefinerRecord]") -> "list[Answered]":

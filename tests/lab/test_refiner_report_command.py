@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from evals.refiner.baselines import BASELINES
 from evals.refiner.records import records_sha256
 from evals.refiner.report import read_report
+from evals.schema.refinerreports import RefinerReport
 from evals.schema.refining import RefinerRecord
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
@@ -18,6 +19,8 @@ from tests.training.refiners import RECORDS, with_chain
 from tests.training.runs import one_thread
 
 __all__ = ["one_thread"]
+
+SHIPPED = Path(__file__).parents[2] / "training/embedded/refiner/grpo/reports/held-out.json"
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +136,33 @@ def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     assert {"flight", "way"} <= titles
     assert not any({"flight", "way"} <= each for each in together)
     assert "tiny-judge" in read_report(folder / "served.json").judge
+
+
+@pytest.mark.parametrize("lost", ["theirs.jsonl", "second set"])
+def test_items_of_another_writer_are_not_lost_unless_that_is_said(
+    folder: Path, again: Path, tmp_path: Path, lost: str
+):
+    report, out = tmp_path / "old.json", tmp_path / "new.json"
+    kept = read_report(again).model_copy(update={"other_items": lost})
+    report.write_text(kept.model_dump_json(), encoding="utf-8")
+    words = rescored(report, "--data", folder / "records.jsonl")
+    refused = CliRunner().invoke(app, words)
+    assert f"items of {lost} too, and they would be left out" in str(refused.exception)
+    assert not out.exists()
+    assert CliRunner().invoke(app, [*words, "--items", "none"]).exit_code == 0
+    assert read_report(out).other_items is None
+
+
+def test_our_own_second_set_does_not_take_the_place_of_items_of_another_writer(tmp_path: Path):
+    old = RefinerReport.model_validate_json(SHIPPED.read_text(encoding="utf-8"))
+    kept, words = tmp_path / "old.json", rescored(tmp_path / "old.json")
+    kept.write_text(old.model_dump_json(), encoding="utf-8")
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert read_report(tmp_path / "new.json").other_items == old.other_items == "second set"
+    theirs = old.model_copy(update={"other_items": "theirs.jsonl"})
+    kept.write_text(theirs.model_dump_json(), encoding="utf-8")
+    refused = str(CliRunner().invoke(app, words).exception)
+    assert "theirs.jsonl too, and they would be replaced by those of second set" in refused
 
 
 @pytest.mark.parametrize("named", ["recs.jsonl (first 2)", "recs (first draft).jsonl (first 2)"])
