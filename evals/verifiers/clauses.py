@@ -9,23 +9,28 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from evals.verifiers.reading import Mark, Reading, Sentence
+from evals.verifiers.table import Row, wide_row
 from evals.verifiers.tokens import word_set
 
 JOINTS = word_set("and or then")
 """Between two events, one of these begins a clause."""
 PLACES = frozenset(("tissue", "mission"))
+NAMED = ("tissue", "pathway", "mission")
+"""Kinds of marks of which a cell takes the nearest: its own, those of its column, those of its row."""
 
 
 class Group:
     """The clauses that belong to the same statements, with the marks in them.
 
-    `tissues` and `pathways` that a group does not name are those of the group before it.
+    `tissues` and `pathways` that a group does not name are those of the group before it. A cell of a
+    wide table (`is_cell`) has the marks of its column and of its row.
     """
 
-    __slots__ = ("events", "marks", "pathways", "tissues")
+    __slots__ = ("events", "is_cell", "marks", "pathways", "tissues")
 
     def __init__(self, events: list[Mark], marks: list[Mark]) -> None:
         self.events = events
+        self.is_cell = False
         self.marks = marks
         self.tissues: tuple[str, ...] = ()
         self.pathways: tuple[str, ...] = ()
@@ -67,6 +72,9 @@ class Clauses:
         one before if it goes on with a list (", and eye") or if none follows.
         """
         starts, events = self.starts, self.events
+        row = wide_row(self.reading, self.sentence)
+        if row and any(row.columns[event.first] in row.heads for event in events):
+            return self._cells(row)
         if len(events) == 1:
             return [self._only(Group([events[0]], self.sentence.marks))]
         groups: dict[int, Group] = {}
@@ -93,6 +101,30 @@ class Clauses:
             tissues = tissues if relative else group.tissues
         return [groups[home] for home in homes]
 
+    def _cells(self, row: Row) -> list[Group]:
+        """Return a group for each cell with an event: of what its column's head and its row name."""
+        by_column: dict[int, list[Mark]] = {}
+        for event in self.events:
+            by_column.setdefault(row.columns[event.first], []).append(event)
+        shared: list[Mark] = []
+        own: dict[int, list[Mark]] = {}
+        for mark in self.sentence.marks:
+            column = row.columns[mark.first]
+            (own.setdefault(column, []) if column in by_column else shared).append(mark)
+        groups: list[Group] = []
+        for column, events in by_column.items():
+            sources = (own.get(column, []), row.heads.get(column, []), shared)
+            marks = [m for source in sources for m in source if m.kind not in NAMED]
+            for kind in NAMED:
+                named = ([m for m in source if m.kind == kind] for source in sources)
+                marks += next(filter(None, named), [])
+            group = Group(events, marks)
+            group.is_cell = True
+            group.tissues = self.named(group, "tissue")
+            group.pathways = self.named(group, "pathway")
+            groups.append(group)
+        return groups
+
     def _only(self, group: Group) -> Group:
         """Return the one group of a sentence, with what it names."""
         home = bisect_right(self.starts, group.events[0].first) - 1
@@ -103,7 +135,7 @@ class Clauses:
 
     def named(self, group: Group, kind: str) -> tuple[str, ...]:
         """Return the tissues (missions, …) of a group, without those it sets itself apart from."""
-        if kind not in self.sentence.kinds:
+        if kind not in self.sentence.kinds and not group.is_cell:
             return ()
         named = [mark for mark in group.marks if mark.kind == kind]
         if self.contrasts:

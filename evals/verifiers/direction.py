@@ -17,6 +17,7 @@ from evals.verifiers.elsewhere import elsewhere
 from evals.verifiers.events import OPPOSITE, direction_events
 from evals.verifiers.reading import HEAP_WORDS, Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
+from evals.verifiers.table import wide_row
 from evals.verifiers.tokens import word_set
 from evals.verifiers.topic import Sets, Topic, is_neutral, sets_of
 
@@ -84,7 +85,10 @@ def _is_heap(reading: Reading, held: list[tuple[Sentence, list[Mark]]]) -> bool:
     n_words = sum(map(len, reading.sentences))
     if not is_heap(n_events, n_words):
         return False
-    return is_heap(sum(n_loose(sentence, events) for sentence, events in held), n_words)
+    loose = sum(
+        0 if wide_row(reading, sentence) else n_loose(sentence, events) for sentence, events in held
+    )
+    return is_heap(loose, n_words)
 
 
 def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
@@ -98,7 +102,10 @@ def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
     for group in scope.groups():
         tissues = group.tissues or earlier
         for event in group.events:
-            sets = sets_of(scope, group, event, topic, sets)
+            if group.is_cell and group.pathways:
+                sets = group.pathways
+            else:
+                sets = sets_of(scope, group, event, topic, sets)
             if not sets or scope.is_supposed(event):
                 continue
             where = elsewhere(scope, group, event) or _near(scope, group, event) or tissues

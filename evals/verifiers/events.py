@@ -83,7 +83,9 @@ def direction_events(reading: Reading, sentence: Sentence) -> list[Mark]:
     if not kinds.isdisjoint(KINDS):
         events += _stated(reading, sentence)
     if "score" in kinds:
-        events += _signed_scores(reading, sentence)
+        told = {event.last for event in events if event.form == "nes"}
+        scores = _signed_scores(reading, sentence)
+        events += [event for event in scores if event.last not in told]
     if "pathway" in kinds:
         events += _switched(reading, sentence)
     if "tissue" in kinds and not events and (signs := signed_places(reading, sentence)):

@@ -86,6 +86,11 @@ class Sentence:
         if breaks:
             self.starts = sorted({*self.commas, *breaks})
 
+    @property
+    def is_row(self) -> bool:
+        """Whether the sentence is a row of a table."""
+        return "|" in self._source.gaps[self.first]
+
     def __len__(self) -> int:
         return self.last - self.first + 1
 

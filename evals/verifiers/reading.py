@@ -96,8 +96,7 @@ class Reading:
 
 def _starts(reading: Reading) -> list[int]:
     """Return where each word starts."""
-    lengths = map(add, map(len, reading.gaps), map(len, ("", *reading.words)))
-    return list(accumulate(lengths))[:-1]
+    return list(accumulate(map(add, map(len, reading.gaps), map(len, ("", *reading.words)))))[:-1]
 
 
 def read(answer: str, question: str = "") -> Reading:
@@ -207,7 +206,7 @@ def is_heap(n_telling: int, n_words: int) -> bool:
 
 def _is_heap(sentence: Sentence) -> bool:
     marks = sentence.marks
-    if len(marks) < HEAP_WORDS:
+    if len(marks) < HEAP_WORDS or (sentence.is_row and marks[0].kind not in TELLING):
         return False
     return is_heap(n_loose(sentence, [m for m in marks if m.kind in TELLING]), len(sentence))
 
@@ -261,8 +260,7 @@ def _sentences(source: Source) -> list[Sentence]:
     first = 0
     starts = [0]
     for index in [index for index, gap in enumerate(gaps) if gap != " "]:
-        gap = gaps[index]
-        kind = kind_of(gap)
+        kind = kind_of(gap := gaps[index])
         if not kind or not 0 < index < n_words:
             continue
         if kind == "clause":
