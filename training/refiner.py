@@ -38,7 +38,7 @@ from training.refining.best import BestWeights
 from training.refining.data import RefinerData, check_refiner_chain, refiner_data
 from training.refining.items import ItemBook
 from training.refining.judges import fit_judge, judge_facts, judging_of
-from training.refining.kept import item_facts, kept_items, with_kept_items
+from training.refining.kept import kept_items, with_kept_items
 from training.refining.plateau import HeldOut, Pace, PlateauWatch
 from training.refining.reward import Judging, RefinerReward
 from training.refining.settings import RefinerSettings
@@ -64,14 +64,12 @@ def train(request: Request) -> None:
     tokenizer = load_tokenizer(base)
     data, held = held_out(data, settings, tokenizer)
     data = fitting(data, settings, tokenizer)
-    kept = kept_items(settings)
-    facts = item_facts(data, kept)
-    data = with_kept_items(data, kept, has_static=settings.static_rubrics)
+    data = with_kept_items(data, kept_items(settings), has_static=settings.static_rubrics)
     check_batches(settings, data.count, processes().num_processes)
     judging = judging_of(settings)
     say(f"trying the judge {judging.judge.label} on known pairs")
     found = fit_judge(judging)
-    facts = {**data.record(), **facts, **start.record(), **judge_facts(settings, judging, found)}
+    facts = {**data.record(), **start.record(), **judge_facts(settings, judging, found)}
     record = record_of("refiner", request, base, facts)
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base, judging)
@@ -125,9 +123,7 @@ def build_trainer(
         say(f"{len(data.trimmed)} records are trimmed to fit")
     for why, count in data.left_out.items():
         say(f"{count} records are left out: {why}")
-    kept = kept_items(settings)
-    dropped = kept.dropped_static if kept else frozenset()
-    book = ItemBook(settings.retire_after, settings.contrast_floor, dropped)
+    book = ItemBook(settings.retire_after, settings.contrast_floor, data.dropped_static)
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
     reward = RefinerReward(settings.reward(), judging, book, stop)
     trainer = PolicyTrainer(

@@ -67,7 +67,9 @@ def items(
     ] = "",
     filtered: Annotated[
         Path | None,
-        typer.Option(help="Write the records of other groups here, without the dropped items."),
+        typer.Option(
+            help="Write the records of other groups here; training drops items from them."
+        ),
     ] = None,
     min_decided: Annotated[
         int, typer.Option(min=1, help="Pairs that have to tell before an item may be dropped.")
@@ -97,7 +99,7 @@ def items(
     records of the pairs' groups. An item that too few pairs or groups tell about is kept.
     """
     from evals.questions.rows import write_whole
-    from evals.refiner.consistency import Rule, without
+    from evals.refiner.consistency import Rule
     from evals.refiner.records import as_jsonl
     from training.judging.settings import HttpSettings
 
@@ -111,9 +113,10 @@ def items(
     write_whole(out, report.model_dump_json(indent=1) + "\n")
     _tell(report, out)
     if filtered is not None:
-        write_whole(filtered, as_jsonl(without(each, report.dropped) for each in rest))
+        write_whole(filtered, as_jsonl(rest))
         notes.print(
-            f"wrote {filtered}: {counted(len(rest), 'record')} that share no group with a pair",
+            f"wrote {filtered}: {counted(len(rest), 'record')} of groups that no pair is about, with all their"
+            f" items; --items_report {out} drops those of them that training is to leave out",
             soft_wrap=True,
         )
     emit(report, as_json=as_json, table=_table(report))
@@ -198,11 +201,16 @@ def _judged(sides: "Sequence[Sides]", judge: "Judge") -> "list[tuple[Sides, Verd
 def _to_filter(
     records: str, filtered: Path | None, pairs: "Sequence[AnswerPair]"
 ) -> "Sequence[RefinerRecord]":
-    """Return the records to be written, of other groups than the pairs; BadConfig if there are none."""
+    """Return the records to be written, of other groups than the pairs; BadConfig if there are none.
+
+    They keep their items, so that training counts in run.json what the report drops.
+    """
     if filtered is None:
         return ()
     if not records:
-        raise BadConfig("--filtered takes --records FILE, the records to write without the items.")
+        raise BadConfig(
+            "--filtered takes --records FILE, the records to take those of other groups from."
+        )
     read, groups = _records(records), {pair.record.group for pair in pairs}
     found = [record for record in read if record.group not in groups]
     if not found:

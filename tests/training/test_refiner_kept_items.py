@@ -22,6 +22,7 @@ from training.refining.settings import RefinerSettings
 from training.request import read_request
 
 __all__ = ["one_thread"]
+NO_STATIC = RewardConfig(static_rubrics=False)
 STATIC = tuple(("static", item.polarity, item.title) for item in static_items())
 
 
@@ -86,6 +87,7 @@ def test_a_run_asks_no_dropped_item_and_says_which_report_dropped_them(start: Pa
 def test_dropped_items_are_out_of_the_plan_and_of_every_answers_rubric(start: Path):
     file = report(start / "other.json", [("record", "negative", "wrong"), STATIC[0]])
     plan = plan_of("refiner", command(start, "plan", items_report=str(file)), is_dry=True)
+    assert plan.data.record()["items dropped from records"] == 4
     assert all("negative_rubrics" not in str(row["record"]) for row in plan.rows().values())
     items = items_of(plan.data.records[0], RewardConfig())
     book = ItemBook(dropped=read_items(file).dropped_static)
@@ -106,8 +108,12 @@ def test_a_record_without_any_item_left_is_left_out_and_counted(tmp_path: Path):
     titles = {(i.polarity, i.title) for r in data.records for i in items_of(r, RewardConfig())}
     kept = read_items(report(tmp_path / "all.json", [("record", *each) for each in titles]))
     assert with_kept_items(data, kept, has_static=True).count == data.count
+    with pytest.raises(BadConfig, match="items_report drops every rubric item of all 124 records"):
+        with_kept_items(data, kept, has_static=False)
+    some = {(i.polarity, i.title) for i in items_of(data.records[0], NO_STATIC)}
+    kept = read_items(report(tmp_path / "some.json", [("record", *each) for each in some]))
     bare = with_kept_items(data, kept, has_static=False)
-    assert (bare.count, bare.left_out["no rubric item left"]) == (0, data.count)
+    assert bare.left_out["no rubric item left"] == data.count - bare.count > 0
 
 
 def test_an_item_of_another_writer_is_not_dropped_for_its_title(tmp_path: Path):

@@ -33,6 +33,10 @@ class RefinerData:
     """Passages taken from a record that was over the budget, by its id."""
     is_for_sft: bool = False
     """Whether answers are learned from references, not sampled."""
+    dropped: dict[str, str | int] = field(default_factory=dict)
+    """What became of rubric items that a report dropped, for run.json; nothing if there was none."""
+    dropped_static: frozenset[str] = frozenset()
+    """Keys of the items of the set that fits every record which are not asked."""
 
     @property
     def count(self) -> int:
@@ -54,6 +58,7 @@ class RefinerData:
             "prompt_sha256": hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest(),
             **{f"rows of {name}": count for name, count in self.counts.items()},
             **{f"left out, {why}": count for why, count in self.left_out.items()},
+            **self.dropped,
         }
 
     def without(self, names: Collection[str], why: str) -> "RefinerData":

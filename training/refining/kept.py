@@ -5,7 +5,7 @@ are trained on, which is checked here. Knows nothing of torch.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -61,28 +61,29 @@ def read_items(path: Path) -> KeptItems:
 def with_kept_items(data: RefinerData, kept: KeptItems | None, *, has_static: bool) -> RefinerData:
     """Return the data without the items that were dropped; records without an item left are left out.
 
-    BadConfig if a pair that chose the items is about a group that is trained on.
+    BadConfig if a pair that chose the items is about a group that is trained on, or if no item is left.
     """
     if kept is None:
         return data
     _refuse_shared(data, kept.report)
     dropped = kept.report.dropped
-    data = data.changed(lambda record: without(record, dropped))
+    left = data.changed(lambda record: without(record, dropped))
+    lost = sum(map(_count, data.records)) - sum(map(_count, left.records))
+    data = replace(left, dropped=_facts(kept, lost), dropped_static=kept.dropped_static)
     if has_static and len(kept.dropped_static) < len(static_items()):
         return data
     bare = [each.id for each in data.records if not _count(each)]
+    if len(bare) == data.count:
+        raise BadConfig(
+            f"items_report drops every rubric item of all {data.count} records, so nothing is left to reward;"
+            " look at the report's judge and pairs, or train without items_report."
+        )
     return data.without(bare, "no rubric item left") if bare else data
 
 
-def item_facts(data: RefinerData, kept: KeptItems | None) -> dict[str, str | int]:
-    """Return what run.json keeps of how items were chosen; nothing if they were not.
-
-    `data` are the records before anything was dropped.
-    """
-    if kept is None:
-        return {}
+def _facts(kept: KeptItems, lost: int) -> dict[str, str | int]:
+    """Return what run.json keeps of how items were chosen; `lost` were dropped from records."""
     report = kept.report
-    lost = sum(_count(each) - _count(without(each, report.dropped)) for each in data.records)
     return {
         "items report sha256": kept.sha256,
         "items dropped from records": lost,

@@ -18,6 +18,8 @@ from evals.schema.refinerpairs import UNDECIDED, AnswerPair, ItemReport
 from lab.cli import app
 from tests.evals.refiner.answers import TOOL_OUTPUT, record
 from tests.training.judge_server import JudgeServer
+from training.refining.data import refiner_data
+from training.refining.kept import read_items, with_kept_items
 
 DOWN = "<answer><snippet id=S1>OXPHOS is down</snippet></answer>"
 UP = "<answer><snippet id=S1>OXPHOS is up</snippet></answer>"
@@ -176,6 +178,20 @@ def test_pairs_made_by_rule_say_so_and_the_other_records_are_written_for_trainin
     kept = read_records(rest)
     assert kept and not {each.group for each in kept} & set(found.groups)
     assert len(kept) < len(refiner_bank().train)
+
+
+def test_training_on_the_records_written_counts_the_items_that_it_drops_from_them(tmp_path: Path):
+    file, rest = tmp_path / "all.jsonl", tmp_path / "rest.jsonl"
+    file.write_text("".join(json.dumps(row(n)["record"]) + "\n" for n in (5, 8, 9)), "utf-8")
+    done = items(
+        tmp_path, [row(n) for n in range(6)], "--records", str(file), "--filtered", str(rest)
+    )
+    assert done.exit_code == 0, done.output
+    kept = read_items(tmp_path / "items.json")
+    data = with_kept_items(refiner_data([str(rest)]), kept, has_static=True)
+    assert [each.id for each in data.records] == ["r8", "r9"]
+    assert all("wrong" not in {i.title for i in each.positive_rubrics} for each in data.records)
+    assert data.record()["items dropped from records"] == 2
 
 
 @pytest.fixture(scope="module")
