@@ -14,8 +14,8 @@ Row = TypeVar("Row", bound=BaseModel)
 
 SHOWN = 80
 """Characters of a bad value that a message shows."""
-NAMED = 5
-"""Further bad lines that a message names."""
+NAMED = 20
+"""So many further bad rows a message names, each with its line and field; it counts the rest."""
 
 
 def read_rows(
@@ -24,7 +24,7 @@ def read_rows(
     """Return the rows of a JSONL file as records; blank lines are skipped.
 
     `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
-    its field, a key that an object holds twice among them, and says which others are bad; LabError
+    its field, a key that an object holds twice among them, and line and field of others; LabError
     for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where there is no
     row, how else to come by one: "write some with `assay data kmp --out DIR`".
     """
@@ -104,8 +104,8 @@ def _or(problem: str, otherwise: str) -> str:
 def _first_of(bad: list[BadRow]) -> BadRow:
     first, others = bad[0], bad[1:]
     if others:
-        lines = ", ".join(str(error.line) for error in others[:NAMED])
-        more = f" and {len(others) - NAMED} further" if len(others) > NAMED else ""
+        named = "; ".join(f"line {error.line}, field {error.field!r}" for error in others[:NAMED])
+        more = f"; and {len(others) - NAMED} further" if len(others) > NAMED else ""
         noun = "row" if len(others) == 1 else "rows"
-        first.args = (f"{first} ({len(others)} more bad {noun}: line {lines}{more})",)
+        first.args = (f"{first} ({len(others)} more bad {noun}: {named}{more})",)
     return first

@@ -37,7 +37,22 @@ def test_a_bad_row_is_named_by_file_line_and_field(line: str, field: str, tmp_pa
         read_rows(path, Message)
     assert (caught.value.line, caught.value.field) == (2, field)
     assert str(path) in str(caught.value)
-    assert "(1 more bad row: line 4)" in str(caught.value)
+    assert f"(1 more bad row: line 4, field {field!r})" in str(caught.value)
+
+
+def test_each_bad_row_is_named_with_its_own_line_and_field(tmp_path: Path) -> None:
+    lines = ('{"role": "user"}', GOOD, '{"role": "robot", "content": "a"}', "[]")
+    with pytest.raises(BadRow) as caught:
+        read_rows(written(tmp_path, "\n".join(lines)), Message)
+    assert str(caught.value).endswith(
+        "(2 more bad rows: line 3, field 'role'; line 4, field '(whole line)')"
+    )
+
+
+def test_of_very_many_bad_rows_the_rest_is_counted(tmp_path: Path) -> None:
+    with pytest.raises(BadRow) as caught:
+        read_rows(written(tmp_path, "[]\n" * 24), Message)
+    assert "line 21, field '(whole line)'; and 3 further)" in str(caught.value)
 
 
 @pytest.mark.parametrize(
