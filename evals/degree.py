@@ -3,7 +3,7 @@ r"""A share of certainty as people write it: a number on some scale, or a word.
     "80%", "80 percent", "eighty percent", "0.8", "0,8", "8/10", "four out of five"  ->  0.8
     "70-80%", "between 70 and 80%", "0.7 to 0.8"                                      ->  0.75, the middle
     "> 90%", "at least 90%", "90% ± 5%"                                               ->  0.9, the bound
-    "50/50", "fifty-fifty"                                                            ->  0.5
+    "50/50", "fifty-fifty", "half", "three quarters", "two thirds"                    ->  0.5, 0.5, 0.75, 0.667
     "high", "very low", "medium-high"                                                 ->  table LEVELS
 
 A number without a scale is a share up to 1 and a percentage above 10; between the two its scale is
@@ -32,7 +32,14 @@ LEVELS = (
         0.70,
         0.50,
         0.90,
-        ("fairly high", "quite high", "moderately high", "medium-high", "moderate to high"),
+        (
+            "fairly high",
+            "quite high",
+            "moderately high",
+            "medium-high",
+            "moderate to high",
+            "medium to high",
+        ),
         ("fairly", "quite", "reasonably", "pretty"),
     ),
     Level(0.60, 0.35, 0.75, ("medium", "moderate"), ("moderately", "somewhat")),
@@ -40,7 +47,7 @@ LEVELS = (
         0.45,
         0.20,
         0.60,
-        ("fairly low", "quite low", "medium-low", "low to moderate"),
+        ("fairly low", "quite low", "medium-low", "low to moderate", "low to medium"),
         ("slightly",),
     ),
     Level(0.30, 0.00, 0.40, ("low",)),
@@ -48,7 +55,13 @@ LEVELS = (
 )
 """The one table of words: "high confidence" by its adjective, "highly confident" by its adverb."""
 
-ADJECTIVES = {word: level for level in LEVELS for word in level.adjectives}
+ADJECTIVES = {
+    form: level
+    for level in LEVELS
+    for word in level.adjectives
+    for form in (word, word.replace(" ", "-"))
+}
+"""With blanks and with hyphens: "low to moderate", "low-to-moderate"."""
 ADVERBS = {word: level for level in LEVELS for word in level.adverbs}
 
 ONES = [
@@ -95,6 +108,17 @@ SCALE = re.compile(
 )
 MARGIN = re.compile(rf" ?(?:±|\+/-|\+-) ?{FIGURE}(?: ?{PERCENT})?")
 EVEN = re.compile(r"(?:50 ?[/-] ?50|fifty[- ]fifty)(?![0-9]| ?%)")
+FRACTIONS = {
+    **dict.fromkeys(("half", "a half", "one half", "one-half"), 1 / 2),
+    **dict.fromkeys(("a quarter", "one quarter", "one-quarter"), 1 / 4),
+    **dict.fromkeys(("three quarters", "three-quarters", "three fourths"), 3 / 4),
+    **dict.fromkeys(("a third", "one third", "one-third"), 1 / 3),
+    **dict.fromkeys(("two thirds", "two-thirds"), 2 / 3),
+}
+FRACTION = re.compile(
+    rf"(?:{'|'.join(FRACTIONS)})(?![\w'-]| (?:of|the|as|a|an|my|our|these|those|that|right|correct|true|way|done|percent)\b)"
+)
+"""A share in words: "half", but not "half the missions" or "half right"."""
 OF_THINGS = re.compile(r" (?:of|missions?|genes?|degs?|sets?|tissues?|studies|samples?|mice)\b")
 """After a number: it counts or shares out things, and is no certainty."""
 ALL_WORDS = "|".join(sorted(ADJECTIVES, key=len, reverse=True))
@@ -122,6 +146,10 @@ def read_degree(text: str, at: int, top: float | None = None) -> Degree | None:
     even = EVEN.match(text, at)
     if even:
         return Degree(0.5, even.end(), True)
+    fraction = FRACTION.match(text, at)
+    if fraction:
+        is_of_things = OF_THINGS.match(text, fraction.end())
+        return None if is_of_things else Degree(FRACTIONS[fraction.group()], fraction.end(), True)
     first = FIRST.match(text, at)
     if first is None:
         return None

@@ -112,3 +112,45 @@ def test_the_time_to_look_for_a_confidence_grows_with_the_length_only(piece: str
     short = min(seconds(16_000) for _ in range(3))
     long = min(seconds(128_000) for _ in range(3))
     assert long < 8 * 3 * short + 0.01
+
+
+IN_WORDS = (
+    ("Confidence: low-to-moderate", 0.45),
+    ("Confidence: low to moderate", 0.45),
+    ("Confidence: low-to-medium.", 0.45),
+    ("Confidence: moderate-to-high", 0.70),
+    ("Confidence: medium-to-high", 0.70),
+    ("Confidence: medium to high", 0.70),
+    ("Confidence: very-high", 0.95),
+    ("I answer with low-to-moderate confidence.", 0.45),
+    ("Confidence: half", 0.5),
+    ("Confidence: about half.", 0.5),
+    ("Confidence: one half", 0.5),
+    ("Confidence: three quarters", 0.75),
+    ("Confidence: three-quarters", 0.75),
+    ("Confidence: **three quarters**", 0.75),
+    ("My confidence is two thirds.", 2 / 3),
+    ("Confidence: a quarter", 0.25),
+    ("Confidence: one third", 1 / 3),
+    ("I am three quarters sure.", 0.75),
+    ("I am two-thirds confident.", 2 / 3),
+)
+NO_FRACTIONS = (
+    "Confidence: half of the missions agree",
+    "Confidence: half the missions agree",
+    "Confidence: half right",
+    "Confidence: three quarters of the genes",
+    "Confidence: a third mission disagrees",
+    "Confidence in half of it.",
+    "I am not half sure.",
+)
+
+
+@pytest.mark.parametrize(("text", "value"), IN_WORDS)
+def test_a_share_in_words_is_read_with_blanks_or_hyphens(text: str, value: float) -> None:
+    assert read_confidence(text).value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", NO_FRACTIONS)
+def test_a_fraction_of_things_is_no_confidence(text: str) -> None:
+    assert read_confidence(text).status != "stated"
