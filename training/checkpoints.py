@@ -16,6 +16,8 @@ from training.files import sha256_of, write_whole
 
 SEAL = "seal.json"
 PREFIX = "checkpoint-"
+BEST = "best-"
+"""What the files of weights that were the best so far begin with (training.refining.best)."""
 HEADROOM = 16_000_000
 """Bytes that stay free beside a checkpoint, for metrics, completions and run.json."""
 
@@ -66,6 +68,19 @@ def checkpoints(run: Path) -> tuple[Path, ...]:
 def step_of(checkpoint: Path) -> int:
     """Return the optimizer step that a checkpoint was written after."""
     return int(checkpoint.name.removeprefix(PREFIX))
+
+
+def best_weights(run: Path) -> tuple[Path, ...]:
+    """Return the files of weights that were the best once, whole or not."""
+    return (*run.glob(f"{BEST}*.safetensors"), *run.glob(f"{BEST}*.part"))
+
+
+def drop_all(run: Path) -> None:
+    """Remove the checkpoints of a run and the best weights beside them."""
+    for folder in checkpoints(run):
+        shutil.rmtree(folder)
+    for file in best_weights(run):
+        file.unlink(missing_ok=True)
 
 
 def drop_old(run: Path, keep: int) -> None:

@@ -34,7 +34,6 @@ from training.lengths import length_of, within
 from training.policy import policy_of
 from training.record import record_of
 from training.refining.alarms import HackingWatch
-from training.refining.best import BestWeights
 from training.refining.data import RefinerData, check_refiner_chain, refiner_data
 from training.refining.items import ItemBook
 from training.refining.judges import fit_judge, judge_facts, judging_of
@@ -83,7 +82,6 @@ def train(request: Request) -> None:
             trainer.add_callback(PlateauWatch(trainer, held, pace, tell))
         if current.train(trainer):
             current.leave(trainer, start, base)
-            BestWeights(Path(settings.output)).clear()
 
 
 def fitting(

@@ -8,6 +8,7 @@
       completions/      parquet per logging step, where answers were sampled
       reports/          what the stage was measured to do, where it was
       checkpoint-N/     only until the run has finished
+      best-N.safetensors  as long as those: weights of the best look so far (training.refining.best)
       steps/N/          the adapter of a checkpoint, where it was kept (training.reviewing.steps)
 
 Nothing in it tells of the machine's folders, its name or its user. Knows nothing of torch.
@@ -26,7 +27,7 @@ from pydantic import ValidationError
 
 from evals.errors import BadConfig
 from evals.schema import RunRecord
-from training.checkpoints import checkpoints, last_whole, step_of
+from training.checkpoints import drop_all, last_whole, step_of
 from training.config import StageSettings, as_document, defaults
 from training.files import write_whole
 from training.stages import STAGES
@@ -176,8 +177,7 @@ class RunFolder:
         ended = {"status": status, "result": dict(result), "ended_at": datetime.now(UTC)}
         self.write(known.model_copy(update=ended))
         if status == "finished":
-            for folder in checkpoints(self.path):
-                shutil.rmtree(folder)
+            drop_all(self.path)
 
     def write(self, record: RunRecord) -> None:
         """Write run.json whole."""
@@ -185,8 +185,8 @@ class RunFolder:
 
     def clear(self) -> None:
         """Remove all that a run writes, and nothing else."""
-        names = [self.path / name for name in WRITTEN_BY_A_RUN]
-        for path in (*names, *checkpoints(self.path)):
+        drop_all(self.path)
+        for path in (self.path / name for name in WRITTEN_BY_A_RUN):
             if path.is_dir():
                 shutil.rmtree(path)
             else:

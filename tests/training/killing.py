@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import resource
+import signal
 import socket
 import sys
 import time
@@ -23,6 +24,8 @@ from training.trainer import SafeTrainer
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
 PATIENCE_SECONDS = 120
+DYING = "--dies_while_leaving"
+"""A word for a run that is killed when all is learned, while its first process writes the chain."""
 
 
 def start(stage: str, settings: Path, *words: str) -> BaseProcess:
@@ -57,6 +60,12 @@ def kill_two_after(step: int, stage: str, settings: Path, output: Path, *words: 
     for process in both:
         process.kill()
     assert _ended(both) == [-9, -9], f"they ended by themselves: {said(settings)}"
+
+
+def kill_two_while_leaving(stage: str, settings: Path, *words: str) -> None:
+    """Train in two processes; the first is killed while it writes the chain, the other comes to its end."""
+    codes = _ended(start_two(stage, settings, *words, DYING))
+    assert codes[0] == -9, f"it ended by itself ({codes}): {said(settings)}"
 
 
 def _ended(processes: Sequence[BaseProcess]) -> list[int]:
@@ -116,12 +125,20 @@ def _train(
     module = import_module(f"training.{stage}")
     if stage == "grpo":
         module.VerifierReward = lambda *_: length_of_answer
+    if DYING in words:
+        import_module("training.session").append_stage = _die
+        words = tuple(word for word in words if word != DYING)
     trouble = [word for word in words if word in TROUBLE]
     if trouble:
         at = words.index(trouble[0])
         module.build_trainer = _troubled(module.build_trainer, trouble[0], int(words[at + 1]))
         words = words[:at] + words[at + 2 :]
     module.main(["--config", settings, *words])
+
+
+def _die(*_: object) -> None:
+    time.sleep(2)  # what the other process does after training is done by then
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _troubled(build: Callable[..., SafeTrainer], trouble: str, step: int) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from transformers import TrainerCallback, TrainerState
 from evals.errors import BadConfig
 from evals.refiner.bank import refiner_bank
 from evals.schema.refining import RewardConfig
+from tests.training import killing
 from tests.training.refiners import command, with_chain
 from tests.training.runs import one_thread, record
 from training import refiner
@@ -122,6 +123,22 @@ def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
     found = max(float(each.abs().max()) for name, each in weights.items() if "lora_B" in name)
     assert found == pytest.approx(largest, abs=0.01)
     assert not list(run.path.glob("best-*"))
+
+
+def test_two_processes_of_which_one_is_killed_at_the_end_go_on_to_the_best_weights(start: Path):
+    values = {"held_out_steps": 1, "held_out_share": 0.25, "held_out_keep": "best"}
+    values |= {"learning_rate": 0.05, "max_steps": 4, "save_steps": 3, "batch": 4}
+    words = command(start, "pair", **values)
+    settings, whole, parts = Path(words[1]), start / "whole", start / "parts"
+    assert killing.run_two("refiner", settings, "--output", str(whole)) == [0, 0]
+    killing.kill_two_while_leaving("refiner", settings, "--output", str(parts))
+    assert list(parts.glob("best-*")) and record(parts)["status"] == "running"
+    assert killing.run_two("refiner", settings, "--output", str(parts)) == [0, 0]
+    kept = record(parts)["result"]["kept_weights"]
+    assert kept == record(whole)["result"]["kept_weights"]
+    assert kept.startswith("of step") and "the last" not in kept
+    assert killing.differing(whole, parts) == []
+    assert not list(parts.glob("best-*"))
 
 
 def graded_by_turns(*scores: float):

@@ -44,6 +44,14 @@ def checkpoint(run: RunFolder, step: int, *, whole: bool = True) -> Path:
     return folder
 
 
+def best_weights(run: RunFolder) -> tuple[Path, ...]:
+    """Write files as a run leaves them that keeps its best weights, one of them cut off."""
+    files = (run.path / "best-3.safetensors", run.path / "best-5.part")
+    for file in files:
+        file.write_bytes(b"weights")
+    return files
+
+
 def test_a_new_folder_starts_a_run_from_nothing(run: RunFolder):
     assert run.begin(record()) is None
     assert run.record() == record()
@@ -103,20 +111,31 @@ def test_a_finished_run_is_not_trained_again_unless_told_to(run: RunFolder):
 def test_a_finished_run_keeps_its_result_and_no_checkpoints(run: RunFolder):
     run.begin(record())
     checkpoint(run, 5)
+    best = best_weights(run)
     run.end("finished", {"steps": 5})
     ended = run.record()
     assert ended is not None
     assert (ended.status, ended.result) == ("finished", {"steps": 5})
     assert ended.ended_at is not None
     assert run.last_checkpoint() is None
+    assert not any(file.exists() for file in best)
 
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
 def test_a_run_that_did_not_finish_keeps_its_checkpoints(run: RunFolder, status):
     run.begin(record())
-    last = checkpoint(run, 5)
+    last, best = checkpoint(run, 5), best_weights(run)
     run.end(status, {})
     assert run.begin(record()) == last
+    assert all(file.exists() for file in best)
+
+
+def test_a_run_that_is_trained_anew_has_no_weights_of_the_one_before(run: RunFolder):
+    run.begin(record())
+    checkpoint(run, 5)
+    best = best_weights(run)
+    assert run.begin(record(), overwrite=True) is None
+    assert not any(file.exists() for file in best)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,15 @@ A file per step that was the best once, for as long as a checkpoint may be gone 
 better one. They are the trained weights alone; nothing else of a step is needed to publish it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from training.checkpoints import PREFIX
+from training.checkpoints import BEST, best_weights, checkpoints, step_of
 
-NAME = "best-"
 Look = tuple[int, float]
 """A step and the score of the policy after it."""
 
@@ -42,7 +41,9 @@ class BestWeights:
         save_file(tensors, unfinished)
         unfinished.replace(file)
         needed = {self._file(each) for each in self._needed(looks)}
-        self._remove(other for other in self._files() if other not in needed)
+        for other in best_weights(self._folder):
+            if other not in needed:
+                other.unlink(missing_ok=True)
 
     def give_back(self, model: nn.Module, step: int) -> bool:
         """Put the weights of `step` into the model; return whether they were there."""
@@ -55,29 +56,14 @@ class BestWeights:
                 weight.copy_(tensors[name])
         return True
 
-    def clear(self) -> None:
-        """Remove all files."""
-        self._remove(self._files())
-
     def _needed(self, looks: Sequence[Look]) -> set[int]:
         """Return the best steps as each checkpoint, and the run now, knows of them."""
-        steps = [
-            int(path.name.removeprefix(PREFIX))
-            for path in self._folder.glob(f"{PREFIX}*")
-            if path.name.removeprefix(PREFIX).isdecimal()
-        ]
+        steps = map(step_of, checkpoints(self._folder))
         known = [[look for look in looks if look[0] <= step] for step in steps]
         return {best_of(each)[0] for each in (*known, looks) if each}
 
     def _file(self, step: int) -> Path:
-        return self._folder / f"{NAME}{step}.safetensors"
-
-    def _files(self) -> list[Path]:
-        return [*self._folder.glob(f"{NAME}*.safetensors"), *self._folder.glob(f"{NAME}*.part")]
-
-    def _remove(self, files: Iterable[Path]) -> None:
-        for file in list(files):
-            file.unlink(missing_ok=True)
+        return self._folder / f"{BEST}{step}.safetensors"
 
 
 def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
