@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from evals.intervals import Interval, wilson
 from evals.refiner.judging import Inquiry, Verdicts
 from evals.refiner.pairs import PairRow
@@ -29,6 +29,8 @@ CONFIG = RewardConfig(apply_citation=False)
 """All items, without verdicts on citations that no item needs."""
 Kind = tuple[str, Polarity, str]
 """Writer, polarity and title."""
+PROBLEMS = 3
+"""How many of a judge's problems are told."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,12 @@ class _Tally:
     missing: int = 0
 
 
+Judged = tuple[Sides, Verdicts, Verdicts]
+"""A pair with the verdicts on its better and on its worse answer."""
+
+
 def sides_of(pairs: Iterable[AnswerPair]) -> list[Sides]:
-    """Return the pairs whose answers both keep the hard rules of the grammar."""
+    """Return the pairs whose answers both keep the hard rules of the grammar; BadConfig if none does."""
     read = [
         Sides(
             pair,
@@ -76,12 +82,28 @@ def sides_of(pairs: Iterable[AnswerPair]) -> list[Sides]:
         )
         for pair in pairs
     ]
-    return [each for each in read if each.better.is_judgeable and each.worse.is_judgeable]
+    found = [each for each in read if each.better.is_judgeable and each.worse.is_judgeable]
+    if not found:
+        raise BadConfig(
+            f"in each of the {len(read)} pairs an answer is not well formed, so there is nothing to judge; an"
+            " answer is one <answer>…</answer> block, tags balanced, that cites ids of its record."
+        )
+    return found
 
 
-def figures(
-    judged: Sequence[tuple[Sides, Verdicts, Verdicts]], rule: Rule
-) -> tuple[ItemFigures, ...]:
+def lacking(judged: Sequence[Judged]) -> str:
+    """Return in words how many verdicts on items are missing, and why; empty if none is."""
+    given = [each for _, *both in judged for each in both]
+    raws = [raw for each in given for raw in each.raws]
+    missing = raws.count(None)
+    if not missing:
+        return ""
+    why = list(dict.fromkeys(problem for each in given for problem in each.problems))
+    more = f": {'; '.join(why[:PROBLEMS])}" if why else ""
+    return f"{missing} of {len(raws)} verdicts on items are missing{more}"
+
+
+def figures(judged: Sequence[Judged], rule: Rule) -> tuple[ItemFigures, ...]:
     """Return what the pairs show of each kind of item, worst first.
 
     LabError if no pair has a verdict on any item: then nothing was shown.
@@ -95,8 +117,8 @@ def figures(
             _count(tally, values, sides.pair.record.group)
     if not any(tally.decided or tally.ties for tally in tallies.values()):
         raise LabError(
-            f"{len(judged)} pairs were judged, but no item has a verdict on both answers of one; look"
-            " whether the judge answers at all, or name other pairs."
+            f"{len(judged)} pairs were judged, but no item has a verdict on both answers of one"
+            f" ({lacking(judged)}); look whether the judge answers at all, or name other pairs."
         )
     rows = [_row(kind, tally, rule) for kind, tally in tallies.items()]
     return tuple(sorted(rows, key=_order))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from evals.refiner.consistency import Rule, Sides
-    from evals.refiner.judging import Judge, Verdicts
+    from evals.refiner.consistency import Judged, Rule, Sides
+    from evals.refiner.judging import Judge
     from evals.schema.refinerpairs import AnswerPair, ItemReport
     from evals.schema.refining import RefinerRecord
     from training.judging.settings import HttpSettings
@@ -162,7 +162,7 @@ def _report(
 ) -> "ItemReport":
     from collections import Counter
 
-    from evals.refiner.consistency import figures, sides_of
+    from evals.refiner.consistency import figures, lacking, sides_of
     from evals.refiner.pairs import pairs_sha256
     from evals.schema.refinerpairs import ItemReport
     from training.judging.choice import backend_of, judge_of
@@ -173,6 +173,9 @@ def _report(
     asked = judge_of(backend, server)
     sides = sides_of(pairs)
     judged = _judged(sides, asked)
+    items = figures(judged, rule)
+    if lacks := lacking(judged):
+        notes.print(lacks, style="yellow", soft_wrap=True)
     return ItemReport(
         pairs_name=given.name,
         pairs_sha256=pairs_sha256(pairs),
@@ -185,14 +188,14 @@ def _report(
         min_decided=rule.min_decided,
         min_share=rule.min_share,
         min_groups=rule.min_groups,
-        items=figures(judged, rule),
+        items=items,
         versions={**versions(), "judge prompt": VERSION},
         created_at=datetime.now(UTC),
         command=_command(given, server, rule),
     )
 
 
-def _judged(sides: "Sequence[Sides]", judge: "Judge") -> "list[tuple[Sides, Verdicts, Verdicts]]":
+def _judged(sides: "Sequence[Sides]", judge: "Judge") -> "list[Judged]":
     inquiries = [inquiry for each in sides for inquiry in each.inquiries()]
     verdicts = verdicts_on(judge, inquiries, DEADLINE_SECONDS)
     return list(zip(sides, verdicts[::2], verdicts[1::2], strict=True))
@@ -277,10 +280,9 @@ def _table(report: "ItemReport") -> "Table":
             f"{each.writer}: {'+' if each.polarity == 'positive' else '-'} {each.title}",
             f"{each.consistent}/{each.decided}",
             each.groups,
-            "none" if each.share is None else f"{each.share:.2f}",
             "none"
-            if each.interval is None
-            else f"{each.interval[0]:.2f} to {each.interval[1]:.2f}",
+            if each.share is None or each.interval is None
+            else f"{each.share:.2f}\n{each.interval[0]:.2f} to {each.interval[1]:.2f}",
             each.ties,
             each.missing,
             f"{'kept' if each.is_kept else 'dropped'}: {each.finding}",
@@ -290,5 +292,5 @@ def _table(report: "ItemReport") -> "Table":
     title = (
         f"rubric items on {counted(report.pairs - report.unreadable, 'pair')}, {report.pairs_name}"
     )
-    columns = ("item", "agrees", "groups", "share", "95 % interval", "ties", "missing", "so it is")
+    columns = ("item", "agrees", "groups", "share, 95 %", "ties", "missing", "so it is")
     return table_of(title, columns, rows)

@@ -17,7 +17,7 @@ from evals.refiner.records import read_records
 from evals.schema.refinerpairs import UNDECIDED, AnswerPair, ItemReport
 from lab.cli import app
 from tests.evals.refiner.answers import TOOL_OUTPUT, record
-from tests.training.judge_server import JudgeServer
+from tests.training.judge_server import JudgeServer, well
 from training.refining.data import refiner_data
 from training.refining.kept import read_items, with_kept_items
 
@@ -163,7 +163,30 @@ def test_without_a_single_verdict_nothing_is_reported(tmp_path: Path):
     with JudgeServer(lambda asked: (500, b"")) as server:
         done = items(tmp_path, [row(0)], "--model", "tiny-judge", judge=server.url)
     assert isinstance(done.exception, LabError) and "no item has a verdict" in str(done.exception)
+    assert "14 of 14 verdicts on items are missing: " in str(done.exception)
     assert not (tmp_path / "items.json").exists()
+
+
+def test_missing_verdicts_are_counted_on_the_screen_with_what_the_judge_failed_at(tmp_path: Path):
+    rows = [row(0), row(1)]
+    rows[1]["record"]["prompt"] = "Which way in zebras?"
+    with JudgeServer(lambda asked: (500, b"") if "zebras" in asked.text else well(asked)) as server:
+        done = items(tmp_path, rows, "--model", "tiny-judge", judge=server.url)
+    assert done.exit_code == 0, done.output
+    assert "14 of 28 verdicts on items are missing: " in done.output and "500" in done.output
+
+
+def test_verdicts_that_a_table_does_not_have_are_counted(tmp_path: Path):
+    assert (
+        "42 of 84 verdicts on items are missing"
+        in items(tmp_path, [row(n) for n in range(6)]).output
+    )
+
+
+def test_pairs_of_which_none_can_be_read_are_not_blamed_on_the_judge(tmp_path: Path):
+    done = items(tmp_path, [row(0, worse="no tags at all"), row(1, better="none either")])
+    assert isinstance(done.exception, BadConfig)
+    assert "in each of the 2 pairs an answer is not well formed" in str(done.exception)
 
 
 def test_pairs_made_by_rule_say_so_and_the_other_records_are_written_for_training(tmp_path: Path):
