@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -33,11 +33,15 @@ PASSAGE = re.compile(
 
 @dataclass(frozen=True)
 class OtherSet:
-    """Items by record id, what their set is called, and a checksum of it."""
+    """Items by record id, what their set is called, and a checksum of it.
+
+    `unasked` counts the rows of a file about records that are not asked.
+    """
 
     name: str
     items: Mapping[str, tuple[Item, ...]]
     sha256: str
+    unasked: int = 0
 
     @classmethod
     def of(cls, name: str, rows: Iterable[OtherItems]) -> "OtherSet":
@@ -56,16 +60,27 @@ class OtherSet:
 def read_other_items(path: Path, records: Sequence[RefinerRecord], name: str) -> OtherSet:
     """Return the items of a JSONL file; BadRow names line and field of what is wrong.
 
-    BadConfig if they are about none of the records.
+    BadConfig if they are about none of the records, or if a writer has items inside the records too.
     """
     rows = read_rows(path, OtherItems, key=lambda row: f"{row.record} by {row.source}")
     known = {record.id for record in records}
-    if not any(row.record in known for row in rows):
+    unasked = sum(row.record not in known for row in rows)
+    if unasked == len(rows):
         raise BadConfig(
             f"{path} has items for {len(rows)} records, such as {rows[0].record!r}, but none of them is asked;"
             " `record` is the id of a record in the data."
         )
-    return OtherSet.of(name, rows)
+    inside = {
+        each.source
+        for record in records
+        for each in (*record.positive_rubrics, *record.negative_rubrics)
+    }
+    if both := sorted({row.source for row in rows} & inside):
+        raise BadConfig(
+            f"{path} has items by {both[0]!r}, who wrote items of the records too, and one figure cannot stand"
+            " for both; give the set's rows another `source`, or leave it out."
+        )
+    return replace(OtherSet.of(name, rows), unasked=unasked)
 
 
 @cache

@@ -23,4 +23,10 @@ class OtherItems(Record):
             raise ValueError("there is no item; give positive_rubrics or negative_rubrics")
         if any(each.source not in (None, self.source) for each in items):
             raise ValueError("an item names another source than its row; a row has one writer")
+        titles = [each.title for each in items]
+        twice = next((title for title in titles if titles.count(title) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"two items have the title {twice!r}, so one behaviour would count twice; titles are unique"
+            )
         return self

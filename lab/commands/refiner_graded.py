@@ -7,7 +7,7 @@ import typer
 
 from evals.errors import BadConfig
 from lab.commands.refiner_judge import verdicts_on
-from lab.console import table_of
+from lab.console import counted, notes, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,11 @@ def other_set(word: str, data: str, records: "Sequence[RefinerRecord]") -> "Othe
     if word == "none" or (not word and data != TESTED):
         return None
     if word.endswith(".jsonl"):
-        return read_other_items(Path(word), records, Path(word).name)
+        found = read_other_items(Path(word), records, Path(word).name)
+        if found.unasked:
+            told = f"{counted(found.unasked, 'row')} about records that are not asked"
+            notes.print(f"{found.name} has {told}", style="yellow", soft_wrap=True)
+        return found
     if word not in ("", "second"):
         raise BadConfig(f"--items is {word!r}; it takes a JSONL file, second, or none.")
     if not any(record.id in second_set().items for record in records):

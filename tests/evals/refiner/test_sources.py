@@ -17,6 +17,7 @@ from evals.refiner.second import OtherSet, read_other_items, second_set
 from evals.refiner.sources import scores_by_writer
 from evals.schema.refinerreports import RefinerReport
 from evals.schema.refining import RewardConfig, RubricItem
+from lab.commands.refiner_graded import other_set
 from tests.evals.refiner.answers import record
 
 CONFIG = RewardConfig()
@@ -168,6 +169,10 @@ def test_our_second_set_has_other_items_for_every_held_out_record_and_references
         ({"positive_rubrics": []}, "(whole line)"),
         ({"source": " "}, "source"),
         ({"title": "x"}, "title"),
+        (
+            {"negative_rubrics": [{"title": "organ", "description": 'Speaks of "liver" again.'}]},
+            "(whole line)",
+        ),
     ],
 )
 def test_a_bad_row_of_items_is_named_by_line_and_field(tmp_path: Path, changes, field):
@@ -179,6 +184,20 @@ def test_a_bad_row_of_items_is_named_by_line_and_field(tmp_path: Path, changes, 
 def test_an_item_cannot_pass_for_one_of_those_that_fit_every_record():
     with pytest.raises(ValidationError, match="fit every record"):
         RubricItem(title="way", description="Says it.", source="static")
+
+
+def test_a_set_by_a_writer_of_the_records_own_items_is_refused(tmp_path: Path):
+    inside = (RubricItem(title="way", description='Says "down".', source="Ada"),)
+    with pytest.raises(BadConfig, match="'Ada', who wrote items of the records too"):
+        read_other_items(theirs(tmp_path), [record(id="r0", positive_rubrics=inside)], "theirs")
+
+
+def test_rows_about_records_that_are_not_asked_are_counted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    others = other_set(str(theirs(tmp_path)), "d.jsonl", [record(id="r0")])
+    assert others is not None and others.unasked == 3
+    assert "theirs.jsonl has 3 rows about records that are not asked" in capfd.readouterr().err
 
 
 def test_items_for_none_of_the_records_are_refused(tmp_path: Path):
