@@ -15,6 +15,7 @@ from typing import NamedTuple
 from evals.verifiers.cues import CHANGES, MOVES, NEGATES, PLACES
 from evals.verifiers.elsewhere import elsewhere
 from evals.verifiers.events import OPPOSITE, direction_events
+from evals.verifiers.inverse import TURNED, other_way, with_inverse
 from evals.verifiers.reading import HEAP_WORDS, Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
 from evals.verifiers.table import wide_row
@@ -66,6 +67,8 @@ def _statements(reading: Reading) -> list[Statement]:
         if not (may_tell or topic.heading) or not sentence.marks:
             continue
         events = direction_events(reading, sentence)
+        if events and "tissue" in sentence.kinds:
+            events = with_inverse(reading, sentence, events)
         if events:
             held.append((sentence, events))
             scope = Scope(reading, sentence, events)
@@ -102,6 +105,9 @@ def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
     for group in scope.groups():
         tissues = group.tissues or earlier
         for event in group.events:
+            if event.value == TURNED:
+                found += _turned(scope, group, event, found)
+                continue
             if group.is_cell and group.pathways:
                 sets = group.pathways
             else:
@@ -113,6 +119,14 @@ def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
     if len(found) > 1 and scope.of_kind("hedge"):
         return _without_guesses(found)
     return found
+
+
+def _turned(scope: Scope, group: Group, event: Mark, found: list[Statement]) -> Iterator[Statement]:
+    """Yield what "the reverse" says of another tissue, given what was stated before it."""
+    said = [("" if one.is_negated else one.says, one.tissues) for one in found]
+    for way, tissues in other_way(scope, event, said):
+        named = group.pathways[-1] if group.pathways else found[-1].pathway
+        yield Statement(named, tissues, (), way, False, event.first, event.last)
 
 
 def _stated(
