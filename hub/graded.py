@@ -30,7 +30,8 @@ COLUMNS = {"reward": "reward, of 10", "rubric": "rubric", "citation_f1": "citati
 }
 REFINER_NOTE = (
     "In brackets: 95 % intervals, by resampling whole studies and tissues. The reward is what the judge"
-    " named below makes of rubric and citations; it is no measure of truth beyond that judge."
+    " named below makes of rubric and citations; it is no measure of truth beyond that judge. A figure with an n"
+    " of its own is over those answers alone."
 )
 WRITER_NOTE = (
     " *Rubric by* counts the items of one writer alone; those of another writer than the records' are in no"
@@ -99,7 +100,7 @@ def _refined(report: RefinerReport) -> Measured:
 
     def row(name: str, metrics: Mapping[str, Metric]) -> tuple[str, ...]:
         n = metrics["reward"].n
-        return (name, str(n), *(shown(metrics.get(key)) for key in columns))
+        return (name, str(n), *(_over(metrics.get(key), n) for key in columns))
 
     rows = [(each.is_baseline, row(each.stage, each.metrics)) for each in report.summaries]
     facts = {
@@ -120,6 +121,12 @@ def _refined(report: RefinerReport) -> Measured:
         note=REFINER_NOTE + (WRITER_NOTE if len(columns) > len(COLUMNS) else ""),
         asked="records",
     )
+
+
+def _over(metric: Metric | None, n: int) -> str:
+    """Return a figure with its interval, and with its own n where that is not `n`."""
+    is_defined = metric is not None and metric.value is not None
+    return shown(metric) + (f", n {metric.n}" if is_defined and metric.n != n else "")
 
 
 def _by_writer(report: RefinerReport) -> list[str]:

@@ -1,5 +1,6 @@
 """Answers to records, judged for a report, and the report's tables: what `run` and `rescore` share."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,15 +123,17 @@ def tables(report: "RefinerReport") -> "RenderableType":
 def _table(
     report: "RefinerReport", metrics: "Sequence[str]", title: str, prefix: str = ""
 ) -> "RenderableType":
+    asked = Counter(row.stage for row in report.rows)
     rows = [
-        (each.stage, *(_metric(each.metrics[name]) for name in metrics))
+        (each.stage, *(_metric(each.metrics[name], asked[each.stage]) for name in metrics))
         for each in report.summaries
     ]
     return table_of(title, ("stage", *(name.removeprefix(prefix) for name in metrics)), rows)
 
 
-def _metric(metric: "Metric") -> str:
+def _metric(metric: "Metric", asked: int) -> str:
+    """Return a mean, its interval, and n where it is not over all answers that were asked for."""
     if metric.value is None:
         return "none"
     span = "" if metric.low is None else f"\n{metric.low:.2f} to {metric.high:.2f}"
-    return f"{metric.value:.2f}{span}"
+    return f"{metric.value:.2f}{span}" + (f"\nn {metric.n} of {asked}" if metric.n < asked else "")

@@ -50,6 +50,19 @@ def test_the_card_of_a_refiner_has_its_rewards_beside_those_of_trivial_answers()
     assert "rubric by second set" in told and "those of another writer" in told
 
 
+def test_a_figure_over_fewer_answers_than_the_others_of_its_row_has_its_own_n(tmp_path: Path):
+    folder = shutil.copytree(EMBEDDED / "refiner", tmp_path / "refiner") / "grpo"
+    file = folder / "reports" / "held-out.json"
+    report = json.loads(file.read_text())
+    (metrics,) = (each["metrics"] for each in report["summaries"] if each["stage"] == "refiner")
+    metrics["rubric by second set"] |= {"value": 0.5, "low": 0.4, "high": 0.6, "n": 12}
+    file.write_text(json.dumps(report))
+    told = section(card_of(folder, base="org/base"))
+    (row,) = (line for line in told.splitlines() if line.startswith("| refiner |"))
+    assert row.startswith("| refiner | 53 |") and row.count(", n ") == 1
+    assert "| 0.500 [0.400, 0.600], n 12 |" in row
+
+
 def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control(reviewer):
     told = section(card_of(reviewer, base="org/base"))
     assert "| review | 8 | 0.265 [0.158, 0.370] | 0.371 [0.288, 0.458] |" in told

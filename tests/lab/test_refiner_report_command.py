@@ -138,6 +138,19 @@ def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     assert "tiny-judge" in read_report(folder / "served.json").judge
 
 
+def test_the_table_says_over_how_many_answers_a_mean_is_where_that_is_not_all(
+    folder: Path, tmp_path: Path
+):
+    item = {"title": "flight", "description": 'Says "in flight".'}
+    row = {"record": RECORDS[0]["id"], "source": "Ada", "positive_rubrics": [item]}
+    (tmp_path / "one.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    report = Path(shutil.copy(folder / "report.json", tmp_path))
+    words = rescored(report, "--data", folder / "records.jsonl")
+    told = CliRunner().invoke(app, [*words, "--items", str(tmp_path / "one.jsonl")]).stdout
+    own, theirs = told.split("who wrote its items")
+    assert "n 1 of 4" in theirs and "n 4 of 4" not in theirs and " of 4" not in own
+
+
 @pytest.mark.parametrize("lost", ["theirs.jsonl", "second set"])
 def test_items_of_another_writer_are_not_lost_unless_that_is_said(
     folder: Path, again: Path, tmp_path: Path, lost: str
