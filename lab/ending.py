@@ -13,8 +13,12 @@ from dataclasses import dataclass
 KEPT = 65536
 """Bytes of what a process said that are looked through for the reason: its end, tracebacks included."""
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-RAISED = re.compile(r"(?:\[rank\d+\]:\s*)?(?:\w+\.)*\w*(?:Error|Exception|Exhausted|Limit): .+")
-LAUNCHER = re.compile(r"(?:\w+\.)*(?:CalledProcessError|ChildFailedError): ")
+RANK = re.compile(r"\[rank\d+\]:\s*")
+RAISED = re.compile(
+    r"(?:\w+\.)*(?:\w*(?:Error|Exception|Exhausted|Limit): .+|\w+(?:Error|Exception)(?P<later>:?))"
+)
+"""An exception with its message; with the message on the lines after it (`later`); or with none at all."""
+LAUNCHER = re.compile(r"(?:\w+\.)*(?:CalledProcessError|ChildFailedError)\b")
 """What a launcher raises when the process below it has failed: true, and no reason."""
 DIED = re.compile(r"died with <Signals\.(SIG\w+): \d+>|Signal \d+ \((SIG\w+)\) received")
 
@@ -80,13 +84,9 @@ def reason(said: str, code: int) -> str:
     told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if told:
         return told[-1]
-    raised = [
-        line
-        for line in lines
-        if RAISED.fullmatch(line) and not LAUNCHER.match(line.split("]: ")[-1])
-    ]
+    raised = _raised(lines)
     if raised:
-        return raised[-1]
+        return raised
     killers = [first or second for first, second in DIED.findall(said)]
     if code < 0:
         killers.append(signal.Signals(-code).name)
@@ -94,6 +94,20 @@ def reason(said: str, code: int) -> str:
         memory = " (on most machines: memory ran out)" if killers[-1] == "SIGKILL" else ""
         return f"ended by {killers[-1]}{memory}"
     return f"ended with exit code {code} and gave no reason"
+
+
+def _raised(lines: Sequence[str]) -> str:
+    """Return the exception that was raised last, but for those of launchers; "" if there is none."""
+    found = ""
+    for place, line in enumerate(lines):
+        bare = RANK.sub("", line, count=1)
+        match = RAISED.fullmatch(bare)
+        if not match or LAUNCHER.match(bare):
+            continue
+        after = (RANK.sub("", each, count=1) for each in lines[place + 1 :])
+        message = next(filter(None, after), "") if match["later"] else ""
+        found = f"{line} {message}".strip()
+    return found
 
 
 def _terminal() -> dict[str, str]:
