@@ -189,10 +189,10 @@ class Clauses:
 
     def _continues_list(self, clause: int) -> bool:
         first = self.starts[clause]
-        if self.reading.gaps[first].endswith("("):
-            return True
         if clause + 1 < len(self.starts) and ":" in self.reading.gaps[self.starts[clause + 1]]:
             return False
+        if self.reading.gaps[first].endswith("("):
+            return True
         if self.reading.words[first] in ("and", "or"):
             first += 1
         mark = self.mark_at.get(first)

@@ -20,7 +20,7 @@ NEGATORS = (
     " ruled out; rules out; rule out; refute; refutes; refuted; disprove; disproves; disproved; a myth;"
     " not yet; no longer; less likely; impossible; impossible that; implausible; hardly; scarcely; nowhere near;"
     " nothing; nobody; no one; none of; neither of; zero missions; 0 missions; zero of; 0 of 2; 0 of 3; 0 of 4; 0 of 6; 0 out of;"
-    " rarely; seldom; reject; rejects; rejected; refuse to; refuses to; isnt; arent; wasnt; werent; doesnt; didnt;"
+    " have my doubts; have doubts; has doubts; have our doubts; rarely; seldom; reject; rejects; rejected; refuse to; refuses to; isnt; arent; wasnt; werent; doesnt; didnt;"
     " dont; hasnt; wont; wouldnt; cant; couldnt; aint; ain't"
 )
 REFUTERS = (
@@ -43,6 +43,7 @@ NOT_NEGATORS = (
     "not only; not just; not merely; not simply; no doubt; no doubt that; without doubt; without a doubt;"
     " without question; not surprisingly; not surprising; not surprising that; no wonder; false discovery;"
     " false discovery rate; not unexpected; nothing less than; none other than; no one knows; nobody knows; not unexpectedly; no fewer than; no less than;"
+    " my doubts; our doubts; all doubts; any doubts;"
     " no exception; no exceptions; beyond doubt; beyond dispute; beyond question; beyond any doubt; beyond a doubt; beyond all doubt;"
     " beyond reasonable doubt; little doubt; no reason to doubt; not in doubt; no question; cannot help; can't help; cannot but; "
     + each(

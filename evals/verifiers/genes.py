@@ -52,6 +52,10 @@ UNMOVED = _words(
     "changed; altered; affected; significant; regulated; different; responding; respond"
 )
 """With "not" before one of these, genes are counted that do not respond."""
+NOT = frozenset(("not",))
+NO = _words("not; non; aren't; weren't; isn't; wasn't")
+DIFFERENTIAL = _words("deg; degs; dge; dges; differentially")
+"""With a negation before one of these, genes are counted that do not respond either."""
 IN_YEAR = _words("in; since; year; by; until; from; during; of; before; after; al; around")
 VERBS = _words(
     "matches; equals; stands; comes; shows; reaches; remains; seems; means; belongs; is; was; has;"
@@ -140,7 +144,10 @@ def _is_scaled(words: list[str], sentence: Sentence, number: Number) -> bool:
 
 def _is_unmoved(words: list[str], sentence: Sentence, number: Number) -> bool:
     ahead = words[number.last + 1 : min(number.last + REACH, sentence.last) + 1]
-    return any(left == "not" and right in UNMOVED for left, right in pairwise(ahead))
+    return any(
+        (left in NOT and right in UNMOVED) or (left in NO and right in DIFFERENTIAL)
+        for left, right in pairwise(ahead)
+    )
 
 
 def _gene_unit(after: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ SCORES = (
 DIFFER_WORDS = (
     "disagree; disagrees; disagreed; disagreement; disagreeing; differ; differs; differed; differing; different;"
     " differently; vary; varies; varied; varying; variable; mixed; conflicting; conflict; conflicts; inconsistent;"
-    " inconsistently; inconsistency; discordant; discordance; opposite directions; opposing directions;"
+    " inconsistently; inconsistency; discordant; discordance; opposite directions; opposing directions; opposite signs; opposing signs; opposed signs; opposite sign; opposed directions;"
     " opposite direction; opposing direction; both directions; heterogeneous; divergent; diverge; diverges;"
     " contradictory; context dependent; mission dependent; mission specific; tissue specific; tissue dependent;"
     " depends on the mission; depend on the mission; depends on mission; depends on the tissue; depends on tissue;"

@@ -11,7 +11,7 @@ UP_WORDS = {
     " inducing; stimulates; stimulate; stimulating; promotes; promote; promoting; raises; raise; raising; boosts; boost;"
     " boosting; amplifies; turns on; switches on; turns up; ramps up; derepresses; stimulatory effect on; activating effect on",
     "intransitive": "rises; rise; rose; risen; rising; climbs; climbed; surges; surged; soars; soared; jumps; jumped;"
-    " grows stronger",
+    " grows stronger; speeds up; speed up; sped up; speeding up",
     "noun": "upregulation; up regulation; activation; induction; elevation; increase; enhancement;"
     " stimulation; overexpression; gain of; gain in; positive enrichment; positive nes; positively; up shift;"
     " nes is positive; nes was positive; nes above zero; nes is above zero; nes was above zero; derepression",
@@ -33,7 +33,7 @@ DOWN_WORDS = {
     " repressive effect on",
     "intransitive": "falls; fall; fell; fallen; falling; declines; declined; declining; drops; dropped;"
     " dropping; shrinks; shrank; wanes; waned; dips; dipped; plummets; plummeted; weakens; tumbles; tumbled; sinks; sank;"
-    " slumps; slumped; collapses; collapsed; dwindles; dwindled; plunges; plunged; subsides",
+    " slows down; slow down; slowed down; slowing down; slumps; slumped; collapses; collapsed; dwindles; dwindled; plunges; plunged; subsides",
     "noun": "downregulation; down regulation; suppression; decrease; reduction; inhibition; repression; decline;"
     " drop; loss of; loss in; attenuation; depletion; impairment; silencing; underexpression; negative enrichment;"
     " negative nes; negatively; down shift; nes is negative; nes was negative; nes below zero; nes is below zero;"
