@@ -7,7 +7,7 @@ may be others. Which rule it was stands in `about`.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationInfo, field_validator
@@ -84,6 +84,21 @@ def refuse_tested(pairs: Sequence[AnswerPair]) -> None:
             f"{len(found)} pairs are about records that are kept for testing (such as {found[0]}); items"
             " chosen by them would make every later figure worthless. Take them out."
         )
+
+
+def traces_of(record: RefinerRecord) -> frozenset[str]:
+    """Return what a record is known by under any id and group: its question and its passages, as checksums.
+
+    Letter case and blanks make no difference; without a passage there is only the question.
+    """
+    said = [record.asked, *([record.tool_output] if evidence_of(record.tool_output) else [])]
+    plain = [" ".join(text.casefold().split()) for text in said]
+    return frozenset(hashlib.sha256(text.encode()).hexdigest() for text in plain)
+
+
+def is_shared(record: RefinerRecord, groups: Collection[str], traces: Collection[str]) -> bool:
+    """Return whether a record is of one of these groups, or asks or shows what left one of these traces."""
+    return record.group in groups or not traces_of(record).isdisjoint(traces)
 
 
 def pairs_sha256(pairs: Iterable[AnswerPair]) -> str:

@@ -66,7 +66,8 @@ class ItemReport(Record):
 
     `groups` are those of the pairs' records, which are never trained on with this report. `unreadable`
     counts pairs left out because one answer breaks a hard rule of the grammar, so nobody judges it.
-    Reports from before groups were counted have a `min_groups` of 1.
+    `traces` are checksums of these records' questions and passages, so that a copy under another id is
+    known. Reports from before groups were counted have a `min_groups` of 1.
     """
 
     schema_version: Literal[1] = 1
@@ -76,6 +77,7 @@ class ItemReport(Record):
     unreadable: int = Field(ge=0)
     preferred_by: dict[PreferredBy, int]
     groups: tuple[str, ...]
+    traces: tuple[str, ...] = ()
     judge: str
     judge_mode: str
     min_decided: int = Field(ge=1)

@@ -115,8 +115,8 @@ def items(
     if filtered is not None:
         write_whole(filtered, as_jsonl(rest))
         notes.print(
-            f"wrote {filtered}: {counted(len(rest), 'record')} of groups that no pair is about, with all their"
-            f" items; --items_report {out} drops those of them that training is to leave out",
+            f"wrote {filtered}: {counted(len(rest), 'record')} that no pair is about, with all their items;"
+            f" --items_report {out} drops those of them that training is to leave out",
             soft_wrap=True,
         )
     emit(report, as_json=as_json, table=_table(report))
@@ -163,7 +163,7 @@ def _report(
     from collections import Counter
 
     from evals.refiner.consistency import figures, lacking, sides_of
-    from evals.refiner.pairs import pairs_sha256
+    from evals.refiner.pairs import pairs_sha256, traces_of
     from evals.schema.refinerpairs import ItemReport
     from training.judging.choice import backend_of, judge_of
     from training.judging.questions import VERSION
@@ -183,6 +183,7 @@ def _report(
         unreadable=len(pairs) - len(sides),
         preferred_by=dict(Counter(pair.preferred_by for pair in pairs)),
         groups=tuple(sorted({pair.record.group for pair in pairs})),
+        traces=tuple(sorted({each for pair in pairs for each in traces_of(pair.record)})),
         judge=asked.label,
         judge_mode=how_asked(server) if backend == "http" else "no language model",
         min_decided=rule.min_decided,
@@ -208,6 +209,8 @@ def _to_filter(
 
     They keep their items, so that training counts in run.json what the report drops.
     """
+    from evals.refiner.pairs import is_shared, traces_of
+
     if filtered is None:
         return ()
     if not records:
@@ -215,10 +218,11 @@ def _to_filter(
             "--filtered takes --records FILE, the records to take those of other groups from."
         )
     read, groups = _records(records), {pair.record.group for pair in pairs}
-    found = [record for record in read if record.group not in groups]
+    traces = {trace for pair in pairs for trace in traces_of(pair.record)}
+    found = [record for record in read if not is_shared(record, groups, traces)]
     if not found:
         raise BadConfig(
-            f"all {len(read)} records share a group with a pair, so none is left to train on; use --share"
+            f"all {len(read)} records share a group, a question or passages with a pair, so none is left to train on; use --share"
             " 0.3, so that pairs are made of a part of the groups, or pairs about other records."
         )
     return found

@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
+from evals.refiner.records import read_records
 from evals.refiner.rubric import items_of, static_items
-from evals.schema.refinerpairs import ItemFigures, ItemReport
-from evals.schema.refining import RewardConfig
-from tests.training.refiners import command, with_chain
+from evals.schema.refinerpairs import AnswerPair, ItemFigures, ItemReport
+from evals.schema.refining import RefinerRecord, RewardConfig
+from lab.commands.refiner import app
+from tests.training.refiners import RECORDS, WELL, command, with_chain
 from tests.training.runs import one_thread, record
 from training import refiner
 from training.plan import plan_of
@@ -101,6 +104,32 @@ def test_records_of_a_group_that_pairs_are_about_are_refused(start: Path):
     file = report(start / "same.json", [], group="B")
     with pytest.raises(BadConfig, match="about B, which are trained on too"):
         plan_of("refiner", command(start, "same", items_report=str(file)), is_dry=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("prompt", "which way  is A?"),
+        ("tool_output", f"{RECORDS[0]['tool_output']}\n"),
+    ],
+)
+def test_a_record_pasted_into_a_pair_under_another_id_is_trained_on_with_no_such_report(
+    start: Path, tmp_path: Path, field: str, text: str
+):
+    told = {"prompt": "Another?", "tool_output": "<snippet id=S1>Other</snippet>", field: text}
+    pasted = RefinerRecord.model_validate({"id": "pasted", **told})
+    rest, pairs, out = (tmp_path / name for name in ("rest.jsonl", "pairs.jsonl", "items.json"))
+    training = command(start, "pasted", items_report=str(out))
+    answers = {"better": WELL.format(id="S1", claim="a"), "worse": WELL.format(id="S1", claim="b")}
+    pair = AnswerPair(id="p", record=pasted, **answers)
+    pairs.write_text(pair.model_dump_json(exclude_defaults=True), encoding="utf-8")
+    words = [str(pairs), "--judge", "heuristic", "--out", str(out)]
+    words += ["--records", str(start / "records.jsonl"), "--filtered", str(rest)]
+    done = CliRunner().invoke(app, ["items", *words])
+    assert done.exit_code == 0, done.output
+    assert [each.id for each in read_records(rest)] == ["B", "C", "D"]
+    with pytest.raises(BadConfig, match="about what A asks or shows, which are trained on too"):
+        plan_of("refiner", training, is_dry=True)
 
 
 def test_a_record_without_any_item_left_is_left_out_and_counted(tmp_path: Path):

@@ -1,7 +1,7 @@
 """Rubric items that sided with the worse answer of held-out pairs, taken out of training.
 
-The report comes from `assay refiner items`. Its pairs are about other groups of records than those that
-are trained on, which is checked here. Knows nothing of torch.
+The report comes from `assay refiner items`. Its pairs are about other groups of records, questions and passages
+than those that are trained on, which is checked here. Knows nothing of torch.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.refiner.consistency import without
+from evals.refiner.pairs import is_shared
 from evals.refiner.rubric import static_items
 from evals.schema.refinerpairs import ItemReport
 from evals.schema.refining import STATIC, RefinerRecord
@@ -95,14 +96,18 @@ def _facts(kept: KeptItems, lost: int) -> dict[str, str | int]:
 
 
 def _refuse_shared(data: RefinerData, report: ItemReport) -> None:
-    shared = sorted({record.group for record in data.records} & set(report.groups))
-    if shared:
-        raise BadConfig(
-            f"items_report was made from pairs about {', '.join(shared[:3])}"
-            f"{' and others' if len(shared) > 3 else ''}, which are trained on too, so its items were not"
-            " chosen on held-out pairs; take these groups out of the data (assay refiner items --filtered"
-            " writes the others), or use other pairs."
-        )
+    groups, traces = set(report.groups), set(report.traces)
+    shared = [each for each in data.records if is_shared(each, groups, traces)]
+    if not shared:
+        return
+    by_group = sorted({each.group for each in shared if each.group in groups})
+    named = by_group or [f"what {each.id} asks or shows" for each in shared]
+    raise BadConfig(
+        f"items_report was made from pairs about {', '.join(named[:3])}"
+        f"{' and others' if len(named) > 3 else ''}, which are trained on too, so its items were not"
+        " chosen on held-out pairs; take them out of the data (assay refiner items --filtered"
+        " writes the others), or use other pairs."
+    )
 
 
 def _count(record: RefinerRecord) -> int:

@@ -49,6 +49,13 @@ def row(place: int, **changes: object) -> dict[str, object]:
     }
 
 
+def elsewhere(place: int) -> dict[str, object]:
+    """Return a record with other words and passages than those of any pair."""
+    told = f"<snippet id=S1>In study {place}, OXPHOS is down</snippet>"
+    asked = {"prompt": f"Which way in study {place}?", "tool_output": told}
+    return {**dict(row(place)["record"]), **asked}
+
+
 def items(folder: Path, rows: list[dict[str, object]], *more: str, judge: str = "stub") -> Result:
     file = folder / "pairs.jsonl"
     file.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
@@ -205,7 +212,8 @@ def test_pairs_made_by_rule_say_so_and_the_other_records_are_written_for_trainin
 
 def test_training_on_the_records_written_counts_the_items_that_it_drops_from_them(tmp_path: Path):
     file, rest = tmp_path / "all.jsonl", tmp_path / "rest.jsonl"
-    file.write_text("".join(json.dumps(row(n)["record"]) + "\n" for n in (5, 8, 9)), "utf-8")
+    wanted = [row(5)["record"], *(elsewhere(n) for n in (8, 9))]
+    file.write_text("".join(json.dumps(each) + "\n" for each in wanted), "utf-8")
     done = items(
         tmp_path, [row(n) for n in range(6)], "--records", str(file), "--filtered", str(rest)
     )
