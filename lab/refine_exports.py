@@ -2,8 +2,9 @@
 
 A row of "sft" is a record of the refiner whose `reference` is the answer that a person stands by, as
 `assay train sft` takes it; a row of "dpo" sets such an answer before one that was rated bad or
-corrected; one of "pairs" does so with the whole record, as `assay refiner items` takes it. Left out, and counted: records that are kept for testing, and answers that break a hard rule
-of the grammar, which nobody should learn from.
+corrected; one of "pairs" does so with the whole record, as `assay refiner items` takes it. Left out, and
+counted: records that are kept for testing, and answers that break a hard rule of the grammar, which nobody
+should learn from.
 """
 
 import json

@@ -35,8 +35,8 @@ def export(
     """Write the answers that people corrected or rated good in the lab's Refine tab.
 
     The rows of sft are what `assay train sft` takes as records; those of dpo what `assay train dpo`
-    takes; those of pairs what `assay refiner items` takes. Records that are kept for testing, and answers that are not well formed, are left out and
-    counted.
+    takes; those of pairs what `assay refiner items` takes. Records that are kept for testing, and
+    answers that are not well formed, are left out and counted.
     """
     from lab.refine_desk import held_out
     from lab.refine_exports import export as rows_of
