@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from evals.verifiers.cues import RETRACTING, RETRACTS
+from evals.verifiers.cues import AGREES, RETRACTING, RETRACTS
 from evals.verifiers.tokens import word_set
 
 LONGEST = 10
@@ -146,11 +146,7 @@ def without_retracted(
             continue
         said = " ".join(words[first : last + 1]) if last - first < LONGEST else ""
         if said and ":" not in gaps[last + 1] and LONE.fullmatch(said):
-            if (
-                kept
-                and words[kept[-1].first] not in REPLIES
-                and _answers(words, gaps, kept[-1].last + 1, first)
-            ):
+            if kept and _takes_back(words, gaps, kept[-1], first):
                 kept.pop()
             kept.append(sentence)
         elif said and AHEAD.fullmatch(said):
@@ -166,14 +162,17 @@ def without_retracted(
     return kept
 
 
-def _answers(words: Sequence[str], gaps: Sequence[str], after: int, first: int) -> bool:
-    """Say whether a lone "wrong" at `first` is about the sentence that ends before token `after`.
+def _takes_back(words: Sequence[str], gaps: Sequence[str], before: Spoken, first: int) -> bool:
+    """Say whether a lone "wrong" at `first` is about the sentence before it.
 
-    A question in between is what it answers; so may one be that a line or a stated confidence parts.
+    A question in between is what it answers; so may one be that a line or a stated confidence parts,
+    and "no" answers the question that was asked where the sentence before says who agrees.
     """
-    if not TAGS.issuperset(words[after:first]) or len(gaps[first]) > NEAR:
+    if words[before.first] in REPLIES or not TAGS.issuperset(words[before.last + 1 : first]):
         return False
-    return words[first] != "no" or "\n" not in gaps[first]
+    if len(gaps[first]) > NEAR:
+        return False
+    return words[first] != "no" or not ("\n" in gaps[first] or before.cues & AGREES)
 
 
 def _ends_in_denial(words: Sequence[str], gaps: Sequence[str], sentence: Spoken) -> bool:
