@@ -130,7 +130,9 @@ def compare(
 ) -> RefinerComparison:
     """Return the paired differences of two stages, second minus first.
 
-    Items of another writer are compared if both reports have the same. IncomparableReports unless
+    p after Holm is within one of two families: `METRICS`, and the rubric by who wrote its items, whose
+    figures are parts and differences of a metric. Items of another writer are compared if both reports
+    have the same. IncomparableReports unless
     records, judge and reward are the same; BadConfig for an unknown stage.
     """
     (report, _), (other, _) = first, second
@@ -145,7 +147,7 @@ def compare(
     pairs = [(sides[0][name], sides[1][name]) for name in sides[0]]
     measures = _shared(report, other)
     found = [_difference(pairs, (name, of), seed) for name, of in measures.items()]
-    adjusted = iter(holm([d.p_permutation for d in found if d.p_permutation is not None]))
+    adjusted = _adjusted(found)
     return RefinerComparison(
         first=first[1],
         second=second[1],
@@ -153,11 +155,19 @@ def compare(
         judge=report.judge,
         n=len(pairs),
         n_clusters=len({row.cluster for row, _ in pairs}),
-        differences=tuple(
-            d if d.p_permutation is None else d.model_copy(update={"p_holm": next(adjusted)})
-            for d in found
-        ),
+        differences=tuple(d.model_copy(update={"p_holm": adjusted.get(d.metric)}) for d in found),
     )
+
+
+def _adjusted(found: Sequence[RefinerDifference]) -> Mapping[str, float]:
+    """Return p after Holm by metric, in each family alone: how many writers there are costs `METRICS` nothing."""
+    known = [(d.metric, d.p_permutation) for d in found if d.p_permutation is not None]
+    families = [[each for each in known if (each[0] in METRICS) is of] for of in (True, False)]
+    return {
+        name: p
+        for family in families
+        for (name, _), p in zip(family, holm([p for _, p in family]), strict=True)
+    }
 
 
 def read_report(path: Path) -> RefinerReport:

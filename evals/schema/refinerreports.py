@@ -64,7 +64,8 @@ class RefinerReport(Record):
 class RefinerDifference(Record):
     """A metric of two stages on the same records: second minus first, over clusters.
 
-    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected for every test made at once.
+    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected for every test
+    of its family: the metrics, or the rubric by who wrote its items.
     Null where a metric is defined for neither, or an interval would be a single point.
     """
 

@@ -12,11 +12,12 @@ from evals.refiner.answering import Answered, beside
 from evals.refiner.bank import refiner_bank
 from evals.refiner.explain import judged_items
 from evals.refiner.heuristic import compare_words
-from evals.refiner.report import Origin, build, compare
+from evals.refiner.report import METRICS, Origin, build, compare
 from evals.refiner.second import OtherSet, read_other_items, second_set
 from evals.refiner.sources import scores_by_writer
 from evals.schema.refinerreports import RefinerReport
 from evals.schema.refining import RewardConfig, RubricItem
+from evals.significance import holm
 from lab.commands.refiner_graded import other_set
 from tests.evals.refiner.answers import record
 
@@ -90,6 +91,18 @@ def test_a_gain_on_the_items_of_training_alone_is_visible(others: OtherSet):
     assert found["rubric by record above Ada"].difference == 0.5
     assert found["rubric by Ada"].n == 4
     assert found["rubric by record above Ada"].p_holm is not None
+
+
+def test_how_many_writers_there_are_changes_no_corrected_p_of_the_reward(others: OtherSet):
+    both = report(others, sft=BEFORE, refiner=LEARNED)
+    found = {each.metric: each for each in compare((both, "sft"), (both, "refiner")).differences}
+    known = [name for name in METRICS if found[name].p_permutation is not None]
+    alone = holm([found[name].p_permutation or 0.0 for name in known])
+    assert found["reward"].p_permutation == pytest.approx(2 / 2**4)
+    assert [found[name].p_holm for name in known] == alone
+    writers = [each for name, each in found.items() if name not in METRICS]
+    assert len(writers) == 4
+    assert found["rubric by record above Ada"].p_holm == pytest.approx(len(writers) * 2 / 2**4)
 
 
 def test_a_gain_that_others_see_too_leaves_nothing_above(others: OtherSet):
