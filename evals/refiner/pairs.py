@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationInfo, field_validator
@@ -17,7 +18,7 @@ from evals.jsonl import read_rows
 from evals.questions import is_held_out
 from evals.refiner.bank import refiner_bank
 from evals.refiner.evidence import evidence_of
-from evals.refiner.grammar import parse
+from evals.refiner.grammar import TAG, parse
 from evals.refiner.records import CheckedRecord
 from evals.refiner.rubric import items_of
 from evals.refiner.stub import StubTable, fitting
@@ -129,7 +130,16 @@ def _of(record: RefinerRecord) -> Iterator[AnswerPair]:
 
 
 def _other_way(record: RefinerRecord, gold: str) -> str:
-    return WAY.sub(lambda word: OTHER_WAY[word[0].lower()], gold)
+    return _between_tags(gold, partial(WAY.sub, lambda word: OTHER_WAY[word[0].lower()]))
+
+
+def _between_tags(answer: str, change: Callable[[str], str]) -> str:
+    """Return the answer with its words changed and its tags as they are: an id may hold words too."""
+    parts, at = [], 0
+    for tag in TAG.finditer(answer):
+        parts += [change(answer[at : tag.start()]), tag[0]]
+        at = tag.end()
+    return "".join([*parts, change(answer[at:])])
 
 
 def _other_figure(record: RefinerRecord, gold: str) -> str:
@@ -137,7 +147,8 @@ def _other_figure(record: RefinerRecord, gold: str) -> str:
 
     def changed(span: re.Match[str]) -> str:
         words = NUMBER.sub(lambda figure: f"{int(figure[0][0]) % 9 + 1}{figure[0][1:]}", span[1], 1)
-        return span[0].replace(span[1], words)
+        start, end = (at - span.start() for at in span.span(1))
+        return f"{span[0][:start]}{words}{span[0][end:]}"
 
     return SPAN.sub(changed, gold)
 
