@@ -6,11 +6,12 @@ source ids. Questions about the held-out tissues, and every fact of the KMP test
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from evals.questions import is_held_out
 from evals.refiner import bank_figures, bank_kmp, bank_written
 from evals.schema.refining import RefinerRecord
 
@@ -42,6 +43,12 @@ def refiner_bank(seed: int = 0) -> Bank:
     ]
     test = [*bank_figures.records(source, "test"), *bank_written.records(source, "test")]
     return Bank(_shuffled(train, source), _shuffled(test, source))
+
+
+def kept_for_testing(records: Iterable[RefinerRecord]) -> list[str]:
+    """Return the ids of those records that are kept for testing, here or by the standard hold-out."""
+    known = {record.id for record in refiner_bank().test}
+    return [each.id for each in records if each.id in known or is_held_out(each.asked, each.id)]
 
 
 def _shuffled(records: Sequence[RefinerRecord], source: random.Random) -> tuple[RefinerRecord, ...]:

@@ -15,8 +15,7 @@ from pydantic import ValidationInfo, field_validator
 
 from evals.errors import BadConfig
 from evals.jsonl import read_rows
-from evals.questions import is_held_out
-from evals.refiner.bank import refiner_bank
+from evals.refiner.bank import kept_for_testing
 from evals.refiner.evidence import evidence_of
 from evals.refiner.grammar import TAG, parse
 from evals.refiner.records import CheckedRecord
@@ -77,9 +76,7 @@ def degraded(records: Iterable[RefinerRecord]) -> tuple[AnswerPair, ...]:
 
 def refuse_tested(pairs: Sequence[AnswerPair]) -> None:
     """Raise BadConfig if a pair is about a record that is kept for testing."""
-    tested = {record.id for record in refiner_bank().test}
-    records = [pair.record for pair in pairs]
-    found = [r.id for r in records if r.id in tested or is_held_out(r.asked, r.id)]
+    found = kept_for_testing(pair.record for pair in pairs)
     if found:
         raise BadConfig(
             f"{len(found)} pairs are about records that are kept for testing (such as {found[0]}); items"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.questions import is_held_out
-from evals.refiner.bank import refiner_bank
+from evals.refiner.bank import kept_for_testing, refiner_bank
 from evals.refiner.prompt import SYSTEM_PROMPT, messages, within_budget
 from evals.refiner.records import read_records, records_sha256, split_by_group
 from evals.schema.refining import RefinerRecord
@@ -180,8 +179,7 @@ def _with_reference(data: RefinerData) -> RefinerData:
 
 
 def _refuse_held_out(name: str, records: Sequence[RefinerRecord]) -> None:
-    tested = {record.id for record in refiner_bank().test}
-    found = [r.id for r in records if r.id in tested or is_held_out(r.asked, r.id)]
+    found = kept_for_testing(records)
     if found:
         raise BadConfig(
             f"{name} holds {len(found)} records that are kept for testing (such as {found[0]}); training on"

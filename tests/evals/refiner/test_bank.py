@@ -10,7 +10,7 @@ from evals.facts import load_kmp
 from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.bank import normalised
 from evals.questions.kmp.draft import PHRASES, degs
-from evals.refiner.bank import refiner_bank
+from evals.refiner.bank import kept_for_testing, refiner_bank
 from evals.refiner.evidence import evidence_of
 from evals.refiner.heuristic import compare_words
 from evals.refiner.prompt import SYSTEM_PROMPT, messages, within_budget
@@ -44,6 +44,14 @@ def test_nothing_of_the_held_out_tissues_is_in_training(seed: int):
         assert not is_held_out(each.asked)
     asked = {normalised(row.prompt) for row in pathway_heldout()}
     assert {normalised(each.asked) for each in BANK.test} & asked
+
+
+def test_records_for_testing_are_known_by_their_id_and_by_what_they_ask():
+    renamed = BANK.test[0].model_copy(
+        update={"id": "renamed", "prompt": pathway_heldout()[0].prompt}
+    )
+    assert kept_for_testing([*BANK.train, *BANK.test]) == [each.id for each in BANK.test]
+    assert kept_for_testing([renamed]) == ["renamed"]
 
 
 @DRAWN
