@@ -10,10 +10,12 @@ from typing import NamedTuple
 from evals.verifiers.grammar import neutral_words, preposition_words
 from evals.verifiers.lexicon import entries
 from evals.verifiers.names import pathway_phrases
+from evals.verifiers.place import ORGANS, SPECIES, STATES
 from evals.verifiers.tokens import word_set
 
 MOVES, PLACES, AGREES, NEGATES, CHANGES = 1, 2, 4, 8, 16
 RETRACTS, WITHHOLDS, KNOWS, SCORES = 32, 64, 128, 256
+TURNS, FOREIGN = 512, 1024
 """What words may be a cue for, each a bit: for phrases of some kinds, and for the lists below."""
 TELLS = MOVES | PLACES | AGREES | NEGATES
 """A sentence without any of these tells of no direction and no agreement."""
@@ -62,6 +64,8 @@ SIGNIFICANCE = {
 }
 ADJUSTED = word_set("padj fdr q qvalue qval")
 FLIGHTS = word_set("missions mission flights studies datasets experiments")
+TURNING = word_set("reverse opposite inverse contrary other")
+"""Without one of these nothing is said to go the other way."""
 SCORING = frozenset((*SIGNIFICANCE, *ADJUSTED, *FLIGHTS, "nes", "p", "enrichment"))
 """An answer without any of these holds no remark on enrichment but the directions of missions."""
 
@@ -102,7 +106,10 @@ def cues() -> dict[str, Cue]:
         else:
             continue
         beside[other] = beside.get(other, 0) | bit
-    lists = ((RETRACTS, RETRACTING), (WITHHOLDS, WITHHOLDING), (KNOWS, KNOWING), (SCORES, SCORING))
+    lists = (
+        *((RETRACTS, RETRACTING), (WITHHOLDS, WITHHOLDING), (KNOWS, KNOWING), (SCORES, SCORING)),
+        *((TURNS, TURNING), (FOREIGN, ORGANS | SPECIES | STATES)),
+    )
     for bit, words in lists:
         for word in words:
             add(word, bit)

@@ -12,7 +12,7 @@ nothing about any gene set.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from evals.verifiers.cues import CHANGES, MOVES, NEGATES, PLACES
+from evals.verifiers.cues import CHANGES, FOREIGN, MOVES, NEGATES, PLACES, TURNS
 from evals.verifiers.elsewhere import elsewhere
 from evals.verifiers.events import OPPOSITE, direction_events
 from evals.verifiers.inverse import TURNED, other_way, with_inverse
@@ -67,7 +67,7 @@ def _statements(reading: Reading) -> list[Statement]:
         if not (may_tell or topic.heading) or not sentence.marks:
             continue
         events = direction_events(reading, sentence)
-        if events and "tissue" in sentence.kinds:
+        if told & TURNS and events and "tissue" in sentence.kinds:
             events = with_inverse(reading, sentence, events)
         if events:
             held.append((sentence, events))
@@ -102,19 +102,19 @@ def _of_sentence(scope: Scope, topic: Topic) -> list[Statement]:
     found: list[Statement] = []
     sets: Sets | None = None
     earlier = topic.where(scope.reading.words, scope.sentence)
+    may_be_away = "tissue" not in scope.sentence.kinds or scope.sentence.cues & FOREIGN
     for group in scope.groups():
         tissues = group.tissues or earlier
         for event in group.events:
             if event.value == TURNED:
                 found += _turned(scope, group, event, found)
                 continue
-            if group.is_cell and group.pathways:
-                sets = group.pathways
-            else:
-                sets = sets_of(scope, group, event, topic, sets)
+            is_cell = group.is_cell and group.pathways
+            sets = group.pathways if is_cell else sets_of(scope, group, event, topic, sets)
             if not sets or scope.is_supposed(event):
                 continue
-            where = elsewhere(scope, group, event) or _near(scope, group, event) or tissues
+            away = elsewhere(scope, group, event) if may_be_away else ()
+            where = away or _near(scope, group, event) or tissues
             found += _stated(scope, group, event, sets, where)
     if len(found) > 1 and scope.of_kind("hedge"):
         return _without_guesses(found)

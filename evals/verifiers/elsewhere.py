@@ -9,7 +9,9 @@ A noun right behind "in" that is neither known nor one of these studies' own wor
 
 from functools import cache
 
+from evals.verifiers.cues import FOREIGN
 from evals.verifiers.grammar import neutral_words, preposition_words
+from evals.verifiers.place import ORGANS, SPECIES, STATES
 from evals.verifiers.reading import Mark
 from evals.verifiers.scope import Group, Scope
 from evals.verifiers.tokens import word_set
@@ -38,26 +40,6 @@ OF_STUDIES = word_set(
     " experiments samples analysis analyses cohort cohorts group groups microgravity orbit conditions results comparison"
 )
 """What stands before one of these describes it: "in pooled samples"."""
-ORGANS = word_set(
-    "hypothalamus hypothalamic testis testes testicular ovary ovaries ovarian pancreas pancreatic cerebellum cerebellar thyroid"
-    " parathyroid thymoma thymomas aorta aortic tongue placenta placental bladder stomach gastric cartilage prostate uterus uterine"
-    " pituitary esophagus oesophagus trachea tracheal larynx ileum ileal jejunum jejunal duodenum duodenal cecum caecum rectum"
-    " diaphragm cornea corneal lens choroid cochlea tendon tendons ligament synovium pbmc pbmcs leukocytes erythrocytes neurons"
-    " astrocytes microglia cortex cortical amygdala striatum brainstem spinal tonsil tonsils appendix gallbladder cervix vagina"
-    " oviduct epididymis urethra ureter artery arteries vein veins carotid tooth teeth molar hair nail plantaris diaphragmatic triceps"
-    " biceps masseter vertebra vertebrae tibia humerus skull calvaria islets"
-)
-"""Organs that no question is about: one that opens a clause is where the clause is."""
-SPECIES = word_set(
-    "human humans rat rats monkey monkeys macaque macaques primate primates dog dogs pig pigs sheep cow cows cattle rabbit rabbits hamster"
-    " hamsters zebrafish fish medaka frog frogs fly flies drosophila worm worms chicken chickens quail quails patient patients people man"
-    " men woman women child children astronaut astronauts cosmonaut cosmonauts volunteer volunteers donors cats horses yeast plants"
-)
-STATES = word_set(
-    "tumour tumours tumor tumors cancer cancers carcinoma carcinomas lymphoma lymphomas sarcoma sarcomas metastasis metastases organoid"
-    " organoids graft grafts transplant transplants xenograft xenografts culture cultures explant explants adenoma adenomas"
-)
-"""Right behind a tissue, these make it another one."""
 OF = word_set("of from in")
 ARTICLES = word_set("a an the mouse murine adult")
 PRONOUNS = word_set("it they this these that there we")
@@ -69,17 +51,18 @@ LONGEST = 6
 def elsewhere(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
     """Return the foreign place that an event is said of, as a tuple of one; () if there is none."""
     words, sentence = scope.reading.words, scope.sentence
-    start = scope.clause_start(event.first)
     if "tissue" in sentence.kinds:
         return _altered(scope, group)
-    if not ORGANS.isdisjoint(words[sentence.first : event.first]):
+    if sentence.cues & FOREIGN and not ORGANS.isdisjoint(words[sentence.first : event.first]):
+        start = scope.clause_start(event.first)
         place = _opening(scope, start)
         if not place and ":" in scope.reading.gaps[start]:
             place = _opening(scope, sentence.first)
         if place:
             return (place,)
-    if IN.isdisjoint(words[start : sentence.last + 1]):
+    if IN.isdisjoint(words[sentence.first : sentence.last + 1]):
         return ()
+    start = scope.clause_start(event.first)
     until = min([e.first for e in scope.events if e.first > event.last], default=sentence.last + 1)
     place = _behind(scope, event.last + 1, until, is_noun=event.form == "noun")
     name = scope.last_before(event.first, "pathway") if "pathway" in sentence.kinds else None

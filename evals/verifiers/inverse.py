@@ -10,13 +10,13 @@
 from collections.abc import Iterator, Sequence
 
 from evals.verifiers.clauses import Clauses
+from evals.verifiers.cues import TURNING
 from evals.verifiers.reading import Mark, Reading, Sentence
 from evals.verifiers.scope import Scope
 from evals.verifiers.tokens import word_set
 
 TURNED = "INVERSE"
 """The value of an event that turns round what was said before it."""
-TURNING = word_set("reverse opposite inverse contrary other")
 WAYS = word_set("way direction trend pattern response effect around round")
 BEFORE = word_set("the an exact very exactly precisely quite just")
 BEYOND = word_set("of from to than directions ways signs sides")
@@ -27,8 +27,6 @@ LINKS = word_set("of from to than that the what is in for seen")
 def with_inverse(reading: Reading, sentence: Sentence, events: list[Mark]) -> list[Mark]:
     """Return the events of a sentence that names a tissue, with those that turn others round."""
     words = reading.words
-    if TURNING.isdisjoint(words[sentence.first : sentence.last + 1]):
-        return events
     found = [
         Mark("direction", TURNED, "inverse", token, token)
         for token in range(sentence.first + 1, sentence.last + 1)

@@ -12,8 +12,10 @@ from evals.verifiers.number import Number, numbers
 from evals.verifiers.reading import Reading, Sentence
 from evals.verifiers.tokens import word_set
 
-MISSIONS = ("rr", "mhu", "rodent research")
-"""A text without any of these names no mission."""
+MAY_HOLD = re.compile(
+    r"(?:rr|mhu|research)[ -]?[0-9]{1,2}[^0-9a-z]{0,5}[+-]|(?:dorsal|femoral)[^0-9a-z]{0,5}[+-]"
+)
+"""What a text with such a score holds."""
 SIGNED = re.compile(r" ?[:=]? ?[(\[]? ?[+-]")
 """What stands between a mission and its signed score."""
 OTHER_SCORES = word_set("log2fc logfc lfc log2 log fold percent")
@@ -23,7 +25,7 @@ UNNAMED = "one"
 
 def mission_scores(reading: Reading, pathway: str, tissue: str) -> Iterator[tuple[str, Number]]:
     """Yield each mission with the signed score right behind it: "RR-6 -2.1", "RR-6 (-2.1)"."""
-    if not any(name in reading.page.text for name in MISSIONS):
+    if MAY_HOLD.search(reading.page.text) is None:
         return
     words, gaps = reading.words, reading.gaps
     for sentence in reading.sentences:

@@ -1,5 +1,7 @@
 """The names of where something was seen: tissues, missions, and the factors of the stressor study."""
 
+from evals.verifiers.tokens import word_set
+
 TISSUES = {
     "liver": "liver; livers; hepatic; hepatocyte; hepatocytes",
     "kidney": "kidney; kidneys; renal; nephric",
@@ -24,6 +26,26 @@ TISSUES = {
     "adipose": "adipose tissue; white adipose tissue; brown adipose tissue; fat tissue",
     "mammary": "mammary; mammary gland; breast",
 }
+ORGANS = word_set(
+    "hypothalamus hypothalamic testis testes testicular ovary ovaries ovarian pancreas pancreatic cerebellum cerebellar thyroid"
+    " parathyroid thymoma thymomas aorta aortic tongue placenta placental bladder stomach gastric cartilage prostate uterus uterine"
+    " pituitary esophagus oesophagus trachea tracheal larynx ileum ileal jejunum jejunal duodenum duodenal cecum caecum rectum"
+    " diaphragm cornea corneal lens choroid cochlea tendon tendons ligament synovium pbmc pbmcs leukocytes erythrocytes neurons"
+    " astrocytes microglia cortex cortical amygdala striatum brainstem spinal tonsil tonsils appendix gallbladder cervix vagina"
+    " oviduct epididymis urethra ureter artery arteries vein veins carotid tooth teeth molar hair nail plantaris diaphragmatic triceps"
+    " biceps masseter vertebra vertebrae tibia humerus skull calvaria islets"
+)
+"""Organs that no question is about: one that opens a clause is where the clause is."""
+SPECIES = word_set(
+    "human humans rat rats monkey monkeys macaque macaques primate primates dog dogs pig pigs sheep cow cows cattle rabbit rabbits hamster"
+    " hamsters zebrafish fish medaka frog frogs fly flies drosophila worm worms chicken chickens quail quails patient patients people man"
+    " men woman women child children astronaut astronauts cosmonaut cosmonauts volunteer volunteers donors cats horses yeast plants"
+)
+STATES = word_set(
+    "tumour tumours tumor tumors cancer cancers carcinoma carcinomas lymphoma lymphomas sarcoma sarcomas metastasis metastases organoid"
+    " organoids graft grafts transplant transplants xenograft xenografts culture cultures explant explants adenoma adenomas"
+)
+"""Right behind a tissue, these make it another one."""
 MUSCLES = frozenset({"gastrocnemius", "soleus", "tibialis", "quadriceps", "edl"})
 """Where one of these is asked about, a plain "muscle" means it."""
 

@@ -35,7 +35,10 @@ def signed_places(reading: Reading, sentence: Sentence) -> list[Mark]:
     Each stands where its tissue does, of which alone it is said.
     """
     places = [mark for mark in sentence.marks if mark.kind == "tissue"]
-    found = _signs(reading, sentence, places) + _scores(reading, sentence, places)
+    between = "".join(reading.gaps[sentence.first : sentence.last + 2])
+    found: list[Mark] = []
+    if "+" in between or "-" in between:
+        found += _signs(reading, sentence, places) + _scores(reading, sentence, places)
     if not SPOKEN.isdisjoint(reading.words[sentence.first : sentence.last + 1]):
         found += _spoken(reading, sentence, places)
     return sorted(found, key=lambda event: event.first)
