@@ -72,9 +72,10 @@ class Clauses:
         one before if it goes on with a list (", and eye") or if none follows.
         """
         starts, events = self.starts, self.events
-        row = wide_row(self.reading, self.sentence)
-        if row and any(row.columns[event.first] in row.heads for event in events):
-            return self._cells(row)
+        if self.sentence.is_row:
+            row = wide_row(self.reading, self.sentence)
+            if row and any(row.columns[event.first] in row.heads for event in events):
+                return self._cells(row)
         if len(events) == 1:
             return [self._only(Group([events[0]], self.sentence.marks))]
         groups: dict[int, Group] = {}

@@ -37,7 +37,6 @@ RETRACTING = word_set(
     " correction oops none nothing bogus fabricated fiction lies untruth wrongly erroneously strike never psych making inventing no believe trust jk haha lol fools upside backwards ever"
     " refuted disproved disproven debunked contradicted overturned falsified discredited unsupported unfounded versa round around err erred nope nah"
     " rubbish that's thats say said claim claimed think thought believe argue told seems seemed supports support confirms backs against replicate reproduce"
-    " so evidence"
 )
 """Without one of these nothing is taken back."""
 WITHHOLDING = word_set(

@@ -145,7 +145,11 @@ def _stated(
             return
         says = says if side else OPPOSITE[says]
     reach = {mark.value for mark in group.marks if mark.kind == "majority"}
-    missions = () if reach else _flown(scope, group, event) or _counted(scope, event)
+    missions: tuple[str, ...] = ()
+    if not reach and (group.is_cell or "mission" in scope.sentence.kinds):
+        missions = _flown(scope, group, event)
+    if not (reach or missions) and len(scope.events) > 1:
+        missions = _counted(scope, event)
     apart = _apart(scope, group, tissues)
     first, last = event.first, event.last
     for pathway in sets:
@@ -181,7 +185,7 @@ def _flown(scope: Scope, group: Group, event: Mark) -> tuple[str, ...]:
 def _counted(scope: Scope, event: Mark) -> tuple[str, ...]:
     """Return "one", as for "one mission", for mere numbers: "up in one, down in two"."""
     words, after = scope.reading.words, event.last + 1
-    if len(scope.events) < 2 or after + 1 > scope.sentence.last:
+    if after + 1 > scope.sentence.last:
         return ()
     if words[after] != "in" or words[after + 1] not in COUNTS:
         return ()
