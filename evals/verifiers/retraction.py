@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from evals.verifiers.cues import AGREES, RETRACTING, RETRACTS
+from evals.verifiers.cues import AGREES, MOVES, RETRACTING, RETRACTS
 from evals.verifiers.tokens import word_set
 
 LONGEST = 10
@@ -141,6 +141,9 @@ def without_retracted(
             is_next_false = False
             continue
         is_cued = sentence.cues & RETRACTS
+        if is_cued and _corrects(words, gaps, sentence):
+            kept[-1:] = [sentence]
+            continue
         if not is_cued or RETRACTING.isdisjoint(words[max(first, last - LONGEST) : last + 1]):
             kept.append(sentence)
             continue
@@ -160,6 +163,13 @@ def without_retracted(
         elif not _ends_in_denial(words, gaps, sentence):
             kept.append(sentence)
     return kept
+
+
+def _corrects(words: Sequence[str], gaps: Sequence[str], sentence: Spoken) -> bool:
+    """Say whether a sentence stands in for the one before it: "Correction: it is down"."""
+    first = sentence.first
+    is_led = words[first] == "correction" and gaps[first + 1].strip() in (":", ",", "-")
+    return is_led and sentence.last > first and bool(sentence.cues & MOVES)
 
 
 def _takes_back(words: Sequence[str], gaps: Sequence[str], before: Spoken, first: int) -> bool:

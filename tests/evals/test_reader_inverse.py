@@ -64,6 +64,21 @@ def test_the_reverse_of_what_is_not_certain_is_no_claim(said: str) -> None:
     assert found.verdict == "no_claim", found.reason
 
 
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("Adipogenesis is up in thymus. Correction: it is down.", "correct"),
+        ("Up. Correction, down.", "correct"),
+        ("Adipogenesis is down in thymus. Correction: it is up.", "incorrect"),
+        ("Adipogenesis is down in thymus. Correction: Benjamini-Hochberg.", "correct"),
+        ("Adipogenesis is down in thymus after correction for batch.", "correct"),
+    ],
+)
+def test_a_correction_stands_in_for_the_sentence_before_it(said: str, verdict: str) -> None:
+    found = judged(said)
+    assert found.verdict == verdict, found.reason
+
+
 @pytest.mark.parametrize(("way", "verdict"), [("up", "correct"), ("down", "incorrect")])
 def test_a_comparison_may_turn_one_tissue_round(way: str, verdict: str) -> None:
     truth = ComparisonTruth(
