@@ -105,6 +105,12 @@ def items(
 
     if (pairs is None) == (not degrade):
         raise BadConfig("items takes a file of pairs or --degrade RECORDS, one of them.")
+    if pairs is not None and (share != 1.0 or seed):
+        raise BadConfig(
+            "--share and --seed choose groups of --degrade; a file of pairs is taken whole."
+        )
+    if records and filtered is None:
+        raise BadConfig("--records is what --filtered FILE takes records from; name that file too.")
     given = _Given(pairs, degrade, share, seed)
     held = given.pairs()
     rest = _to_filter(records or degrade, filtered, held)
@@ -145,11 +151,12 @@ class _Given:
         """Return the pairs; LabError for a share out of range, for none, or if one is kept for testing."""
         from evals.refiner.pairs import degraded, read_pairs, refuse_tested
         from evals.refiner.records import split_by_group
+        from training.refining.data import records_in
 
         if self.file is not None:
             pairs: Sequence[AnswerPair] = read_pairs(self.file)
         else:
-            records = _records(self.degrade)
+            records = records_in(self.degrade)
             if self.share != 1.0:
                 _, records = split_by_group(records, self.share, self.seed)
             pairs = degraded(records)
@@ -210,6 +217,7 @@ def _to_filter(
     They keep their items, so that training counts in run.json what the report drops.
     """
     from evals.refiner.pairs import is_shared, traces_of
+    from training.refining.data import records_in
 
     if filtered is None:
         return ()
@@ -217,7 +225,7 @@ def _to_filter(
         raise BadConfig(
             "--filtered takes --records FILE, the records to take those of other groups from."
         )
-    read, groups = _records(records), {pair.record.group for pair in pairs}
+    read, groups = records_in(records), {pair.record.group for pair in pairs}
     traces = {trace for pair in pairs for trace in traces_of(pair.record)}
     found = [record for record in read if not is_shared(record, groups, traces)]
     if not found:
@@ -226,12 +234,6 @@ def _to_filter(
             " 0.3, so that pairs are made of a part of the groups, or pairs about other records."
         )
     return found
-
-
-def _records(data: str) -> "Sequence[RefinerRecord]":
-    from training.refining.data import records_in
-
-    return records_in(data)
 
 
 def _command(given: _Given, server: "HttpSettings", rule: "Rule") -> str:
@@ -264,18 +266,14 @@ def _tell(report: "ItemReport", out: Path) -> None:
         f" judged by {report.judge}",
         soft_wrap=True,
     )
-    if report.unreadable:
-        notes.print(
-            f"{counted(report.unreadable, 'pair')} left out: an answer is not well formed",
-            style="yellow",
-        )
-    if "rule" in report.preferred_by:
-        notes.print(
-            f"{counted(report.preferred_by['rule'], 'pair')} made by rule: they show that items see such faults,"
-            " not what people prefer",
-            style="yellow",
-            soft_wrap=True,
-        )
+    unreadable, by_rule = report.unreadable, report.preferred_by.get("rule", 0)
+    told = {
+        f"{counted(unreadable, 'pair')} left out: an answer is not well formed": unreadable,
+        f"{counted(by_rule, 'pair')} made by rule: they show that items see such faults, not what people"
+        " prefer": by_rule,
+    }
+    for each in (words for words, n in told.items() if n):
+        notes.print(each, style="yellow", soft_wrap=True)
 
 
 def _table(report: "ItemReport") -> "Table":
@@ -293,8 +291,7 @@ def _table(report: "ItemReport") -> "Table":
         )
         for each in report.items
     ]
-    title = (
-        f"rubric items on {counted(report.pairs - report.unreadable, 'pair')}, {report.pairs_name}"
-    )
+    read = counted(report.pairs - report.unreadable, "pair")
+    title = f"rubric items on {read}, {report.pairs_name}"
     columns = ("item", "agrees", "groups", "share, 95 %", "ties", "missing", "so it is")
     return table_of(title, columns, rows)

@@ -158,3 +158,9 @@ def test_what_is_no_report_on_items_is_named(tmp_path: Path, text: str | None):
         file.write_text(text, encoding="utf-8")
     with pytest.raises(LabError, match="report on rubric items"):
         read_items(file)
+
+
+def test_a_report_inside_what_is_no_folder_is_missing(tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(LabError, match="there is no report on rubric items at"):
+        read_items(tmp_path / "file" / "items.json")

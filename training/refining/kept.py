@@ -47,11 +47,11 @@ def read_items(path: Path) -> KeptItems:
     try:
         content = path.read_bytes()
         report = ItemReport.model_validate_json(content)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise LabError(
             f"there is no report on rubric items at {path}; make one with `assay refiner items --out {path}`."
         ) from None
-    except (ValidationError, UnicodeDecodeError, IsADirectoryError) as error:
+    except (ValidationError, UnicodeDecodeError, OSError) as error:
         raise LabError(
             f"{path} is no report on rubric items ({str(error).splitlines()[0]}); name one that `assay"
             " refiner items` wrote."

@@ -183,13 +183,6 @@ def test_missing_verdicts_are_counted_on_the_screen_with_what_the_judge_failed_a
     assert "14 of 28 verdicts on items are missing: " in done.output and "500" in done.output
 
 
-def test_verdicts_that_a_table_does_not_have_are_counted(tmp_path: Path):
-    assert (
-        "42 of 84 verdicts on items are missing"
-        in items(tmp_path, [row(n) for n in range(6)]).output
-    )
-
-
 def test_pairs_of_which_none_can_be_read_are_not_blamed_on_the_judge(tmp_path: Path):
     done = items(tmp_path, [row(0, worse="no tags at all"), row(1, better="none either")])
     assert isinstance(done.exception, BadConfig)
@@ -286,6 +279,11 @@ def test_what_cannot_be_held_out_is_refused(tmp_path: Path, monkeypatch, words, 
     done = CliRunner().invoke(app, ["refiner", "items", *words, "--out", "items.json"])
     assert isinstance(done.exception, BadConfig) and says_what in str(done.exception)
     assert not Path("items.json").exists()
+
+
+@pytest.mark.parametrize("words", [("--share", "0.5"), ("--seed", "3"), ("--records", "r.jsonl")])
+def test_an_option_that_would_change_nothing_is_refused(tmp_path: Path, words: tuple[str, str]):
+    assert isinstance(items(tmp_path, [row(0)], *words).exception, BadConfig)
 
 
 def test_pairs_about_records_kept_for_testing_are_refused(tmp_path: Path):
