@@ -5,7 +5,7 @@ not in the table is an unknown word: it asserts nothing and, as the subject of a
 something that was not asked about.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evals.verifiers.denial import (
     AVERTERS,
@@ -37,6 +37,12 @@ class Tag(NamedTuple):
     kind: str
     value: str = ""
     form: str = ""
+
+
+class Add(Protocol):
+    """Adds each phrase of a "; "-separated list under a tag."""
+
+    def __call__(self, listed: str, kind: str, value: str = "", form: str = "") -> None: ...
 
 
 BREAKS = (
@@ -161,6 +167,14 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
     def add(listed: str, kind: str, value: str = "", form: str = "") -> None:
         table.extend((phrase, Tag(kind, value, form)) for phrase in phrases(listed))
 
+    _add_frames(add)
+    _add_studies(add)
+    _add_findings(add)
+    return table
+
+
+def _add_frames(add: Add) -> None:
+    """Add what joins, supposes, denies or sets apart."""
     add(BREAKS, "break")
     add(TURNS, "break", form="turn")
     add(HEDGES, "hedge")
@@ -192,6 +206,10 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
     add(REFUTALS, "denial", form="trail")
     add(OPENINGS, "denial", form="open")
     add(SENTENCE_DENIALS, "denial")
+
+
+def _add_studies(add: Add) -> None:
+    """Add methods, scores and missions."""
     add(METHODS, "method")
     for phrase in phrases(METHODS):
         # "showed up" is a verb, "showed up-regulation" is not that one
@@ -210,6 +228,10 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
         add(f"mhu {number}; mhu{number}", "mission", f"MHU-{number}")
         for site in ("dorsal", "femoral"):
             add(f"mhu {number} {site}", "mission", f"MHU-{number}_{site}")
+
+
+def _add_findings(add: Add) -> None:
+    """Add levels, factors, agreement, directions and tissues."""
     for level, (adverbs, adjectives) in LEVELS.items():
         add("; ".join(f"{a} {w}" for a in adverbs for w in LEVEL_WORDS), "level", level)
         add("; ".join(f"{a} {n}" for a in adjectives for n in LEVEL_NOUNS), "level", level)
@@ -225,4 +247,3 @@ def entries() -> list[tuple[tuple[str, ...], Tag]]:
     add(LIFTED, "direction", "DOWN", "lift")
     for tissue, listed in TISSUES.items():
         add(listed, "tissue", tissue)
-    return table
