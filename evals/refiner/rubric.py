@@ -106,9 +106,13 @@ def rubric_score(items: Sequence[Item], raws: Iterable[float | None], scale: flo
     Needs at least one item.
     """
     values = [value(item, share(raw, scale)) for item, raw in zip(items, raws, strict=True)]
+    return weighted([item.weight for item in items], values)
+
+
+def weighted(weights: Sequence[float], values: Sequence[float | None]) -> float | None:
+    """Return the weighted mean of shares, 0..1; None if one is missing. Needs at least one."""
     known = [each for each in values if each is not None]
     if len(known) < len(values):
         return None
-    weights = [item.weight for item in items]
     total = math.fsum(w * v for w, v in zip(weights, known, strict=True)) / math.fsum(weights)
     return min(1.0, total)

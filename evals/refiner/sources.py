@@ -5,10 +5,10 @@ not well formed, None where it has no such item or a verdict is missing. "above"
 writers on the same answer; its paired difference between stages is the gain that others do not see.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evals.refiner.checks import HARD
+from evals.refiner.rubric import weighted
 from evals.schema.refinerreports import RefinerRow
 from evals.schema.refining import STATIC, JudgedItem, ScoredAnswer
 
@@ -67,7 +67,4 @@ def _mean(scored: ScoredAnswer, items: Sequence[JudgedItem], writer: str) -> flo
         return None
     if not all(scored.format_checks[name] for name in HARD):
         return 0.0
-    earned = [each.weight * each.value for each in chosen if each.value is not None]
-    if len(earned) < len(chosen):
-        return None
-    return min(1.0, math.fsum(earned) / math.fsum(each.weight for each in chosen))
+    return weighted([each.weight for each in chosen], [each.value for each in chosen])
