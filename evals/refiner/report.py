@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.intervals import DRAWS, Floats, Units, is_point, percentile_interval, resample
@@ -31,6 +32,7 @@ from evals.schema.refining import RefinerRecord, RewardConfig
 from evals.schema.reports import Metric
 from evals.significance import Swaps, holm, permutation_p
 
+Made = TypeVar("Made", bound=BaseModel)
 METRICS = (
     "reward",
     "rubric",
@@ -172,17 +174,21 @@ def _adjusted(found: Sequence[RefinerDifference]) -> Mapping[str, float]:
 
 def read_report(path: Path) -> RefinerReport:
     """Return a stored report; LabError if it is missing or not one."""
+    return read_made(path, RefinerReport, "report of a refiner", "assay refiner run")[0]
+
+
+def read_made(path: Path, kind: type[Made], called: str, by: str) -> tuple[Made, bytes]:
+    """Return what a command wrote to a file, and the file's bytes; LabError if it is missing or another."""
     try:
-        return RefinerReport.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        content = path.read_bytes()
+        return kind.model_validate_json(content), content
+    except (FileNotFoundError, NotADirectoryError):
         raise LabError(
-            f"there is no report at {path}; make one with `assay refiner run --out {path}`."
+            f"there is no {called} at {path}; make one with `{by} --out {path}`."
         ) from None
-    except (ValidationError, UnicodeDecodeError, IsADirectoryError) as error:
+    except (ValidationError, OSError) as error:
         problem = str(error).splitlines()[0]
-        raise LabError(
-            f"{path} is no report of a refiner ({problem}); name one that `assay refiner run` wrote."
-        ) from None
+        raise LabError(f"{path} is no {called} ({problem}); name one that `{by}` wrote.") from None
 
 
 def _shared(report: RefinerReport, other: RefinerReport) -> Mapping[str, Measure]:

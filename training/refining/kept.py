@@ -8,11 +8,10 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig
 from evals.refiner.consistency import without
 from evals.refiner.pairs import is_shared
+from evals.refiner.report import read_made
 from evals.refiner.rubric import static_items
 from evals.schema.refinerpairs import ItemReport
 from evals.schema.refining import STATIC, RefinerRecord
@@ -44,18 +43,7 @@ def kept_items(settings: RefinerSettings) -> KeptItems | None:
 
 def read_items(path: Path) -> KeptItems:
     """Return a report as `assay refiner items` wrote it; LabError if it is missing or not one."""
-    try:
-        content = path.read_bytes()
-        report = ItemReport.model_validate_json(content)
-    except (FileNotFoundError, NotADirectoryError):
-        raise LabError(
-            f"there is no report on rubric items at {path}; make one with `assay refiner items --out {path}`."
-        ) from None
-    except (ValidationError, UnicodeDecodeError, OSError) as error:
-        raise LabError(
-            f"{path} is no report on rubric items ({str(error).splitlines()[0]}); name one that `assay"
-            " refiner items` wrote."
-        ) from None
+    report, content = read_made(path, ItemReport, "report on rubric items", "assay refiner items")
     return KeptItems(report, hashlib.sha256(content).hexdigest())
 
 

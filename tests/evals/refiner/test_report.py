@@ -116,6 +116,8 @@ def test_a_report_is_read_back_as_it_was_written(tmp_path: Path):
         read_report(tmp_path / "bad.json")
     with pytest.raises(LabError, match="assay refiner run"):
         read_report(tmp_path / "none.json")
+    with pytest.raises(LabError, match="there is no report of a refiner at"):
+        read_report(tmp_path / "r.json" / "none.json")
 
 
 def test_every_stage_answers_every_record_in_the_prompt_that_it_was_trained_with():
