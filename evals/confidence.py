@@ -20,7 +20,7 @@ from evals.hearsay import DATA, comments, is_hearsay
 from evals.plain import Plain, plain
 from evals.schema import StatedConfidence
 
-VERSION = "confidence-2"
+VERSION = "confidence-3"
 
 STEMS = ("confiden", "certain", "sure", "probability")
 """Looked for by plain search before any pattern is tried."""

@@ -56,7 +56,7 @@ __all__ = [
     "verify_answer",
 ]
 
-VERSION = "verifiers-4"
+VERSION = "verifiers-5"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
 

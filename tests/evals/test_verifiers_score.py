@@ -190,7 +190,7 @@ def test_an_unknown_mode_is_refused() -> None:
 
 
 def test_the_instrument_names_the_mode_where_it_is_not_the_usual_one() -> None:
-    assert instrument() == {"verifiers": "verifiers-4", "confidence": "confidence-2"}
+    assert instrument() == {"verifiers": "verifiers-5", "confidence": "confidence-3"}
     assert instrument("legacy") == {**instrument(), "v4": "legacy"}
 
 

@@ -62,7 +62,7 @@ def test_every_row_gets_verdict_scores_reward_reason_and_claims(tmp_path: Path) 
         None,
         0,
     )
-    assert "judged 2 answers by verifiers verifiers-4, confidence confidence-2" in done.stderr
+    assert "judged 2 answers by verifiers verifiers-5, confidence confidence-3" in done.stderr
 
 
 @pytest.mark.parametrize(
