@@ -25,7 +25,7 @@ from evals.verifiers.agreement import Agreement, agreements
 from evals.verifiers.asked import asks_back, quoted_figure
 from evals.verifiers.count import counts_of
 from evals.verifiers.cues import AGREES, MOVES, SCORES
-from evals.verifiers.direction import Statement, statements
+from evals.verifiers.direction import statements
 from evals.verifiers.enrichment import Remark
 from evals.verifiers.names import readable
 from evals.verifiers.number import Number, agrees
@@ -33,6 +33,7 @@ from evals.verifiers.reading import Mark, Reading
 from evals.verifiers.reasoning import unreasoned
 from evals.verifiers.remark import remarks
 from evals.verifiers.reply import reply_of
+from evals.verifiers.statement import Statement
 from evals.verifiers.subject import subject_of
 from evals.verifiers.tally import impossible_numbers
 from evals.verifiers.uncertainty import yes_or_no

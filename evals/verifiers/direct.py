@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from evals.schema import DirectTruth, MechanismTruth
 from evals.verifiers.agreement import agreements, is_on
 from evals.verifiers.cues import PLACES
-from evals.verifiers.direction import Statement, statements
+from evals.verifiers.direction import statements
 from evals.verifiers.finding import Finding, direction_claims
 from evals.verifiers.meaning import explains
 from evals.verifiers.names import readable, same_pathway, same_tissue
 from evals.verifiers.reading import Reading, Sentence
+from evals.verifiers.statement import Statement
 
 GOES_ON = frozenset(
     ("it", "its", "this", "that", "these", "those", "they", "their", "such", "here")

@@ -10,7 +10,6 @@ nothing about any gene set.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from evals.verifiers.cues import CHANGES, FOREIGN, MOVES, NEGATES, PLACES, TURNS
 from evals.verifiers.elsewhere import elsewhere
@@ -18,6 +17,7 @@ from evals.verifiers.events import OPPOSITE, direction_events
 from evals.verifiers.inverse import TURNED, other_way, with_inverse
 from evals.verifiers.reading import HEAP_WORDS, Mark, Reading, Sentence, is_heap, n_loose
 from evals.verifiers.scope import Group, Scope
+from evals.verifiers.statement import Statement
 from evals.verifiers.table import wide_row
 from evals.verifiers.tokens import word_set
 from evals.verifiers.topic import Sets, Topic, is_neutral, sets_of
@@ -32,24 +32,6 @@ CONTRARY = word_set("opposite reverse way direction")
 """A mission before one of these words of disagreement is on the other side: "RR-1 shows the opposite"."""
 LONGEST_HEADING = 3
 """Words of a line that heads a list with the name of a tissue."""
-
-
-class Statement(NamedTuple):
-    """One direction stated or denied: of which gene set (None = the one asked about), and where.
-
-    `says` is UP, DOWN or UNCHANGED; `tissues` and `missions` are empty where none is named. `apart`
-    are tissues it is expressly not said of; `is_of_all` tells of "in every mission".
-    """
-
-    pathway: str | None
-    tissues: tuple[str, ...]
-    missions: tuple[str, ...]
-    says: str
-    is_negated: bool
-    first: int
-    last: int
-    apart: tuple[str, ...] = ()
-    is_of_all: bool = False
 
 
 def statements(reading: Reading) -> list[Statement]:

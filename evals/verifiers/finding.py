@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from evals.schema import Claim
-from evals.verifiers.direction import Statement
 from evals.verifiers.names import readable
 from evals.verifiers.reading import Reading
+from evals.verifiers.statement import Statement
 
 Label = Literal["correct", "incorrect", "contradictory", "no_claim"]
 

@@ -8,11 +8,12 @@ from evals.schema import Claim, UncertaintyTruth
 from evals.verifiers.agreement import OPPOSITE, agreements, is_on
 from evals.verifiers.asked import question_reading
 from evals.verifiers.direct import is_about
-from evals.verifiers.direction import Statement, statements
+from evals.verifiers.direction import statements
 from evals.verifiers.finding import Finding, direction_claims
 from evals.verifiers.names import readable
 from evals.verifiers.reading import Reading
 from evals.verifiers.reply import reply_of
+from evals.verifiers.statement import Statement
 from evals.verifiers.tokens import word_set
 
 UNNAMED = "one"
