@@ -61,26 +61,22 @@ class PolicyTrainer(SafeTrainer, GRPOTrainer):
         return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
 
     def _calculate_rewards(self, *args: Any) -> torch.Tensor:
-        """Return TRL's table of rewards; keep which groups hold one composed reward throughout."""
-        rewards = super()._calculate_rewards(*args)
-        size = self.num_generations if self._is_training() else self.num_generations_eval
-        self._still = nanstd(rewards[:, 0].view(-1, size), dim=1).isclose(rewards.new_zeros(()))
-        return rewards
+        """Return TRL's table of rewards, the composed one first, and remember it for the log."""
+        self._rewards: torch.Tensor = super()._calculate_rewards(*args)
+        return self._rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
-        """Return TRL's batch, with the share of groups that teach nothing logged.
+        """Return TRL's batch, with the share of groups that teach nothing logged; runs here only train.
 
         TRL, when it normalises each verifier on its own, logs there whether the whole batch is flat.
         """
         batch = super()._generate_and_score_completions(inputs)
         if self.multi_objective_aggregation == "normalize_then_sum":
-            metrics = self._metrics["train" if self._is_training() else "eval"]
-            metrics["frac_reward_zero_std"][-1] = self._still.float().mean().item()
+            assert self.num_generations is not None
+            spread = nanstd(self._rewards[:, 0].view(-1, self.num_generations), dim=1)
+            still = spread.isclose(spread.new_zeros(())).float().mean().item()
+            self._metrics["train"]["frac_reward_zero_std"][-1] = still
         return batch
-
-    def _is_training(self) -> bool:
-        assert self.model is not None
-        return self.model.training
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
