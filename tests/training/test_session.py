@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-import torch
+from accelerate import PartialState
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -29,11 +29,12 @@ def request(*overrides: str) -> Request:
     return Request(settings, Path("a.yaml"), overrides)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="FSDP works where there are GPUs")
 def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")  # as accelerate launch does with FSDP
+    monkeypatch.setattr(PartialState, "_shared_state", {})  # as in a process that just began
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")  # both as accelerate launch does
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.raises(BadConfig, match="accelerate divides weights among GPUs alone"):
         sft.train(read_request(SftSettings, ["--config", str(settings_file(tmp_path, SFT))]))
     assert not (tmp_path / "run").exists()
