@@ -1,8 +1,11 @@
-"""A record and answers for the refiner's tests, and hypothesis strategies for both."""
+"""A record, answers and where a report comes from, for the refiner's tests, and hypothesis strategies for both."""
+
+from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
 from evals.refiner.judging import Verdicts
+from evals.refiner.report import Origin
 from evals.refiner.score import Prepared, prepare
 from evals.schema.refining import RefinerRecord, RewardConfig, RubricItem
 
@@ -13,6 +16,19 @@ EVIDENCE = {
 }
 TOOL_OUTPUT = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in EVIDENCE.items())
 GOOD = "<answer>Briefly: <snippet id=S1>OXPHOS is down in liver</snippet>.</answer>"
+
+ORIGIN = Origin(
+    data_name="d",
+    chain_name="c",
+    stage_checksums={},
+    judge="heuristic",
+    judge_mode="no language model",
+    reward=RewardConfig(),
+    settings={},
+    versions={},
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    command="",
+)
 
 
 def record(**changes: object) -> RefinerRecord:

@@ -1,7 +1,6 @@
 """Reports of a refiner: means with intervals, paired differences, answers that take no model."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from evals.refiner.bank import refiner_bank
 from evals.refiner.copying import copied
 from evals.refiner.heuristic import compare_words
 from evals.refiner.prompt import messages
-from evals.refiner.report import Origin, build, compare, read_report, summaries
+from evals.refiner.report import build, compare, read_report, summaries
 from evals.schema.refinerreports import RefinerReport, RefinerRow
 from evals.schema.refining import RewardConfig
-from tests.evals.refiner.answers import GOOD, record
+from tests.evals.refiner.answers import GOOD, ORIGIN, record
 
 CONFIG = RewardConfig()
 BAD = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
@@ -32,19 +31,7 @@ def row(stage: str, name: str, text: str, cluster: str = "") -> RefinerRow:
 
 
 def report(rows: Sequence[RefinerRow], **changes: object) -> RefinerReport:
-    origin = Origin(
-        data_name="d",
-        chain_name="c",
-        stage_checksums={},
-        judge="heuristic",
-        judge_mode="no language model",
-        reward=CONFIG,
-        settings={},
-        versions={},
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        command="",
-    )
-    return build(rows, [record()], origin).model_copy(update=changes)
+    return build(rows, [record()], ORIGIN).model_copy(update=changes)
 
 
 def rows_of(stage: str, texts: Sequence[str]) -> list[RefinerRow]:

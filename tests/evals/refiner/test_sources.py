@@ -1,7 +1,7 @@
 """The rubric by who wrote its items: what each writer sees of an answer, and of a gain between two stages."""
 
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,14 @@ from evals.refiner.answering import Answered, beside
 from evals.refiner.bank import refiner_bank
 from evals.refiner.explain import judged_items
 from evals.refiner.heuristic import compare_words
-from evals.refiner.report import METRICS, Origin, build, compare
+from evals.refiner.report import METRICS, build, compare
 from evals.refiner.second import OtherSet, read_other_items, second_set
 from evals.refiner.sources import scores_by_writer
 from evals.schema.refinerreports import RefinerReport
 from evals.schema.refining import RewardConfig, RubricItem
 from evals.significance import holm
 from lab.commands.refiner_graded import other_set
-from tests.evals.refiner.answers import record
+from tests.evals.refiner.answers import ORIGIN, record
 
 CONFIG = RewardConfig()
 LEARNED = "<answer><snippet id=S1>OXPHOS is down</snippet></answer>"
@@ -55,20 +55,7 @@ def report(others: OtherSet | None, **answers: str) -> RefinerReport:
                 verdicts = compare_words(extra.inquiry()) if case.is_judgeable else None
                 items = judged_items(extra, verdicts)
             rows.append(given.row(case, judged, "heuristic", items))
-    origin = Origin(
-        data_name="four",
-        chain_name="chain",
-        stage_checksums={},
-        judge="heuristic",
-        judge_mode="no language model",
-        reward=CONFIG,
-        settings={},
-        versions={},
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        command="assay refiner run",
-        other_items=others,
-    )
-    return build(rows, records, origin)
+    return build(rows, records, replace(ORIGIN, data_name="four", other_items=others))
 
 
 @pytest.fixture
