@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from evals.questions.kmp import kmp_test, kmp_training, kmp_wordings
 from evals.questions.meanings import set_meanings
+from evals.questions.missions import lone_missions
 from evals.questions.pathways import pathway_heldout, pathway_training
 from evals.schema import Example
 
@@ -17,6 +18,7 @@ DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
         "kmp-train": kmp_training,
         "pathways-train": pathway_training,
         "hallmark-train": set_meanings,
+        "missions-train": lone_missions,
     }
 )
 """Named data sets, as `assay eval run --data NAME` takes them, with the standard hold-out."""
@@ -63,5 +65,6 @@ def _by_wording() -> dict[str, Example]:
         *pathway_training(),
         *pathway_heldout(),
         *set_meanings(),
+        *lone_missions(),
     )
     return {normalised(row.prompt): row for row in (*rows, *kmp_test())}

@@ -53,6 +53,20 @@ DIRECT_ANSWERS = (
     "The {name} gene set goes {way} in spaceflown mouse {tissue}.",
     "In mouse {tissue}, expression of the {name} gene set is {level} in flight.",
 )
+LONE_MISSION_PROMPTS = (
+    "In mouse {tissue} after spaceflight, is the {name} gene set upregulated or downregulated in"
+    " mission {mission}?",
+    "Which way does the {name} gene set move in mouse {tissue} during mission {mission}, up or down?",
+    "Does spaceflight raise or lower the expression of {name} genes in mouse {tissue} of mission"
+    " {mission}?",
+    "What is the direction of the Hallmark set {name} in mouse {tissue} flown on mission {mission}?",
+    "Flight against ground control in mouse {tissue} of mission {mission}: is {name} higher or lower?",
+)
+LONE_MISSION_ANSWERS = (
+    "In mouse {tissue}, the {name} gene set is {regulated} in mission {mission}.",
+    "The {name} gene set goes {way} in mouse {tissue} of mission {mission}.",
+    "In mouse {tissue}, expression of the {name} gene set is {level} in mission {mission}.",
+)
 MECHANISM_PROMPTS = (
     "The {name} gene set is {acted} in mouse {tissue} after spaceflight. What does this suggest?",
     "How should the finding be read that {name} is {regulated} in spaceflown mouse {tissue}?",
@@ -107,6 +121,21 @@ def direct(tissue: str, pathway: str, agreement: Agreement) -> Text:
     words = _words(tissue, pathway, agreement)
     answer = pick(DIRECT_ANSWERS, f"{key}/answer").format(**words)
     return Text(pick(DIRECT_PROMPTS, key).format(**words), answer)
+
+
+def lone_mission(tissue: str, pathway: str, mission: str, direction: Direction) -> Text:
+    """Return a question after the direction in one mission, and the direction."""
+    key = f"mission/{tissue}/{pathway}"
+    words = {
+        "tissue": tissue,
+        "name": load_hallmark()[pathway].name,
+        "mission": mission_name(mission),
+        "regulated": REGULATED[direction],
+        "way": WAY[direction],
+        "level": LEVEL[direction],
+    }
+    answer = pick(LONE_MISSION_ANSWERS, f"{key}/answer").format(**words)
+    return Text(pick(LONE_MISSION_PROMPTS, key).format(**words), answer)
 
 
 def mechanism(tissue: str, pathway: str, agreement: Agreement) -> Text:

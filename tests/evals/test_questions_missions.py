@@ -1,0 +1,72 @@
+"""Questions about a single mission: what they rest on, and that they give nothing else away."""
+
+from collections import Counter
+
+from evals.facts import load_enrichment
+from evals.questions import (
+    find,
+    is_held_out,
+    lone_missions,
+    pathway_heldout,
+    pathway_training,
+)
+from evals.schema import DirectTruth
+from evals.verifiers import verify
+
+OTHER_WAY = {
+    "upregulated": "downregulated",
+    "downregulated": "upregulated",
+    "goes up": "goes down",
+    "goes down": "goes up",
+    "is higher": "is lower",
+    "is lower": "is higher",
+}
+
+
+def turned(answer: str) -> str:
+    """Return the answer with the other direction."""
+    for said, other in OTHER_WAY.items():
+        if said in answer:
+            return answer.replace(said, other)
+    raise AssertionError(f"no direction in {answer!r}")
+
+
+def test_each_rests_on_the_only_significant_mission_of_its_tissue():
+    significant = [row for row in load_enrichment() if row.padj < 0.05]
+    missions = Counter((row.tissue, row.pathway) for row in significant)
+    alone = {
+        (row.tissue, row.pathway): (row.mission, "UP" if row.nes > 0 else "DOWN")
+        for row in significant
+        if missions[row.tissue, row.pathway] == 1 and row.tissue not in {"eye", "thymus"}
+    }
+    found = {}
+    for row in lone_missions():
+        truth = row.ground_truth
+        assert isinstance(truth, DirectTruth)
+        (mission,) = truth.missions
+        found[truth.tissue, truth.pathway] = (mission, truth.direction)
+    assert found == alone
+    assert len(found) == len(lone_missions()) == 55
+
+
+def test_no_other_pathway_question_is_about_the_same_set_in_the_same_tissue():
+    clusters = {row.cluster for row in lone_missions()}
+    assert not clusters & {row.cluster for row in (*pathway_training(), *pathway_heldout())}
+
+
+def test_about_as_many_go_up_as_down_so_that_no_constant_answer_pays():
+    ways = Counter(row.ground_truth.direction for row in lone_missions())
+    assert abs(ways["UP"] - ways["DOWN"]) <= 5
+
+
+def test_they_are_for_training_and_each_has_a_wording_of_its_own():
+    rows = lone_missions()
+    assert {row.split for row in rows} == {"train"}
+    assert not any(is_held_out(row.prompt, row.id) for row in rows)
+    assert all(find(row.prompt) == row for row in rows)
+
+
+def test_the_answers_are_right_and_the_other_way_round_wrong():
+    for row in lone_missions():
+        assert verify(row, row.answer).verdict == "correct", row.answer
+        assert verify(row, turned(row.answer)).verdict == "incorrect", turned(row.answer)
