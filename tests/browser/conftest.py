@@ -29,21 +29,60 @@ TORN_DOWN = ("queue/data", "heartbeat")
 """Gradio's own streams are cut when a page is left: not an error of the page."""
 
 
+PAGES = pytest.StashKey[list]()
+"""The pages that a test has opened, for the report if it fails."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
+    """Show beside the failure of a test what its pages showed and did: nobody can look at them later."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for seen in item.stash.get(PAGES, []):
+            report.sections.append((f"the page {seen.page.url}", seen.story()))
+    return report
+
+
 class Seen:
     """What one page did that a visitor does not see: requests, console errors, dialogs."""
 
     def __init__(self, page) -> None:
+        self.page = page
+        self.began = time.monotonic()
+        self.events: list[str] = []
         self.hosts: set[str] = set()
         self.problems: list[str] = []
         self.bodies: list[tuple[str, str]] = []
-        page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+        page.on("request", self._asked)
+        page.on("response", self._answered)
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         page.on("dialog", self._dialog)
         page.on("requestfailed", self._failed)
         page.on("framenavigated", self._left)
 
+    def story(self) -> str:
+        """Return what it asked for and was told, in seconds from its opening, and its words now."""
+        try:
+            words = self.page.inner_text("body", timeout=2_000)
+        except Exception as error:  # a page that is gone or hangs is still worth a report
+            words = f"(cannot be read: {error})"
+        return "\n".join([*self.events, "", words])
+
+    def _note(self, event: str) -> None:
+        self.events.append(f"{time.monotonic() - self.began:7.2f} s  {event}")
+
+    def _asked(self, request) -> None:
+        self.hosts.add(request.url.split("/")[2])
+        if "/gradio_api/" in request.url:
+            self._note(f"{request.method} {request.url} {(request.post_data or '')[:200]}")
+
+    def _answered(self, response) -> None:
+        if "/gradio_api/" in response.url:
+            self._note(f"{response.status} {response.url}")
+
     def _console(self, message) -> None:
+        self._note(f"console {message.type}: {message.text}")
         if message.type == "error":
             self.problems.append(f"console: {message.text}")
 
@@ -52,11 +91,13 @@ class Seen:
         dialog.dismiss()
 
     def _failed(self, request) -> None:
+        self._note(f"failed: {request.url} {request.failure}")
         if not any(name in request.url for name in TORN_DOWN):
             self.problems.append(f"failed: {request.url} {request.failure}")
 
     def _left(self, frame) -> None:
         """Forget what leaving or reloading a page cut off; everything else stays."""
+        self._note(f"at {frame.url}")
         cut = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
         self.problems = [each for each in self.problems if not any(sign in each for sign in cut)]
 
@@ -79,12 +120,13 @@ def chromium() -> Iterator[object]:
 
 
 @pytest.fixture
-def open_page(chromium):
+def open_page(chromium, request):
     """Open a page on a URL; every page opened is closed at the end.
 
     A page must show no console error, run no foreign script and ask no other machine.
     """
     contexts, watched = [], []
+    request.node.stash[PAGES] = watched
 
     def opened(url: str, width: int = 1440, height: int = 900, dark: bool = False, **options):
         scheme = "dark" if dark else "light"
