@@ -101,7 +101,7 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
     is_for_all = not (options.get("auth") or options.get("share"))
     app.launch(
         theme=Theme(),
-        head=(ASSETS / "head.html").read_text(encoding="utf-8"),
+        head=_head(),
         favicon_path=ASSETS / "favicon.svg",
         footer_links=[],
         ssr_mode=False,
@@ -113,6 +113,16 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
         },
         **options,
     )
+
+
+def _head() -> str:
+    """Return what stands in the page's head, the keys' script written out.
+
+    Gradio adds the head when it runs; a script that is still to be fetched then may come after the page is
+    shown, and keys pressed meanwhile are lost.
+    """
+    head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
+    return f"{head}<script>\n{script}</script>\n"
 
 
 def _header(services: Services, app: gr.Blocks, *, has_model: bool) -> None:

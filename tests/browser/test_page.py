@@ -42,6 +42,26 @@ def test_question_and_answer_are_shown_as_text_never_run(open_page, scripted_lab
     assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
 
 
+KEYS_AT_FIRST_SIGHT = """new MutationObserver((changes, watch) => {
+  if (!document.querySelector("#ask-button")) return;
+  watch.disconnect();
+  window.keysWereReady = Boolean(window.assayShowPlace);
+}).observe(document, { childList: true, subtree: true });"""
+
+
+def test_keys_work_from_the_first_moment_that_the_page_is_there(chromium, scripted_lab):
+    page = chromium.new_page()
+    page.add_init_script(KEYS_AT_FIRST_SIGHT)
+    # a file that is slow to come must not matter
+    page.route("**/lab-assets/*.js", lambda route: (page.wait_for_timeout(500), route.continue_()))
+
+    page.goto(scripted_lab)
+    page.wait_for_selector("#ask-button")
+
+    assert page.evaluate("window.keysWereReady")
+    page.close()
+
+
 def test_answers_appear_while_they_are_written(open_page, scripted_lab):
     page = open_page(scripted_lab)
     page.fill("#ask-question textarea", "What is HSF1? Say it slowly.")
