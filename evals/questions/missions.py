@@ -11,13 +11,13 @@ from evals.questions import wording
 from evals.questions.levels import TABLE, with_confidence
 from evals.questions.pathways import HELD_OUT
 from evals.questions.votes import Votes, all_votes
-from evals.schema import DirectTruth, Enrichment, Example
+from evals.schema import Direction, DirectTruth, Enrichment, Example
 
 
 def lone_missions() -> tuple[Example, ...]:
     """Return one question per set and tissue that a single mission found to move, in table order."""
     return tuple(
-        _example(vote, row)
+        _example(vote, row, row.direction)
         for vote in all_votes()
         if vote.tissue not in HELD_OUT and len(vote.rows) - len(vote.missions(None)) == 1
         for row in vote.rows
@@ -25,15 +25,15 @@ def lone_missions() -> tuple[Example, ...]:
     )
 
 
-def _example(vote: Votes, row: EnrichmentRow) -> Example:
-    assert row.direction is not None
+def _example(vote: Votes, row: EnrichmentRow, direction: Direction) -> Example:
+    fact = f"genelab/nes/{vote.tissue}/{row.mission}/{vote.pathway}"
     truth = DirectTruth(
         tissue=vote.tissue,
         pathway=vote.pathway,
-        direction=row.direction,
+        direction=direction,
         missions={row.mission: Enrichment(nes=row.nes, padj=row.padj)},
     )
-    text = wording.lone_mission(vote.tissue, vote.pathway, row.mission, row.direction)
+    text = wording.lone_mission(vote.tissue, vote.pathway, row.mission, direction)
     return Example(
         id=f"genelab/mission/{row.mission}/{vote.cluster}",
         source="genelab",
@@ -42,8 +42,8 @@ def _example(vote: Votes, row: EnrichmentRow) -> Example:
         answer=with_confidence(text.answer, TABLE),
         confidence=TABLE / 100,
         ground_truth=truth,
-        facts=(f"genelab/nes/{vote.tissue}/{row.mission}/{vote.pathway}",),
-        support=(f"genelab/nes/{vote.tissue}/{row.mission}/{vote.pathway}",),
+        facts=(fact,),
+        support=(fact,),
         cluster=vote.cluster,
         tissue=vote.tissue,
         split="train",
