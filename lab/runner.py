@@ -22,6 +22,7 @@ from lab.services import plan_training
 from lab.settings import TrainingSettings
 from lab.trainings import Training, find, look
 from lab.wording import say
+from training.advice import advice
 from training.equipment import check_equipment
 from training.files import write_whole
 from training.launch import Launch
@@ -33,12 +34,13 @@ GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 @dataclass(frozen=True)
 class Preview:
-    """A run as it would be started. `problems` are what it lacks here, as sentences."""
+    """A run as it would be started: what it lacks here, and what to know of its settings, as sentences."""
 
     output: Path
     line: tuple[str, ...]
     processes: int
     problems: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -146,7 +148,7 @@ def _planned(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool) -> Pre
     run = plan.output.expanduser()
     _refuse_outside(run, settings)
     line = launch.line(recipe.stage, ("--config", str(beside(run) / SETTINGS)))
-    return Preview(run, line, launch.processes, plan.problems)
+    return Preview(run, line, launch.processes, plan.problems, advice(plan.settings))
 
 
 def _refuse_here(settings: TrainingSettings) -> None:

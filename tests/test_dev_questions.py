@@ -6,15 +6,20 @@ from tests.dev_questions import CONFIG, left_out
 from training.data import grpo_data, sft_data
 
 BY_TISSUE = CONFIG.with_stem("grpo-by-tissue")
+MISSIONS = CONFIG.with_stem("grpo-missions")
+ON_DPO = CONFIG.with_stem("grpo-on-dpo")
+SFT = {BY_TISSUE: CONFIG.with_stem("sft-by-tissue")}
 
 
-@pytest.mark.parametrize(("config", "count"), [(CONFIG, 24), (BY_TISSUE, 47)])
+@pytest.mark.parametrize(
+    ("config", "count"), [(CONFIG, 24), (MISSIONS, 42), (ON_DPO, 55), (BY_TISSUE, 47)]
+)
 def test_the_dev_questions_are_neither_trained_on_nor_held_out(config, count: int):
     asked = {row.id for row in left_out(config)}
     assert len(asked) == count
     for stage, data in (("grpo", grpo_data), ("sft", sft_data)):
-        file = config.with_stem(config.stem.replace("grpo", stage))
-        settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+        named = config if stage == "grpo" else SFT.get(config, CONFIG.with_stem("sft"))
+        settings = yaml.safe_load(named.read_text(encoding="utf-8"))
         trained = data(settings["data"], settings["seed"]).examples
         assert asked.isdisjoint(row.id for row in trained)
     assert asked.isdisjoint(row.id for row in (*pathway_heldout(), *kmp_test()))

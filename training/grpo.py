@@ -20,6 +20,7 @@ from trl.trainer.utils import nanstd
 from evals.questions import SYSTEM_PROMPT
 from evals.verifiers import VERIFIERS
 from evals.verifiers.presets import weights as weights_of
+from training.advice import advice
 from training.alerts import GRPO_RULES, AlertCallback
 from training.base import Base, find_base, load_tokenizer
 from training.config import GrpoSettings, SampledSettings
@@ -94,6 +95,8 @@ def train(request: Request) -> None:
     data = _fitting(data, start, settings, load_tokenizer(base))
     check_batches(settings, data.count, processes().num_processes)
     record = record_of("grpo", request, base, {**data.record(), **start.record()})
+    for sentence in advice(settings):
+        say(sentence)
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
         trainer.add_callback(AlertCallback(current.run, GRPO_RULES))

@@ -218,7 +218,10 @@ def _look(plan: "Plan", wanted: Wanted) -> None:
 
 def _noted(plan: "Plan", seen: "Preview") -> tuple[str, ...]:
     """Return what to know of a plan beside why it would be refused, such as what this machine lacks."""
-    return (*(() if seen.is_refused else seen.problems), *_lacking(plan))
+    from training.advice import advice
+
+    shown = () if seen.is_refused else seen.problems
+    return (*shown, *advice(plan.settings), *_lacking(plan))
 
 
 def _lacking(plan: "Plan") -> tuple[str, ...]:
@@ -229,6 +232,8 @@ def _lacking(plan: "Plan") -> tuple[str, ...]:
 
 
 def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[str, object]:
+    from training.advice import advice
+
     return {
         "stage": plan.stage,
         "command": plan.command,
@@ -253,6 +258,7 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[s
             "memory_bytes": {**needs.memory, "total": needs.total},
         },
         "problems": [*plan.problems, *seen.problems, *_lacking(plan)],
+        "advice": [*advice(plan.settings)],
     }
 
 

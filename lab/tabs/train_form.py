@@ -188,8 +188,9 @@ def _command(recipe: Recipe, name: str) -> str:
 
 
 def _told(planned: Preview) -> str:
-    """Return the exact line, and what the run lacks here."""
+    """Return the exact line, what the run lacks here and what to know of it."""
     problems = "".join(notice(problem, "problem") for problem in planned.problems)
+    problems += "".join(notice(each) for each in planned.advice)
     line = f'<pre class="train-line" tabindex="0">{shown(planned.command)}</pre>'
     return f"{problems}<p>{shown(say('train.line'))}</p>{line}"
 

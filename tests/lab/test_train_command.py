@@ -68,6 +68,16 @@ def test_a_dry_run_for_people_shows_the_same(settings: Path):
     assert "would run: accelerate launch --num_processes 1 -m training.sft" in result.stderr
 
 
+def test_a_dry_run_says_what_dividing_by_the_deviation_of_groups_does_to_confidence(tmp_path):
+    words = ("grpo", "--config", "training/configs/embedded/grpo.yaml")
+    words += ("--output", tmp_path / "run")
+    (told,) = dry(*words)["advice"]
+    assert "scale_rewards group" in told
+    shown = " ".join(invoke(*words, "--dry-run").stderr.split())
+    assert f"note: {told}" in shown
+    assert dry(*words, "--scale_rewards", "none")["advice"] == []
+
+
 def test_words_after_two_dashes_go_to_the_launcher(settings: Path):
     words = ("sft", "--config", settings, "--seed", "3", "--dry-run", "--json", "--")
     result = invoke(*words, "--num_processes", "2")
