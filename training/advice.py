@@ -13,9 +13,9 @@ from evals.verifiers.presets import weights
 from training.config import GrpoSettings, StageSettings
 
 DIVIDED = (
-    "scale_rewards {found} lets sure groups pull as hard as unsure ones, so a stated confidence ends above what"
-    " the answers are worth even though V4 is a proper score; with scale_rewards none it does not"
-    " (docs/training.md, Confidence)"
+    "scale_rewards group lets groups of right answers pull as hard as groups of wrong ones, so a stated confidence"
+    " ends at sure or at nothing and not at what the answers are worth, although V4 is a proper score;"
+    " scale_rewards none keeps it one (docs/training.md, Confidence)"
 )
 
 
@@ -24,5 +24,4 @@ def advice(settings: StageSettings) -> tuple[str, ...]:
     if not isinstance(settings, GrpoSettings) or settings.v4 != "proper":
         return ()
     has_v4 = weights(settings.verifier_weights).get("V4", 0.0) > 0
-    is_divided = settings.scale_rewards == "group"
-    return (DIVIDED.format(found=settings.scale_rewards),) if has_v4 and is_divided else ()
+    return (DIVIDED,) if has_v4 and settings.scale_rewards == "group" else ()
