@@ -17,12 +17,10 @@ from evals.schema import EvalReport, Metric, StageSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "training/embedded/grpo/reports"
-DPO_REPORTS = ROOT / "training/embedded/dpo/reports"
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs/embedded-chain.md")
 BLOCK = re.compile(
     r"(<!-- figures: (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL
 )
-Side = tuple[EvalReport, str]
 SHARES = frozenset({"accuracy"})
 PAIRED = ("accuracy", "reward", "ece", "brier")
 KINDS = ("direct", "uncertainty", "conservation", "mechanism")
@@ -148,19 +146,6 @@ def kinds_block() -> str:
 
 def paired_block() -> str:
     """Return what each step of training changed, on both sets, with intervals and corrected p."""
-    return _paired(
-        lambda name: [((report(name), a), (report(name), b)) for a, b in pairwise(stages(name))]
-    )
-
-
-def dpo_block() -> str:
-    """Return what DPO changed, which stands on SFT beside GRPO."""
-    return _paired(
-        lambda name: [((report(name), "sft"), (load_report(DPO_REPORTS / f"{name}.json"), "dpo"))]
-    )
-
-
-def _paired(steps: Callable[[str], Sequence[tuple[Side, Side]]]) -> str:
     heads = ("questions", "step", *PAIRED)
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for name, group in (
@@ -168,12 +153,22 @@ def _paired(steps: Callable[[str], Sequence[tuple[Side, Side]]]) -> str:
         ("pathways-heldout", HEADLINE),
         ("kmp-test", "all"),
     ):
-        pairs = steps(name)
+        pairs = [((report(name), a), (report(name), b)) for a, b in steps(stages(name))]
         for pair in compare(pairs, Pairing(metrics=PAIRED, group=group)).comparisons:
             step = f"{NAMES[pair.first.stage]} → {NAMES[pair.second.stage]}"
             cells = [_difference(each) for each in pair.differences]
             lines.append(f"| {name}, {group}, n {pair.n} | {step} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def steps(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each stage with the one before it, and what all stages after SFT changed together.
+
+    >>> steps(["base", "sft", "dpo", "grpo"])
+    [('base', 'sft'), ('sft', 'dpo'), ('dpo', 'grpo'), ('sft', 'grpo')]
+    """
+    whole = ("sft", names[-1])
+    return list(dict.fromkeys((*pairwise(names), whole)))
 
 
 def _difference(found: Difference) -> str:
@@ -193,7 +188,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "stages": stages_block,
     "kinds": kinds_block,
     "paired": paired_block,
-    "dpo": dpo_block,
 }
 
 

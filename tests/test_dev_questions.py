@@ -6,13 +6,13 @@ from tests.dev_questions import CONFIG, left_out
 from training.data import grpo_data, sft_data
 
 BY_TISSUE = CONFIG.with_stem("grpo-by-tissue")
+DIRECTIONS = CONFIG.with_stem("grpo-directions")
 MISSIONS = CONFIG.with_stem("grpo-missions")
-ON_DPO = CONFIG.with_stem("grpo-on-dpo")
 SFT = {BY_TISSUE: CONFIG.with_stem("sft-by-tissue")}
 
 
 @pytest.mark.parametrize(
-    ("config", "count"), [(CONFIG, 24), (MISSIONS, 42), (ON_DPO, 55), (BY_TISSUE, 47)]
+    ("config", "count"), [(CONFIG, 55), (DIRECTIONS, 24), (MISSIONS, 42), (BY_TISSUE, 47)]
 )
 def test_the_dev_questions_are_neither_trained_on_nor_held_out(config, count: int):
     asked = {row.id for row in left_out(config)}

@@ -26,7 +26,7 @@ def test_every_row_of_the_table_of_stages_is_of_one_group_of_questions():
     lines = [line.strip("| ").split(" | ") for line in BLOCKS["stages"]().splitlines()]
     rows = [row for row in lines if len(row) > 1 and row[1].split()[0] in ("all", "59")]
     names = [
-        name for name, count in (("pathways-heldout", 10), ("kmp-test", 4)) for _ in range(count)
+        name for name, count in (("pathways-heldout", 12), ("kmp-test", 5)) for _ in range(count)
     ]
     assert len(rows) == len(names)
     for name, (stage, questions, accuracy, reward, n_stated, *_) in zip(names, rows, strict=True):

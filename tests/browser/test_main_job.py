@@ -1,4 +1,4 @@
-"""The main job on the embedded chain: ask, read three answers, vote blind, export the vote."""
+"""The main job on the embedded chain: ask, read four answers, vote blind, export the vote."""
 
 import json
 import zipfile
@@ -24,11 +24,11 @@ def test_a_visitor_asks_votes_and_finds_the_vote_in_the_exported_data_set(
     page.fill("#ask-question textarea", QUESTION)
     page.click("#ask-button")
     answered = page.locator("#ask-answers .card[data-state=done]")
-    expect(answered).to_have_count(3, timeout=6 * MINUTES)
+    expect(answered).to_have_count(4, timeout=6 * MINUTES)
     texts = [answer.inner_text() for answer in page.locator("#ask-answers .answer").all()]
     assert all(len(text.split()) > 3 for text in texts), texts
     assert len(set(texts)) > 1, "every stage says the same"
-    expect(page.locator("#ask-answers .badge")).to_have_count(3)
+    expect(page.locator("#ask-answers .badge")).to_have_count(4)
     expect(page.locator("#model-status")).to_contain_text("ready")
 
     left, right, question = compare_until_they_differ(page)

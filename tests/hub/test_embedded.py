@@ -41,8 +41,9 @@ with torch.inference_mode():
 
 model = space["AutoModelForCausalLM"].from_pretrained(base, dtype=torch.float32)
 model = space["PeftModel"].from_pretrained(model, str(folder / "sft/adapter"), adapter_name="sft")
+model.load_adapter(str(folder / "dpo/adapter"), adapter_name="dpo")
 model.load_adapter(str(folder / "grpo/adapter"), adapter_name="grpo")
-model.base_model.set_adapter(["sft", "grpo"], inference_mode=True)
+model.base_model.set_adapter(["sft", "dpo", "grpo"], inference_mode=True)
 model.eval()
 with torch.inference_mode():
     local = model(**space["inputs"]).logits
@@ -73,8 +74,8 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
     folder = tmp_path / "embedded"
     shutil.copytree(EMBEDDED, folder)
     receipts = stand.run(publishing.publish_run, folder / "grpo", NAME, copy=copy, with_base=True)
-    assert [each.repo for each in receipts] == [f"{NAME}-base", f"{NAME}-sft", NAME]
-    assert stand.run(publishing.add_chain, NAME, tmp_path / "back") == ["sft", "grpo"]
+    assert [each.repo for each in receipts] == [f"{NAME}-base", f"{NAME}-sft", f"{NAME}-dpo", NAME]
+    assert stand.run(publishing.add_chain, NAME, tmp_path / "back") == ["sft", "dpo", "grpo"]
     card = tmp_path / "card.md"
     card.write_bytes(stand.run(calls.fetch, NAME, "README.md"))
 
@@ -94,7 +95,8 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
     assert "".join(said).strip(), "the code on the card prints an answer"
     assert json.loads(verdict) == {"same": True, "alone": False, "wrong": [], "packages": False}
 
-    for name, place in (("sft", "stages/sft/adapter"), ("grpo", "adapter")):
+    places = {"sft": "stages/sft/adapter", "dpo": "stages/dpo/adapter", "grpo": "adapter"}
+    for name, place in places.items():
         file = "adapter_model.safetensors"
         assert sha256(folder / name / "adapter" / file) == sha256(tmp_path / "back" / place / file)
     from tests.models import embedded_cache

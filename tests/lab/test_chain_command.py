@@ -40,7 +40,7 @@ def test_the_list_names_every_run_with_a_chain(runs):
     rows = json.loads(assay("chain", "list", "--runs", runs, "--json").stdout)
     here = {row["name"]: row["stages"] for row in rows}
     assert here == {
-        "embedded": ["base", "sft", "grpo"],
+        "embedded": ["base", "sft", "dpo", "grpo"],
         "reviewer": ["base", "review"],
         "refiner": ["base", "sft", "refiner"],
         str(runs / "grpo"): ["base", "sft", "grpo"],

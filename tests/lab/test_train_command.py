@@ -69,7 +69,7 @@ def test_a_dry_run_for_people_shows_the_same(settings: Path):
 
 
 def test_a_dry_run_says_what_dividing_by_the_deviation_of_groups_does_to_confidence(tmp_path):
-    words = ("grpo", "--config", "training/configs/embedded/grpo.yaml")
+    words = ("grpo", "--config", "training/configs/embedded/grpo-directions.yaml")
     words += ("--output", tmp_path / "run")
     (told,) = dry(*words)["advice"]
     assert "scale_rewards group" in told
