@@ -15,7 +15,7 @@ from training.config import GrpoSettings, StageSettings
 DIVIDED = (
     "scale_rewards group lets groups of right answers pull as hard as groups of wrong ones, so a stated confidence"
     " ends at sure or at nothing and not at what the answers are worth, although V4 is a proper score;"
-    " scale_rewards none keeps it one (docs/training.md, Confidence)"
+    " scale_rewards none, with aggregation sum_then_normalize, keeps it one (docs/training.md, Confidence)"
 )
 
 
