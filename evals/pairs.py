@@ -16,8 +16,8 @@ looked at them.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
@@ -29,9 +29,17 @@ from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
 from evals.verifiers import verify
 
-Rule = Literal["verdict", "confidence"]
+Rule = Literal["verdict", "confidence", "calibration"]
 VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]
-Reason = Literal["one_answer", "all_right", "none_right", "margin", "unknown_question", "held_out"]
+Reason = Literal[
+    "one_answer",
+    "all_right",
+    "none_right",
+    "margin",
+    "unknown_question",
+    "held_out",
+    "no_confidence",
+]
 Turns = tuple[Message, ...]
 LABEL_SOURCE = "synthetic-verifier"
 
@@ -70,8 +78,14 @@ class PairRow(Record):
     label_source: Literal["synthetic-verifier"] = Field(
         default=LABEL_SOURCE, description="a rule over verifier verdicts chose, not a person"
     )
-    rule: Rule = Field(description="verdict: right against not right; confidence: V4 alone")
-    margin: float = Field(description="difference of the rewards, or of V4 in a confidence pair")
+    rule: Rule = Field(
+        description="verdict: right against not right; confidence: V4 alone; calibration: one answer with"
+        " two confidences"
+    )
+    margin: float = Field(
+        description="difference of the rewards; of V4 in a confidence pair; of the two confidences in a"
+        " calibration pair"
+    )
     verdict_chosen: VerdictName = Field(description="what the verifiers say of `chosen`")
     verdict_rejected: VerdictName = Field(description="what the verifiers say of `rejected`")
     reward_chosen: float = Field(description="composed reward of `chosen`, 0 to 1")
@@ -80,6 +94,13 @@ class PairRow(Record):
     confidence_rejected: float | None = Field(description="stated in `rejected`, null if none")
     origin_chosen: SampleOrigin = Field(description="run or chain, stage, step or seed")
     origin_rejected: SampleOrigin = Field(description="the same for `rejected`")
+
+
+class Accuracy(Record):
+    """How many answers to the questions of one kind were right, of those that claim something."""
+
+    right: int = Field(ge=0)
+    claims: int = Field(ge=0)
 
 
 class PairStatistics(Record):
@@ -98,6 +119,7 @@ class PairStatistics(Record):
     questions: int = Field(ge=1)
     questions_paired: int = Field(ge=1)
     left_out: dict[Reason, int]
+    accuracy: dict[str, Accuracy] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,6 +130,7 @@ class PairSet:
     samples: int
     questions: int
     left_out: Mapping[Reason, int]
+    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
 
     def statistics(
         self, settings: Mapping[str, str | int | float], rows_file: str, content: bytes
@@ -125,16 +148,20 @@ class PairSet:
             questions=self.questions,
             questions_paired=len({row.example_id for row in self.rows}),
             left_out=dict(self.left_out),
+            accuracy=dict(self.accuracy),
         )
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
+    """An answer and what the verifiers say of it."""
+
     sample: Sample
     verdict: Verdict
 
     @property
     def is_right(self) -> bool:
+        """Whether the answer is correct."""
         return self.verdict.verdict == "correct"
 
 
@@ -149,20 +176,34 @@ def make_pairs(
     `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
     margin outside 0..1 or no pair per question; LabError if there is no pair at all.
     """
+    check_rule(margin, per_question)
+    return collected(
+        samples, lambda group: pairs_of(group, margin, per_question), unknown_questions
+    )
+
+
+def check_rule(margin: float, per_question: int) -> None:
+    """Raise BadConfig for a margin outside 0..1 or no pair per question."""
     if not 0.0 < margin <= 1.0 or per_question < 1:
         raise BadConfig(
             f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
             " rewards above 0 and up to 1, and there is one pair per question at least."
         )
+
+
+def collected(
+    samples: Iterable[Sample],
+    rule: Callable[[Sequence[Sample]], tuple[list[PairRow], Reason | None]],
+    unknown_questions: int,
+) -> PairSet:
+    """Return the pairs that `rule` finds among the answers to each question; LabError for none."""
     left_out: Counter[Reason] = Counter()
     if unknown_questions:
         left_out["unknown_question"] = unknown_questions
-    groups: dict[str, list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.example.id, []).append(sample)
+    groups = by_question(samples)
     rows: list[PairRow] = []
-    for _, group in sorted(groups.items()):
-        found, why = _pairs_of(group, margin, per_question)
+    for group in groups.values():
+        found, why = rule(group)
         rows += found
         if why is not None:
             left_out[why] += 1
@@ -172,15 +213,28 @@ def make_pairs(
     return PairSet(tuple(rows), count, len(groups), dict(left_out))
 
 
-def _pairs_of(
+def by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Return the answers to each question, in the order of the questions' ids."""
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.example.id, []).append(sample)
+    return dict(sorted(groups.items()))
+
+
+def is_kept_apart(example: Example) -> bool:
+    """Return whether a question is held out, by its own mark or by the standard hold-out."""
+    return example.split == "test" or is_held_out(example.prompt, example.id)
+
+
+def pairs_of(
     group: Sequence[Sample], margin: float, per_question: int
 ) -> tuple[list[PairRow], Reason | None]:
     """Return the pairs of one question, or why there are none."""
-    example = group[0].example
-    if example.split == "test" or is_held_out(example.prompt, example.id):
+    if is_kept_apart(group[0].example):
         return [], "held_out"
+    example = group[0].example
     different = {sample.text.strip(): sample for sample in reversed(group)}
-    judged = [_Judged(each, verify(example, each.text)) for each in different.values()]
+    judged = [Judged(each, verify(example, each.text)) for each in different.values()]
     if len(judged) < 2:
         return [], "one_answer"
     wide = [pair for pair in _candidates(judged) if _gap(*pair) >= margin]
@@ -190,12 +244,12 @@ def _pairs_of(
     for better, worse in wide:
         texts = {better.sample.text, worse.sample.text}
         if len(rows) < per_question and not texts & used:
-            rows.append(_row(better, worse))
+            rows.append(pair_row(better, worse, _rule(better, worse), _gap(better, worse)))
             used |= texts
     return rows, None if rows else _why_none(judged)
 
 
-def _candidates(judged: Sequence[_Judged]) -> Iterator[tuple[_Judged, _Judged]]:
+def _candidates(judged: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
     """Yield each pair that the rule allows, the better answer first."""
     for better, worse in product(judged, judged):
         if not better.sample.was_cut and (
@@ -204,7 +258,7 @@ def _candidates(judged: Sequence[_Judged]) -> Iterator[tuple[_Judged, _Judged]]:
             yield better, worse
 
 
-def _fits_better(better: _Judged, worse: _Judged) -> bool:
+def _fits_better(better: Judged, worse: Judged) -> bool:
     """Return whether two answers of one verdict state confidences, and the first is nearer the truth."""
     verdict = better.verdict.verdict
     if verdict not in ("correct", "incorrect") or verdict != worse.verdict.verdict:
@@ -214,25 +268,26 @@ def _fits_better(better: _Judged, worse: _Judged) -> bool:
     return None not in stated and one is not None and other is not None and one > other
 
 
-def _rule(better: _Judged, worse: _Judged) -> Rule:
+def _rule(better: Judged, worse: Judged) -> Rule:
     return "verdict" if better.is_right != worse.is_right else "confidence"
 
 
-def _turn(better: _Judged, worse: _Judged) -> int:
+def _turn(better: Judged, worse: Judged) -> int:
     """Return 0 for a pair with a wrong claim, 1 for one with an empty answer, 2 for confidence alone."""
     if _rule(better, worse) == "confidence":
         return 2
     return int(worse.verdict.verdict == "no_claim")
 
 
-def _gap(better: _Judged, worse: _Judged) -> float:
+def _gap(better: Judged, worse: Judged) -> float:
     """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
     if _rule(better, worse) == "verdict":
         return better.verdict.reward - worse.verdict.reward
     return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
 
 
-def _row(better: _Judged, worse: _Judged) -> PairRow:
+def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRow:
+    """Return one line of the data set."""
     example = better.sample.example
     return PairRow(
         prompt=better.sample.prompt,
@@ -241,8 +296,8 @@ def _row(better: _Judged, worse: _Judged) -> PairRow:
         pair_id=_pair_id(better, worse),
         example_id=example.id,
         kind=example.ground_truth.kind,
-        rule=_rule(better, worse),
-        margin=round(_gap(better, worse), 6),
+        rule=rule,
+        margin=round(margin, 6),
         verdict_chosen=better.verdict.verdict,
         verdict_rejected=worse.verdict.verdict,
         reward_chosen=better.verdict.reward,
@@ -254,12 +309,12 @@ def _row(better: _Judged, worse: _Judged) -> PairRow:
     )
 
 
-def _pair_id(better: _Judged, worse: _Judged) -> str:
+def _pair_id(better: Judged, worse: Judged) -> str:
     text = "\0".join((better.sample.example.id, better.sample.text, worse.sample.text))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _why_none(judged: Sequence[_Judged]) -> Reason:
+def _why_none(judged: Sequence[Judged]) -> Reason:
     right = sum(answer.is_right for answer in judged)
     if not right:
         return "none_right"

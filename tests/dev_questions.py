@@ -16,7 +16,7 @@ from evals.questions import write_examples
 from evals.schema import Example
 from training.data import GRPO_HALF, grpo_data
 
-PARTS = (GRPO_HALF, "missions-train")
+PARTS = (GRPO_HALF, "missions-train", "missions-parted-train")
 BY_TISSUE = ("pathways-train/kidney", "kmp-grpo-part[label]", "kmp-grpo-part[count:12]")
 CONFIG = Path(__file__).resolve().parents[1] / "training/configs/embedded/grpo.yaml"
 

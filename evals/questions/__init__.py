@@ -3,7 +3,7 @@
 from evals.questions.bank import DATASETS, find, is_held_out
 from evals.questions.kmp import kmp_test, kmp_training
 from evals.questions.meanings import set_meanings
-from evals.questions.missions import lone_missions
+from evals.questions.missions import lone_missions, lone_missions_parted
 from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
 from evals.questions.rows import data_sha256, read_examples, write_examples
 
@@ -16,6 +16,7 @@ __all__ = [
     "kmp_test",
     "kmp_training",
     "lone_missions",
+    "lone_missions_parted",
     "pathway_halves",
     "pathway_heldout",
     "pathway_training",

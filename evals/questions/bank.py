@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from evals.questions.kmp import kmp_test, kmp_training, kmp_wordings
 from evals.questions.meanings import set_meanings
-from evals.questions.missions import lone_missions
+from evals.questions.missions import lone_missions, lone_missions_parted
 from evals.questions.pathways import pathway_heldout, pathway_training
 from evals.schema import Example
 
@@ -19,6 +19,7 @@ DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
         "pathways-train": pathway_training,
         "hallmark-train": set_meanings,
         "missions-train": lone_missions,
+        "missions-parted-train": lone_missions_parted,
     }
 )
 """Named data sets, as `assay eval run --data NAME` takes them, with the standard hold-out."""
@@ -66,5 +67,6 @@ def _by_wording() -> dict[str, Example]:
         *pathway_heldout(),
         *set_meanings(),
         *lone_missions(),
+        *lone_missions_parted(),
     )
     return {normalised(row.prompt): row for row in (*rows, *kmp_test())}

@@ -83,6 +83,18 @@ MECHANISM_ANSWERS = (
     "In mouse {tissue}, the {name} gene set is {acted} in flight. This points to {amount} gene"
     " activity for {about}, but it is no proof of a mechanism.",
 )
+LONE_MISSION_MECHANISM_PROMPTS = (
+    "The {name} gene set is {acted} in mouse {tissue} of mission {mission}. What does this suggest?",
+    "How should the finding be read that {name} is {regulated} in mouse {tissue} of mission {mission}?",
+    "Mission {mission} leaves {name} {acted} in mouse {tissue}. What could that mean for the tissue?",
+    "What process is behind the {acted} {name} gene set in mouse {tissue} of mission {mission}?",
+)
+LONE_MISSION_MECHANISM_ANSWERS = (
+    "The {name} gene set is {regulated} in mouse {tissue} of mission {mission}. It stands for {about},"
+    " so these genes are {amount} active in flight; expression alone does not show the cause.",
+    "In mouse {tissue}, the {name} gene set is {acted} in mission {mission}. This points to {amount}"
+    " gene activity for {about}, but it is no proof of a mechanism.",
+)
 UNCERTAINTY_PROMPTS = (
     "Do spaceflight missions agree on the direction of the {name} gene set in mouse {tissue}?",
     "Can one direction be given for {name} in mouse {tissue} across all spaceflight missions?",
@@ -126,16 +138,17 @@ def direct(tissue: str, pathway: str, agreement: Agreement) -> Text:
 def lone_mission(tissue: str, pathway: str, mission: str, direction: Direction) -> Text:
     """Return a question after the direction in one mission, and the direction."""
     key = f"mission/{tissue}/{pathway}"
-    words = {
-        "tissue": tissue,
-        "name": load_hallmark()[pathway].name,
-        "mission": mission_name(mission),
-        "regulated": REGULATED[direction],
-        "way": WAY[direction],
-        "level": LEVEL[direction],
-    }
+    words = _words_of_mission(tissue, pathway, mission, direction)
     answer = pick(LONE_MISSION_ANSWERS, f"{key}/answer").format(**words)
     return Text(pick(LONE_MISSION_PROMPTS, key).format(**words), answer)
+
+
+def lone_mission_mechanism(tissue: str, pathway: str, mission: str, direction: Direction) -> Text:
+    """Return a question that names the direction in one mission, and a careful reading of it."""
+    key = f"mission-mechanism/{tissue}/{pathway}"
+    words = _words_of_mission(tissue, pathway, mission, direction)
+    answer = pick(LONE_MISSION_MECHANISM_ANSWERS, f"{key}/answer").format(**words)
+    return Text(pick(LONE_MISSION_MECHANISM_PROMPTS, key).format(**words), answer)
 
 
 def mechanism(tissue: str, pathway: str, agreement: Agreement) -> Text:
@@ -210,16 +223,26 @@ def mission_name(mission: str) -> str:
 
 def _words(tissue: str, pathway: str, agreement: Agreement) -> dict[str, str]:
     """Return everything that templates of one consensus may name."""
-    row = load_hallmark()[pathway]
     support = f"significant in {agreement.agreeing} of {agreement.total} missions"
     if agreement.opposing:
         support += f" ({agreement.opposing} against)"
-    direction = agreement.direction
+    return {**_words_of_set(tissue, pathway, agreement.direction), "support": support}
+
+
+def _words_of_mission(
+    tissue: str, pathway: str, mission: str, direction: Direction
+) -> dict[str, str]:
+    """Return everything that templates of one mission's finding may name."""
+    return {**_words_of_set(tissue, pathway, direction), "mission": mission_name(mission)}
+
+
+def _words_of_set(tissue: str, pathway: str, direction: Direction) -> dict[str, str]:
+    """Return the words for a gene set of a tissue, what it stands for, and which way it moved."""
+    row = load_hallmark()[pathway]
     return {
         "tissue": tissue,
         "name": row.name,
         "about": row.about,
-        "support": support,
         "regulated": REGULATED[direction],
         "way": WAY[direction],
         "level": LEVEL[direction],

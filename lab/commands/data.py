@@ -92,10 +92,19 @@ def pairs(
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
     margin: Annotated[float, typer.Option(help="Least difference of rewards, 0 to 1.")] = 0.2,
     per_question: Annotated[int, typer.Option(help="Most pairs of one question.")] = 2,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="State in the answers how often answers of their kind are right; adds as many pairs that"
+            " differ in the confidence alone.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the first answer; the others count up.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
+    from evals.calibrated import make_calibrated_pairs
     from evals.errors import BadConfig
     from evals.model import Sampling
     from evals.pairs import make_pairs
@@ -112,7 +121,10 @@ def pairs(
         draws = Draws(stage, samples, Sampling(max_new_tokens, temperature, seed=seed))
         found = RunSamples(_drawn(str(chain), data, draws, limit), 0)
         settings |= _asked(str(chain), data, draws._replace(stage=found.samples[0].origin.stage))
-    made = make_pairs(found.samples, margin, per_question, found.unknown_questions)
+    if calibrate:
+        settings |= {"confidence": "how often answers of the kind are right"}
+    make = make_calibrated_pairs if calibrate else make_pairs
+    made = make(found.samples, margin, per_question, found.unknown_questions)
     _write_pairs(out, made, settings, as_json=as_json)
 
 
@@ -172,6 +184,10 @@ def _write_pairs(
         *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
         *((f"of kind {kind}", count) for kind, count in statistics.by_kind.items()),
         *((f"left out: {why}", count) for why, count in statistics.left_out.items()),
+        *(
+            (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
+            for kind, part in statistics.accuracy.items()
+        ),
         ("pairs", statistics.rows),
     ]
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)

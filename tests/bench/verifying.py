@@ -17,7 +17,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from evals.questions import kmp_training, lone_missions, pathway_heldout, pathway_training
+from evals.questions import (
+    kmp_training,
+    lone_missions,
+    lone_missions_parted,
+    pathway_heldout,
+    pathway_training,
+)
 from evals.schema import Example
 from evals.verifiers import verify
 from training.data import grpo_row
@@ -125,7 +131,7 @@ def embedded() -> list[tuple[Example, str]]:
 
 def sampled() -> list[list[tuple[Example, str]]]:
     """Return what each step of the embedded GRPO run sampled, with its questions."""
-    trained = (*pathway_training(), *lone_missions(), *kmp_training())
+    trained = (*pathway_training(), *lone_missions_parted(), *lone_missions(), *kmp_training())
     asked = {each.prompt: each for each in trained}
     batches = []
     for path in sorted(RUN.glob("completions/*.parquet")):

@@ -161,6 +161,7 @@ def test_the_named_data_sets_are_the_standard_ones():
         "pathways-train": 144,
         "hallmark-train": 100,
         "missions-train": 55,
+        "missions-parted-train": 55,
     }
     assert DATASETS["kmp-train"]() == kmp_training()
     assert DATASETS["pathways-heldout"]() == pathway_heldout()

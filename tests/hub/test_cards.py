@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from evals.exports import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
-from evals.pairs import PairRow, PairStatistics
+from evals.pairs import Accuracy, PairRow, PairStatistics
 from evals.schema import Metric, StagePairCounts
 from hub.cards import dataset_card, pairs_card
 from tests.hub.snapshots import was
@@ -160,6 +160,18 @@ def test_every_column_of_synthetic_pairs_is_described():
     text = str(pairs_card(PAIRS))
     assert all(f"\n| `{name}` | " in text for name in PairRow.model_fields)
     assert all(field.description for field in PairRow.model_fields.values())
+
+
+def test_the_card_of_calibrated_pairs_tells_their_rule_and_how_often_answers_were_right():
+    accuracy = {"direct": Accuracy(right=11, claims=30)}
+    settings = {"by_rule": {"verdict": 3, "calibration": 2}, "accuracy": accuracy}
+    text = str(pairs_card(PAIRS.model_copy(update=settings)))
+    assert "\n| calibration pairs | 2 |\n" in text
+    assert "\n| right, of the claims to questions of kind direct | 11 of 30 |\n" in text
+    assert "(right + 1) / (claims + 2)" in text
+    assert "the model's own text, except for the stated confidence" in text
+    assert "A *confidence* pair" not in text
+    assert not re.search(r"\{\{|\}\}|\{%|\n\n\n", text)
 
 
 def test_the_card_tells_how_far_raters_agree_or_why_that_is_not_known():

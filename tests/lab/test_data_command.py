@@ -153,6 +153,21 @@ def test_pairs_writes_rows_card_and_statistics_that_say_who_chose(tmp_path):
     assert "Synthetic labels" in (out / "README.md").read_text(encoding="utf-8")
 
 
+def test_calibrated_pairs_state_how_often_answers_of_their_kind_are_right(tmp_path):
+    words = ("--run", "training/embedded/grpo", "--calibrate", "--out", tmp_path / "pairs")
+    document = printed(run("pairs", *words, "--json"))
+    lines = (tmp_path / "pairs" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {row["rule"] for row in rows} == {"verdict", "calibration"}
+    assert document["by_rule"].keys() == {"verdict", "calibration"}
+    for kind, part in document["accuracy"].items():
+        stated = {row["confidence_chosen"] for row in rows if row["kind"] == kind}
+        share = (part["right"] + 1) / (part["claims"] + 2)
+        # one question fewer behind each, in steps of 5 %
+        assert all(abs(each - share) <= 0.15 for each in stated), (kind, stated, share)
+    assert "how often answers of the kind are right" in str(document["settings"])
+
+
 def test_the_same_answers_give_the_same_pairs_byte_for_byte(tmp_path):
     for name in ("one", "two"):
         assert (

@@ -1,0 +1,137 @@
+"""Preference pairs that part what is said from how sure it is, from a stage's own sampled answers.
+
+The pairs of `evals.pairs` prefer right answers, the surest of them first, so a model that is trained on them
+grows sure of everything, also of what it cannot know. Here a stated confidence follows from how often the
+answers are right, as for the training targets of Lin, Hilton and Evans ("Teaching Models to Express Their
+Uncertainty in Words", 2022):
+
+1. What may be stated in an answer is how often the answers to the *other* questions of its kind are right,
+   of those that claim something: by Laplace's rule of succession, (right + 1) / (claims + 2), in steps of
+   5 %, from 5 to 95 %.
+2. A *verdict* pair is one of `evals.pairs`, in which both answers state this confidence: it teaches what to
+   say, and nothing of how sure to be.
+3. A *calibration* pair is one answer twice: preferred is the one with this confidence, the other has the
+   one that was sampled with it, if the two differ by LEAST_GAP or more. It may be right or wrong. Those that
+   differ most come first, and there are at most so many per question.
+4. Answers that do not end with a line "Confidence: N%" stand in no pair.
+
+Each verdict is that of the text as it stands in the pair.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from evals.pairs import (
+    Accuracy,
+    Judged,
+    PairRow,
+    PairSet,
+    Reason,
+    Sample,
+    by_question,
+    check_rule,
+    collected,
+    is_kept_apart,
+    pair_row,
+    pairs_of,
+)
+from evals.questions.levels import succession, with_confidence
+from evals.verifiers import verify
+
+LEAST_GAP = 10
+"""Points of confidence between the two answers of a calibration pair."""
+LOWEST, HIGHEST = 5, 95
+STATED = re.compile(r"(?P<text>.*\S)\s*\nConfidence: (?P<level>\d{1,2}|100)%\s*", re.DOTALL)
+
+
+def make_calibrated_pairs(
+    samples: Iterable[Sample],
+    margin: float,
+    per_question: int,
+    unknown_questions: int = 0,
+) -> PairSet:
+    """Return the pairs that the rule finds, by question id; up to `per_question` of either sort each.
+
+    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
+    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
+    """
+    check_rule(margin, per_question)
+    groups = by_question(samples)
+    tallies = {name: _tally(group) for name, group in groups.items()}
+    kinds = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
+
+    def rule(group: Sequence[Sample]) -> tuple[list[PairRow], Reason | None]:
+        if is_kept_apart(group[0].example):
+            return [], "held_out"
+        own = group[0].example.id
+        others = [
+            tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own
+        ]
+        level = may_state(_sum(others))
+        restated = [each for sample in group if (each := _restated(sample, level)) is not None]
+        if not restated:
+            return [], "no_confidence"
+        rows, why = pairs_of(restated, margin, per_question)
+        rows += _calibration(group, level, per_question)
+        return rows, None if rows else why
+
+    made = collected((each for group in groups.values() for each in group), rule, unknown_questions)
+    return replace(made, accuracy=_by_kind(kinds, tallies))
+
+
+def may_state(accuracy: Accuracy) -> int:
+    """Return the confidence that answers so often right may state, percent."""
+    return min(HIGHEST, max(LOWEST, succession(accuracy.right, accuracy.claims)))
+
+
+def _tally(group: Sequence[Sample]) -> Accuracy:
+    """Return how many of the answers to one question are right; none of a question that is held out."""
+    example = group[0].example
+    if is_kept_apart(example):
+        return Accuracy(right=0, claims=0)
+    verdicts = [verify(example, each.text).verdict for each in group]
+    return Accuracy(
+        right=verdicts.count("correct"), claims=len(verdicts) - verdicts.count("no_claim")
+    )
+
+
+def _sum(tallies: Iterable[Accuracy]) -> Accuracy:
+    found = tuple(tallies)
+    return Accuracy(
+        right=sum(each.right for each in found), claims=sum(each.claims for each in found)
+    )
+
+
+def _by_kind(kinds: Mapping[str, str], tallies: Mapping[str, Accuracy]) -> dict[str, Accuracy]:
+    return {
+        kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
+        for kind in sorted(set(kinds.values()))
+    }
+
+
+def _restated(sample: Sample, level: int) -> Sample | None:
+    """Return the answer with another confidence; None if it does not end with one."""
+    match = STATED.fullmatch(sample.text)
+    return match and replace(sample, text=with_confidence(match["text"], level))
+
+
+def _calibration(group: Sequence[Sample], level: int, count: int) -> list[PairRow]:
+    """Return up to `count` pairs of one answer with two confidences, the widest first."""
+    found: dict[str, tuple[int, Sample]] = {}
+    for sample in group:
+        match = STATED.fullmatch(sample.text)
+        if match is None or sample.was_cut:
+            continue
+        gap = abs(int(match["level"]) - level)
+        if gap >= max(LEAST_GAP, found.get(match["text"], (0, sample))[0]):
+            found[match["text"]] = gap, sample
+    widest = sorted(found.items(), key=lambda each: (-each[1][0], each[0]))[:count]
+    return [_twice(text, sample, level, gap) for text, (gap, sample) in widest]
+
+
+def _twice(text: str, sample: Sample, level: int, gap: int) -> PairRow:
+    """Return one answer as a pair: with the confidence `level`, and as it was sampled."""
+    better = replace(sample, text=with_confidence(text, level))
+    judged = [Judged(each, verify(each.example, each.text)) for each in (better, sample)]
+    return pair_row(judged[0], judged[1], "calibration", gap / 100)
