@@ -172,9 +172,11 @@ def steps(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _difference(found: Difference) -> str:
-    if found.value is None or found.low is None or found.high is None:
+    if found.value is None:
         return "–"
     scale, unit, digits = (100, " points", 1) if found.metric in SHARES else (1, "", 3)
+    if found.low is None or found.high is None:
+        return f"{scale * found.value:+.{digits}f}{unit}, the same in every draw".replace("-", "−")
     low, high = (f"{scale * each:+.{digits}f}" for each in (found.low, found.high))
     p = "" if found.p_holm is None else f", p {_p(found.p_holm)}"
     return f"{scale * found.value:+.{digits}f}{unit} [{low}, {high}]{p}".replace("-", "−")
