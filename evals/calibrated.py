@@ -1,6 +1,6 @@
 """Preference pairs that part what is said from how sure it is, from a stage's own sampled answers.
 
-The pairs of `evals.pairs` prefer right answers, the surest of them first, so a model that is trained on them
+The pairs of `evals.preferred` prefer right answers, the surest of them first, so a model that is trained on them
 grows sure of everything, also of what it cannot know. Here a stated confidence follows from how often the
 answers are right, as for the training targets of Lin, Hilton and Evans ("Teaching Models to Express Their
 Uncertainty in Words", 2022):
@@ -8,7 +8,7 @@ Uncertainty in Words", 2022):
 1. What may be stated in an answer is how often the answers to the *other* questions of its kind are right,
    of those that claim something: by Laplace's rule of succession, (right + 1) / (claims + 2), in steps of
    5 %, from 5 to 95 %.
-2. A *verdict* pair is one of `evals.pairs`, in which both answers state this confidence: it teaches what to
+2. A *verdict* pair is one of `evals.preferred`, in which both answers state this confidence: it teaches what to
    say, and nothing of how sure to be.
 3. A *calibration* pair is one answer twice: preferred is the one with this confidence, the other has the
    one that was sampled with it, if the two differ by LEAST_GAP or more. It may be right or wrong. Those that
@@ -30,12 +30,11 @@ from evals.pairs import (
     Reason,
     Sample,
     by_question,
-    check_rule,
     collected,
     is_kept_apart,
     pair_row,
-    pairs_of,
 )
+from evals.preferred import check_rule, pairs_of
 from evals.questions.levels import succession, with_confidence
 from evals.verifiers import verify
 

@@ -1,33 +1,20 @@
-"""Preference pairs made by a rule instead of people, and labelled so: `label_source` says synthetic.
+"""Preference pairs made by a rule instead of people: their rows, their statistics, and where answers come from.
 
-The rule, for each question, over the different answers that were sampled to it:
-
-1. A *verdict* pair prefers a right answer to one that is wrong, contradicts itself or claims nothing.
-2. A *confidence* pair prefers, of two answers of one verdict (both right or both wrong), the one whose
-   stated confidence fits better, by V4's proper score.
-3. The two differ by the margin at least: verdict pairs in reward, confidence pairs in V4. First come pairs whose lesser answer claims
-   something wrong, then those where it claims nothing, then confidence pairs, each by falling margin;
-   no answer stands in two pairs of a question, and there are at most so many pairs per question.
-4. An answer that was cut off is never preferred. Nothing is paired for a question that is held out.
-
-So the pairs say what the verifiers say, no more: they carry the verifiers' mistakes, and no person has
-looked at them.
+`label_source` says synthetic in each. The rules are `evals.preferred` and `evals.calibrated`.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Literal
 
 from pydantic import Field
 
-from evals.errors import BadConfig, LabError
+from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
-from evals.verifiers import verify
 
 Rule = Literal["verdict", "confidence", "calibration"]
 VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]
@@ -165,32 +152,6 @@ class Judged:
         return self.verdict.verdict == "correct"
 
 
-def make_pairs(
-    samples: Iterable[Sample],
-    margin: float,
-    per_question: int,
-    unknown_questions: int = 0,
-) -> PairSet:
-    """Return the pairs that the rule finds, by question id.
-
-    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
-    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
-    """
-    check_rule(margin, per_question)
-    return collected(
-        samples, lambda group: pairs_of(group, margin, per_question), unknown_questions
-    )
-
-
-def check_rule(margin: float, per_question: int) -> None:
-    """Raise BadConfig for a margin outside 0..1 or no pair per question."""
-    if not 0.0 < margin <= 1.0 or per_question < 1:
-        raise BadConfig(
-            f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
-            " rewards above 0 and up to 1, and there is one pair per question at least."
-        )
-
-
 def collected(
     samples: Iterable[Sample],
     rule: Callable[[Sequence[Sample]], tuple[list[PairRow], Reason | None]],
@@ -226,66 +187,6 @@ def is_kept_apart(example: Example) -> bool:
     return example.split == "test" or is_held_out(example.prompt, example.id)
 
 
-def pairs_of(
-    group: Sequence[Sample], margin: float, per_question: int
-) -> tuple[list[PairRow], Reason | None]:
-    """Return the pairs of one question, or why there are none."""
-    if is_kept_apart(group[0].example):
-        return [], "held_out"
-    example = group[0].example
-    different = {sample.text.strip(): sample for sample in reversed(group)}
-    judged = [Judged(each, verify(example, each.text)) for each in different.values()]
-    if len(judged) < 2:
-        return [], "one_answer"
-    wide = [pair for pair in _candidates(judged) if _gap(*pair) >= margin]
-    wide.sort(key=lambda pair: (_turn(*pair), -_gap(*pair), _pair_id(*pair)))
-    rows: list[PairRow] = []
-    used: set[str] = set()
-    for better, worse in wide:
-        texts = {better.sample.text, worse.sample.text}
-        if len(rows) < per_question and not texts & used:
-            rows.append(pair_row(better, worse, _rule(better, worse), _gap(better, worse)))
-            used |= texts
-    return rows, None if rows else _why_none(judged)
-
-
-def _candidates(judged: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
-    """Yield each pair that the rule allows, the better answer first."""
-    for better, worse in product(judged, judged):
-        if not better.sample.was_cut and (
-            (better.is_right and not worse.is_right) or _fits_better(better, worse)
-        ):
-            yield better, worse
-
-
-def _fits_better(better: Judged, worse: Judged) -> bool:
-    """Return whether two answers of one verdict state confidences, and the first is nearer the truth."""
-    verdict = better.verdict.verdict
-    if verdict not in ("correct", "incorrect") or verdict != worse.verdict.verdict:
-        return False
-    stated = (better.verdict.confidence.value, worse.verdict.confidence.value)
-    one, other = better.verdict.scores.get("V4"), worse.verdict.scores.get("V4")
-    return None not in stated and one is not None and other is not None and one > other
-
-
-def _rule(better: Judged, worse: Judged) -> Rule:
-    return "verdict" if better.is_right != worse.is_right else "confidence"
-
-
-def _turn(better: Judged, worse: Judged) -> int:
-    """Return 0 for a pair with a wrong claim, 1 for one with an empty answer, 2 for confidence alone."""
-    if _rule(better, worse) == "confidence":
-        return 2
-    return int(worse.verdict.verdict == "no_claim")
-
-
-def _gap(better: Judged, worse: Judged) -> float:
-    """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
-    if _rule(better, worse) == "verdict":
-        return better.verdict.reward - worse.verdict.reward
-    return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
-
-
 def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRow:
     """Return one line of the data set."""
     example = better.sample.example
@@ -293,7 +194,7 @@ def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRo
         prompt=better.sample.prompt,
         chosen=(Message(role="assistant", content=better.sample.text),),
         rejected=(Message(role="assistant", content=worse.sample.text),),
-        pair_id=_pair_id(better, worse),
+        pair_id=pair_id(better, worse),
         example_id=example.id,
         kind=example.ground_truth.kind,
         rule=rule,
@@ -309,16 +210,10 @@ def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRo
     )
 
 
-def _pair_id(better: Judged, worse: Judged) -> str:
+def pair_id(better: Judged, worse: Judged) -> str:
+    """Return the hash of question and both answers, 16 hexadecimal digits."""
     text = "\0".join((better.sample.example.id, better.sample.text, worse.sample.text))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _why_none(judged: Sequence[Judged]) -> Reason:
-    right = sum(answer.is_right for answer in judged)
-    if not right:
-        return "none_right"
-    return "all_right" if right == len(judged) else "margin"
 
 
 def _nothing(questions: int, left_out: Mapping[Reason, int]) -> str:

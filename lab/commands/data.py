@@ -107,7 +107,7 @@ def pairs(
     from evals.calibrated import make_calibrated_pairs
     from evals.errors import BadConfig
     from evals.model import Sampling
-    from evals.pairs import make_pairs
+    from evals.preferred import make_pairs
     from training.runs import RunFolder
     from training.samples import Draws, RunSamples, run_samples
 

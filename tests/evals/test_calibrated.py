@@ -4,7 +4,8 @@ import pytest
 
 from evals.calibrated import HIGHEST, LOWEST, make_calibrated_pairs, may_state
 from evals.errors import BadConfig, LabError
-from evals.pairs import Accuracy, Sample, SampleOrigin, make_pairs
+from evals.pairs import Accuracy, Sample, SampleOrigin
+from evals.preferred import make_pairs
 from evals.questions import DATASETS, kmp_test, pathway_heldout
 from evals.run import conversation
 from evals.schema import Example

@@ -5,7 +5,8 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
-from evals.pairs import SampleOrigin, make_pairs
+from evals.pairs import SampleOrigin
+from evals.preferred import make_pairs
 from evals.questions import DATASETS
 from tests.models import tiny_chain
 from tests.training.runs import one_thread

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.pairs import Sample, SampleOrigin, make_pairs
+from evals.pairs import Sample, SampleOrigin
+from evals.preferred import make_pairs
 from evals.questions import DATASETS, kmp_test
 from evals.run import conversation
 from evals.schema import Example
