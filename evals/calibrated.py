@@ -1,18 +1,18 @@
 """Preference pairs that part what is said from how sure it is, from a stage's own sampled answers.
 
-The pairs of `evals.preferred` prefer right answers, the surest of them first, so a model that is trained on them
-grows sure of everything, also of what it cannot know. Here a stated confidence follows from how often the
-answers are right, as for the training targets of Lin, Hilton and Evans ("Teaching Models to Express Their
-Uncertainty in Words", 2022):
+A stage that was trained on the pairs of `evals.preferred` became sure of everything: nothing in them holds
+down what cannot be known. Here a stated confidence follows from how often the answers are right, as for the
+training targets of Lin, Hilton and Evans ("Teaching Models to Express Their Uncertainty in Words", 2022):
 
 1. What may be stated in an answer is how often the answers to the *other* questions of its kind are right,
    of those that claim something: by Laplace's rule of succession, (right + 1) / (claims + 2), in steps of
-   5 %, from 5 to 95 %.
-2. A *verdict* pair is one of `evals.preferred`, in which both answers state this confidence: it teaches what to
-   say, and nothing of how sure to be.
-3. A *calibration* pair is one answer twice: preferred is the one with this confidence, the other has the
-   one that was sampled with it, if the two differ by LEAST_GAP or more. It may be right or wrong. Those that
-   differ most come first, and there are at most so many per question.
+   5 %, from 5 to 95 %. Where those claim nothing, there are no pairs.
+2. A *verdict* pair is one of `evals.preferred`, in which both answers state this confidence: it teaches
+   what to say, and nothing of how sure to be.
+3. A *calibration* pair is one answer twice, a right or a wrong one: preferred is the one with this
+   confidence, the other has the one that was sampled with it, if the two differ by LEAST_GAP or more. Those
+   that differ most come first, and there are at most so many per question. An answer that claims nothing,
+   or contradicts itself, deserves no confidence and stands in none.
 4. Answers that do not end with a line "Confidence: N%" stand in no pair.
 
 Each verdict is that of the text as it stands in the pair.
@@ -21,6 +21,7 @@ Each verdict is that of the text as it stands in the pair.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from evals.pairs import (
     Accuracy,
@@ -44,6 +45,14 @@ LOWEST, HIGHEST = 5, 95
 STATED = re.compile(r"(?P<text>.*\S)\s*\nConfidence: (?P<level>\d{1,2}|100)%\s*", re.DOTALL)
 
 
+class _Stated(NamedTuple):
+    """An answer in two: what it says, and the percent that its last line states."""
+
+    sample: Sample
+    text: str
+    level: int
+
+
 def make_calibrated_pairs(
     samples: Iterable[Sample],
     margin: float,
@@ -63,16 +72,19 @@ def make_calibrated_pairs(
     def rule(group: Sequence[Sample]) -> tuple[list[PairRow], Reason | None]:
         if is_kept_apart(group[0].example):
             return [], "held_out"
-        own = group[0].example.id
-        others = [
-            tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own
-        ]
-        level = may_state(_sum(others))
-        restated = [each for sample in group if (each := _restated(sample, level)) is not None]
-        if not restated:
+        stated = [parted for sample in group if (parted := _parted(sample)) is not None]
+        if not stated:
             return [], "no_confidence"
+        own = group[0].example.id
+        behind = _sum(
+            tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own
+        )
+        if not behind.claims:
+            return [], "no_others"
+        level = may_state(behind)
+        restated = [replace(each.sample, text=with_confidence(each.text, level)) for each in stated]
         rows, why = pairs_of(restated, margin, per_question)
-        rows += _calibration(group, level, per_question)
+        rows += _calibration(stated, level, per_question)
         return rows, None if rows else why
 
     made = collected((each for group in groups.values() for each in group), rule, unknown_questions)
@@ -103,34 +115,31 @@ def _sum(tallies: Iterable[Accuracy]) -> Accuracy:
 
 
 def _by_kind(kinds: Mapping[str, str], tallies: Mapping[str, Accuracy]) -> dict[str, Accuracy]:
-    return {
+    found = {
         kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
         for kind in sorted(set(kinds.values()))
     }
+    return {kind: tally for kind, tally in found.items() if tally.claims}
 
 
-def _restated(sample: Sample, level: int) -> Sample | None:
-    """Return the answer with another confidence; None if it does not end with one."""
+def _parted(sample: Sample) -> _Stated | None:
+    """Return what an answer says and how sure it is; None if it does not end with a confidence."""
     match = STATED.fullmatch(sample.text)
-    return match and replace(sample, text=with_confidence(match["text"], level))
+    return match and _Stated(sample, match["text"], int(match["level"]))
 
 
-def _calibration(group: Sequence[Sample], level: int, count: int) -> list[PairRow]:
+def _calibration(group: Sequence[_Stated], level: int, count: int) -> list[PairRow]:
     """Return up to `count` pairs of one answer with two confidences, the widest first."""
-    found: dict[str, tuple[int, Sample]] = {}
-    for sample in group:
-        match = STATED.fullmatch(sample.text)
-        if match is None or sample.was_cut:
-            continue
-        gap = abs(int(match["level"]) - level)
-        if gap >= max(LEAST_GAP, found.get(match["text"], (0, sample))[0]):
-            found[match["text"]] = gap, sample
-    widest = sorted(found.items(), key=lambda each: (-each[1][0], each[0]))[:count]
-    return [_twice(text, sample, level, gap) for text, (gap, sample) in widest]
+    widest: dict[str, _Stated] = {}
+    for each in sorted(group, key=lambda each: (-abs(each.level - level), each.text)):
+        if not each.sample.was_cut and abs(each.level - level) >= LEAST_GAP:
+            widest.setdefault(each.text, each)
+    rows = [_twice(each, level) for each in widest.values()]
+    return [row for row in rows if row.verdict_chosen in ("correct", "incorrect")][:count]
 
 
-def _twice(text: str, sample: Sample, level: int, gap: int) -> PairRow:
+def _twice(stated: _Stated, level: int) -> PairRow:
     """Return one answer as a pair: with the confidence `level`, and as it was sampled."""
-    better = replace(sample, text=with_confidence(text, level))
-    judged = [Judged(each, verify(each.example, each.text)) for each in (better, sample)]
-    return pair_row(judged[0], judged[1], "calibration", gap / 100)
+    better = replace(stated.sample, text=with_confidence(stated.text, level))
+    judged = [Judged(each, verify(each.example, each.text)) for each in (better, stated.sample)]
+    return pair_row(judged[0], judged[1], "calibration", abs(stated.level - level) / 100)

@@ -26,6 +26,7 @@ Reason = Literal[
     "unknown_question",
     "held_out",
     "no_confidence",
+    "no_others",
 ]
 Turns = tuple[Message, ...]
 LABEL_SOURCE = "synthetic-verifier"

@@ -44,6 +44,7 @@ PAIR_REASONS: dict[pairs.Reason, str] = {
     "unknown_question": "answers to questions outside the question bank",
     "held_out": "questions that are held out to measure models",
     "no_confidence": "questions with no answer that ends with its confidence",
+    "no_others": "questions of a kind of which no other question was answered with a claim",
 }
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 

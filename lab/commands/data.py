@@ -96,8 +96,8 @@ def pairs(
         bool,
         typer.Option(
             "--calibrate",
-            help="State in the answers how often answers of their kind are right; adds as many pairs that"
-            " differ in the confidence alone.",
+            help="State in the answers how often claims of their kind are right, and add up to --per-question"
+            " pairs that differ in the confidence alone, by ten points or more.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the first answer; the others count up.")] = 0,
@@ -126,6 +126,12 @@ def pairs(
     make = make_calibrated_pairs if calibrate else make_pairs
     made = make(found.samples, margin, per_question, found.unknown_questions)
     _write_pairs(out, made, settings, as_json=as_json)
+    if not calibrate:
+        notes.print(
+            "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
+            " teaches what to say and how sure to be apart",
+            soft_wrap=True,
+        )
 
 
 def _asked(chain: str, data: str, draws: "Draws") -> dict[str, str | int | float]:

@@ -88,6 +88,22 @@ def test_a_confidence_close_to_the_right_one_and_a_cut_answer_teach_nothing():
     assert [row.rule for row in rows if row.example_id == FIRST.id] == ["verdict"]
 
 
+def test_an_answer_that_claims_nothing_is_never_given_a_confidence():
+    empty = [sample(FIRST, f"Nothing to say.\nConfidence: {level}%") for level in (10, 95)]
+    both = answer(FIRST, None) + " " + answer(FIRST, None, is_right=False)
+    drawn = [*empty, sample(FIRST, f"{both}\nConfidence: 95%"), *answers(SECOND, 4, 4)]
+    made = make_calibrated_pairs(drawn, 0.2, 3)
+    assert not [row for row in made.rows if row.example_id == FIRST.id]
+
+
+def test_without_a_claim_to_another_question_of_the_kind_there_is_no_confidence_to_teach():
+    other = next(row for row in DATASETS["pathways-train"]() if row.ground_truth.kind != "direct")
+    drawn = [*answers(FIRST, 1, 1), *answers(SECOND, 1, 1), *[sample(other, other.answer)] * 2]
+    made = make_calibrated_pairs(drawn, 0.2, 2)
+    assert made.left_out == {"no_others": 1}
+    assert {row.example_id for row in made.rows} == {FIRST.id, SECOND.id}
+
+
 def test_the_widest_pairs_come_first_and_at_most_so_many_per_question():
     drawn = [
         sample(FIRST, f"{text}\nConfidence: {level}%")
