@@ -34,7 +34,7 @@ def lone_missions() -> tuple[Example, ...]:
 def lone_missions_parted() -> tuple[Example, ...]:
     """Return one question per such finding, in table order: which way for one half, else what it means.
 
-    A question what a finding means gives its direction away, so no finding is asked both ways. The
+    A question about what a finding means gives its direction away, so no finding is asked both ways. The
     halves are dealt in turn within each direction, by a checksum of tissue and set.
     """
     findings = _findings()
