@@ -168,6 +168,12 @@ def test_calibrated_pairs_state_how_often_answers_of_their_kind_are_right(tmp_pa
     assert "how often answers of the kind are right" in str(document["settings"])
 
 
+def test_plain_pairs_say_that_nothing_in_them_holds_confidence_down(tmp_path):
+    words = ("pairs", "--run", "training/embedded/grpo", "--out", tmp_path / "pairs")
+    assert "--calibrate" in run(*words).stderr
+    assert "--calibrate" not in run(*words, "--calibrate").stderr
+
+
 def test_the_same_answers_give_the_same_pairs_byte_for_byte(tmp_path):
     for name in ("one", "two"):
         assert (
