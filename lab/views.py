@@ -3,6 +3,7 @@
 Nothing is ever read as markdown or HTML: an answer with a script in it shows the script.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape as _escape
@@ -40,13 +41,16 @@ def escape(text: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a message as a sentence of its own: errors begin in lower case. A file keeps its name.
+    """Return a message as a sentence of its own: errors begin in lower case. Files and names keep theirs.
 
     >>> sentence("port 7860 is taken"), sentence("long.pdf has 500 pages"), sentence("")
     ('Port 7860 is taken', 'long.pdf has 500 pages', '')
+    >>> sentence("mTORC1 signaling in eye: UP"), sentence("p53 pathway in eye: DOWN")
+    ('mTORC1 signaling in eye: UP', 'p53 pathway in eye: DOWN')
     """
     first = text.partition(" ")[0].rstrip(".,:;…")
-    return text if "." in first or "/" in first else text[:1].upper() + text[1:]
+    is_name = re.search(r"[./\d]|.[A-Z]", first)
+    return text if is_name else text[:1].upper() + text[1:]
 
 
 def card_of(draft: Draft) -> Card:
