@@ -7,6 +7,7 @@ to be sure of a direction. What the set stands for can be known all the same, so
 the finding means, is one to be sure of. Held-out tissues are left out, as in `evals.questions.pathways`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evals.facts import EnrichmentRow
@@ -56,36 +57,30 @@ def _findings() -> tuple[Finding, ...]:
 
 
 def _direct(finding: Finding) -> Example:
-    vote, row = finding.vote, finding.row
-    truth = DirectTruth(
-        tissue=vote.tissue,
-        pathway=vote.pathway,
-        direction=finding.direction,
-        missions={row.mission: Enrichment(nes=row.nes, padj=row.padj)},
-    )
-    text = wording.lone_mission(vote.tissue, vote.pathway, row.mission, finding.direction)
-    return _example(finding, truth, text, "mission")
+    return _example(finding, DirectTruth, wording.lone_mission, "mission")
 
 
 def _mechanism(finding: Finding) -> Example:
+    return _example(finding, MechanismTruth, wording.lone_mission_mechanism, "mission-mechanism")
+
+
+def _example(
+    finding: Finding,
+    truth_of: type[DirectTruth] | type[MechanismTruth],
+    worded: Callable[[str, str, str, Direction], wording.Text],
+    asked: str,
+) -> Example:
     vote, row = finding.vote, finding.row
-    truth = MechanismTruth(
+    truth = truth_of(
         tissue=vote.tissue,
         pathway=vote.pathway,
         direction=finding.direction,
         missions={row.mission: Enrichment(nes=row.nes, padj=row.padj)},
     )
-    text = wording.lone_mission_mechanism(vote.tissue, vote.pathway, row.mission, finding.direction)
-    return _example(finding, truth, text, "mission-mechanism")
-
-
-def _example(
-    finding: Finding, truth: DirectTruth | MechanismTruth, text: wording.Text, asked: str
-) -> Example:
-    vote, mission = finding.vote, finding.row.mission
-    fact = f"genelab/nes/{vote.tissue}/{mission}/{vote.pathway}"
+    text = worded(vote.tissue, vote.pathway, row.mission, finding.direction)
+    fact = f"genelab/nes/{vote.tissue}/{row.mission}/{vote.pathway}"
     return Example(
-        id=f"genelab/{asked}/{mission}/{vote.cluster}",
+        id=f"genelab/{asked}/{row.mission}/{vote.cluster}",
         source="genelab",
         kind=truth.kind,
         prompt=text.prompt,
