@@ -133,7 +133,7 @@ def stages_of(report: EvalReport) -> tuple[str, ...]:
 
 def is_scored(row: EvalRow) -> bool:
     """Return whether a verifier judges the content of the row, so that it counts in metrics."""
-    return row.example.ground_truth.kind in verifiers.CONTENT
+    return row.example.ground_truth.kind in verifiers.SCORED
 
 
 def calibration_of(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evals.baselines import BASELINES
 from evals.errors import BadConfig
 from evals.model import Model, Progress, Sampling
-from evals.questions import data_sha256
+from evals.questions import conversation, data_sha256
 from evals.report import instrument
 from evals.schema import EvalRow, Example, Message
 from evals.verifiers import verify
@@ -68,13 +68,6 @@ def baseline_rows(examples: Sequence[Example], system_prompt: str) -> tuple[Eval
         _row(example, name, conversation(example, system_prompt), policy(example), "stop")
         for name, policy in BASELINES.items()
         for example in examples
-    )
-
-
-def conversation(example: Example, system_prompt: str) -> tuple[Message, ...]:
-    """Return what the model is shown: the system text, then the question."""
-    return Message(role="system", content=system_prompt), Message(
-        role="user", content=example.prompt
     )
 
 

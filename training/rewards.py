@@ -2,6 +2,9 @@
 
     trl grpo … --reward_funcs training.rewards.verifier_reward
 
+An answer is read from its last lines `Answer: …` and `Confidence: N%` alone, for which the system prompt of
+every question asks: no answer line, no claim, no reward; no confidence line, no score for it.
+
 Each training row needs, beside its `prompt`, one of two columns:
 
     example        a whole `evals.schema.Example` as JSON, as `training.data.grpo_row` writes it
@@ -75,7 +78,7 @@ class VerifierReward:
             log_extra("stated_confidence", [verdict.confidence.value for verdict in verdicts])
             for name in VERIFIERS:
                 log_extra(name, [verdict.scores[name] for verdict in verdicts])
-        return [verdict.reward if _is_scored(verdict) else None for verdict in verdicts]
+        return [verdict.reward for verdict in verdicts]
 
 
 class OneVerifier:
@@ -117,7 +120,7 @@ def scores_of(truth: str, question: str, answer: str, v4: str) -> Mapping[str, f
     The same texts always give the same scores, so what is remembered is time alone: TRL hands a batch
     to one `OneVerifier` after another, and the answers are judged for the first.
     """
-    return judge(TRUTH.validate_json(truth), question, answer, Scoring(v4=v4)).scores
+    return judge(TRUTH.validate_json(truth), question, answer, Scoring(v4=v4), "answer").scores
 
 
 def text_of(answer: Answer) -> str:
@@ -140,7 +143,7 @@ def _judged(
         # `_known` hands out one object for rows about the same question, and it lives as long as `known`.
         key = (id(row), text_of(answer))
         if key not in judged:
-            judged[key] = judge(*row, key[1], scoring)
+            judged[key] = judge(*row, key[1], scoring, "answer")
         verdicts.append(judged[key])
     return verdicts
 

@@ -11,8 +11,7 @@ import pyarrow.parquet
 from evals.errors import BadConfig, LabError
 from evals.model import Model, Sampling
 from evals.pairs import Sample, SampleOrigin
-from evals.questions import find
-from evals.run import conversation
+from evals.questions import conversation, find
 from evals.schema import Example, Message
 from training.runs import RunFolder
 

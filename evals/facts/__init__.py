@@ -5,6 +5,7 @@ Tables are read once, when first asked for, and come back as frozen records.
 
 import csv
 import json
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -42,6 +43,7 @@ __all__ = [
     "load_hallmark",
     "load_kmp",
     "load_provenance",
+    "load_terms",
     "pathway_names",
 ]
 
@@ -115,3 +117,13 @@ def _rows(name: str) -> Iterator[dict[str, str | None]]:
     text = files(__name__).joinpath(name).read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         yield {key: value or None for key, value in row.items()}
+
+
+@cache
+def load_terms() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, by Hallmark set, the phrases that say what it stands for: "accept", "near", "against"."""
+    text = files(__name__).joinpath("hallmark_terms.toml").read_text(encoding="utf-8")
+    return {
+        f"HALLMARK_{name}": {what: tuple(phrases) for what, phrases in table.items()}
+        for name, table in tomllib.loads(text).items()
+    }

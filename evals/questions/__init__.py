@@ -5,11 +5,14 @@ from evals.questions.kmp import kmp_test, kmp_training
 from evals.questions.meanings import set_meanings
 from evals.questions.missions import lone_missions, lone_missions_parted
 from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
+from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, system_prompt
 from evals.questions.rows import data_sha256, read_examples, write_examples
 
 __all__ = [
     "DATASETS",
     "SYSTEM_PROMPT",
+    "answer_form",
+    "conversation",
     "data_sha256",
     "find",
     "is_held_out",
@@ -22,11 +25,6 @@ __all__ = [
     "pathway_training",
     "read_examples",
     "set_meanings",
+    "system_prompt",
     "write_examples",
 ]
-
-SYSTEM_PROMPT = (
-    "Answer the biology question in one to three short sentences that name the tissue."
-    " End with a last line of the form:\nConfidence: N%"
-)
-"""What every stage is told, in training, evaluation and the lab."""

@@ -58,6 +58,11 @@ def succession(agreeing: int, total: int) -> int:
     return 5 * ((2 * numerator + denominator) // (2 * denominator))
 
 
+def with_answer(explanation: str, answer: str, level: int) -> str:
+    """Return an answer in its one documented form: explanation, answer line, confidence line."""
+    return with_confidence("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
+
+
 def with_confidence(text: str, level: int) -> str:
     """Return an answer in its one documented form: the text, then a last line "Confidence: N%"."""
     return f"{text}\nConfidence: {level}%"

@@ -7,8 +7,9 @@ give nothing away about a tissue that is held out.
 
 from evals.facts import PathwayName, load_hallmark
 from evals.questions import wording
-from evals.questions.levels import DEFINED, with_confidence
-from evals.schema import Example, FactsTruth
+from evals.questions.levels import DEFINED, with_answer
+from evals.schema import Example, TermTruth
+from evals.verifiers.expected import terms
 
 PROMPTS = (
     "What does the Hallmark gene set {name} stand for?",
@@ -25,7 +26,7 @@ WORDINGS = 2
 
 
 def set_meanings() -> tuple[Example, ...]:
-    """Return two questions on each Hallmark set, in table order; no verifier scores them."""
+    """Return two questions on each Hallmark set, in table order."""
     return tuple(
         _example(row, place) for row in load_hallmark().values() for place in range(WORDINGS)
     )
@@ -40,9 +41,9 @@ def _example(row: PathwayName, place: int) -> Example:
         source="genelab",
         kind="definition",
         prompt=PROMPTS[(first + place) % len(PROMPTS)].format(**words),
-        answer=with_confidence(answer, DEFINED),
+        answer=with_answer(answer, row.about, DEFINED),
         confidence=DEFINED / 100,
-        ground_truth=FactsTruth(facts=(row.about,)),
+        ground_truth=terms(row.pathway),
         facts=(f"genelab/meaning/{row.pathway}",),
         cluster=f"meaning/{row.pathway}",
         split="train",

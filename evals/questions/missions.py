@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from evals.facts import EnrichmentRow
 from evals.questions import wording
-from evals.questions.levels import TABLE, with_confidence
+from evals.questions.levels import TABLE, with_answer
 from evals.questions.pathways import HELD_OUT
 from evals.questions.votes import Votes, all_votes
 from evals.schema import Direction, DirectTruth, Enrichment, Example, MechanismTruth
@@ -84,7 +84,7 @@ def _example(
         source="genelab",
         kind=truth.kind,
         prompt=text.prompt,
-        answer=with_confidence(text.answer, TABLE),
+        answer=with_answer(text.answer, wording.stated(truth), TABLE),
         confidence=TABLE / 100,
         ground_truth=truth,
         facts=(fact,),

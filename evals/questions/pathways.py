@@ -22,7 +22,7 @@ from functools import cache
 from evals.errors import BadConfig
 from evals.facts import Conservation, load_conservation, load_enrichment
 from evals.questions import wording
-from evals.questions.levels import succession, with_confidence
+from evals.questions.levels import succession, with_answer
 from evals.questions.votes import Votes, all_votes
 from evals.schema import (
     ComparisonTruth,
@@ -30,7 +30,6 @@ from evals.schema import (
     DirectTruth,
     Enrichment,
     Example,
-    GroundTruth,
     MechanismTruth,
     UncertaintyTruth,
 )
@@ -143,14 +142,16 @@ def _uncertainty(vote: Votes) -> Example:
     return _example(vote, truth, wording.uncertainty(truth), succession(opposed, opposed))
 
 
-def _example(vote: Votes, truth: GroundTruth, text: wording.Text, level: int) -> Example:
+def _example(
+    vote: Votes, truth: DirectTruth | MechanismTruth | UncertaintyTruth, text: wording.Text, level: int
+) -> Example:
     fact = {"uncertainty": "agreement"}.get(truth.kind, "direction")
     return Example(
         id=f"genelab/{truth.kind}/{vote.cluster}",
         source="genelab",
         kind=truth.kind,
         prompt=text.prompt,
-        answer=with_confidence(text.answer, level),
+        answer=with_answer(text.answer, wording.stated(truth), level),
         confidence=level / 100,
         ground_truth=truth,
         facts=(f"genelab/{fact}/{vote.cluster}",),
@@ -194,7 +195,7 @@ def _comparison(pathway: str, by_tissue: dict[str, Votes]) -> Example:
         source="genelab",
         kind="comparison",
         prompt=text.prompt,
-        answer=with_confidence(text.answer, level),
+        answer=with_answer(text.answer, wording.stated(truth), level),
         confidence=level / 100,
         ground_truth=truth,
         facts=(f"genelab/comparison/{pathway}",),
@@ -215,7 +216,7 @@ def _conservation(row: Conservation) -> Example:
         source="genelab",
         kind="conservation",
         prompt=text.prompt,
-        answer=with_confidence(text.answer, level),
+        answer=with_answer(text.answer, wording.stated(truth), level),
         confidence=level / 100,
         ground_truth=truth,
         facts=(f"genelab/conservation/{row.tissue}",),

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evals.facts import load_hallmark
-from evals.schema import ComparisonTruth, ConservationTruth, Direction, UncertaintyTruth
+from evals.schema import (
+    ComparisonTruth,
+    ConservationTruth,
+    Direction,
+    DirectTruth,
+    MechanismTruth,
+    UncertaintyTruth,
+)
+from evals.verifiers.expected import DIFFERENT, SAME
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,10 @@ LONE_MISSION_ANSWERS = (
     "In mouse {tissue}, expression of the {name} gene set is {level} in mission {mission}.",
 )
 MECHANISM_PROMPTS = (
-    "The {name} gene set is {acted} in mouse {tissue} after spaceflight. What does this suggest?",
-    "How should the finding be read that {name} is {regulated} in spaceflown mouse {tissue}?",
-    "Spaceflight leaves {name} {acted} in mouse {tissue}. What could that mean for the tissue?",
-    "What process is behind the {acted} {name} gene set in mouse {tissue} in flight?",
+    "The {name} gene set is {acted} in mouse {tissue} after spaceflight. What does the set stand for?",
+    "Which process does the {name} gene set, {regulated} in spaceflown mouse {tissue}, stand for?",
+    "Spaceflight leaves {name} {acted} in mouse {tissue}. Which process does this set stand for?",
+    "What does the {acted} {name} gene set stand for in mouse {tissue} in flight?",
 )
 MECHANISM_ANSWERS = (
     "The {name} gene set is {regulated} in mouse {tissue}, {support}. It stands for {about}, so"
@@ -84,10 +92,10 @@ MECHANISM_ANSWERS = (
     " activity for {about}, but it is no proof of a mechanism.",
 )
 LONE_MISSION_MECHANISM_PROMPTS = (
-    "The {name} gene set is {acted} in mouse {tissue} of mission {mission}. What does this suggest?",
-    "How should the finding be read that {name} is {regulated} in mouse {tissue} of mission {mission}?",
-    "Mission {mission} leaves {name} {acted} in mouse {tissue}. What could that mean for the tissue?",
-    "What process is behind the {acted} {name} gene set in mouse {tissue} of mission {mission}?",
+    "The {name} gene set is {acted} in mouse {tissue} of mission {mission}. What does the set stand for?",
+    "Which process does the {name} gene set, {regulated} in mouse {tissue} of mission {mission}, stand for?",
+    "Mission {mission} leaves {name} {acted} in mouse {tissue}. Which process does this set stand for?",
+    "What does the {acted} {name} gene set stand for in mouse {tissue} of mission {mission}?",
 )
 LONE_MISSION_MECHANISM_ANSWERS = (
     "The {name} gene set is {regulated} in mouse {tissue} of mission {mission}. It stands for {about},"
@@ -199,6 +207,23 @@ def conservation(truth: ConservationTruth) -> Text:
     prompt = pick(CONSERVATION_PROMPTS, f"conservation/{truth.tissue}").format(tissue=truth.tissue)
     answer = CONSERVATION_ANSWER.format(tissue=truth.tissue, level=truth.level, r=truth.nes_mean_r)
     return Text(prompt, answer)
+
+
+def stated(
+    truth: DirectTruth | MechanismTruth | UncertaintyTruth | ComparisonTruth | ConservationTruth,
+) -> str:
+    """Return what stands behind `Answer:` in the answer that is taught."""
+    match truth:
+        case DirectTruth():
+            return WAY[truth.direction]
+        case MechanismTruth():
+            return load_hallmark()[truth.pathway].about
+        case UncertaintyTruth():
+            return "missions disagree"
+        case ComparisonTruth():
+            return SAME if truth.is_consistent else DIFFERENT
+        case ConservationTruth():
+            return truth.level
 
 
 def pick(wordings: Sequence[str], key: str) -> str:

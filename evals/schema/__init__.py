@@ -21,7 +21,9 @@ from evals.schema.articles import (
 from evals.schema.chains import BaseIdentity, ChainManifest, ChainStage, Probe
 from evals.schema.opinions import Answer, Comparison, StagePairCounts, VoteCounts
 from evals.schema.questions import (
+    CANNOT_BE_TOLD,
     AbstainTruth,
+    ChoiceTruth,
     ComparisonTruth,
     ConservationTruth,
     CountTruth,
@@ -33,6 +35,12 @@ from evals.schema.questions import (
     LabelTruth,
     MechanismTruth,
     Message,
+    NumberTruth,
+    RubricItem,
+    RubricTruth,
+    SetTruth,
+    TermTruth,
+    Tolerance,
     UncertaintyTruth,
 )
 from evals.schema.record import Choice, Direction, Record, Share
@@ -40,6 +48,7 @@ from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
 from evals.schema.runs import RunRecord
 
 __all__ = [
+    "CANNOT_BE_TOLD",
     "AbstainTruth",
     "Answer",
     "Article",
@@ -47,6 +56,7 @@ __all__ = [
     "ChainManifest",
     "ChainStage",
     "Choice",
+    "ChoiceTruth",
     "Claim",
     "Comparison",
     "ComparisonTruth",
@@ -67,20 +77,26 @@ __all__ = [
     "MechanismTruth",
     "Message",
     "Metric",
+    "NumberTruth",
     "PageStart",
     "PlantedFlaw",
     "Probe",
     "Record",
     "Reference",
     "ReviewExample",
+    "RubricItem",
+    "RubricTruth",
     "RunRecord",
     "Section",
+    "SetTruth",
     "Share",
     "Split",
     "StagePairCounts",
     "StageSummary",
     "StatedConfidence",
+    "TermTruth",
     "TextOrigin",
+    "Tolerance",
     "Turn",
     "UncertaintyTruth",
     "Verdict",

@@ -31,16 +31,17 @@ class Claim(Record):
     says: str
     start: int = Field(ge=0)
     end: int = Field(ge=0)
-    about: Literal[
-        "direction", "number", "label", "agreement", "level", "nes", "significance", "abstention"
-    ] = "direction"
+    about: str = "answer"
     is_denied: bool = False
 
 
 class Verdict(Record):
     """What the verifiers thought of one completion. Correctness stands apart from reward.
 
-    `scores` holds each verifier's score in 0..1, None where it does not apply.
+    `answer` is what was read, in the words of the question's options, and `read_by` how: from the answer
+    line, from free text, or by a judge; None where nothing was read (and in reports of before verifiers-6).
+    `scores` holds each verifier's score in 0..1, None where it does not apply. `reward` is None where
+    nothing scores the answer: a rubric without a judge.
     """
 
     verdict: Literal["correct", "incorrect", "contradictory", "no_claim"]
@@ -48,4 +49,6 @@ class Verdict(Record):
     claims: tuple[Claim, ...] = ()
     confidence: StatedConfidence
     scores: dict[str, Share | None]
-    reward: Share
+    reward: Share | None
+    answer: str | None = None
+    read_by: Literal["answer", "text", "judge"] | None = None

@@ -2,9 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from evals.schema.record import Direction, Record, Share
+
+
+CANNOT_BE_TOLD = "cannot be told from these data"
+"""The answer that every question accepts, and that is right where the data cannot answer."""
 
 
 class Message(Record):
@@ -99,10 +103,94 @@ class AbstainTruth(Record):
 
 
 class FactsTruth(Record):
-    """Facts that a free answer should state; not scored as one claim."""
+    """Facts that a free answer should state: a rubric by its older name."""
 
     kind: Literal["facts"] = "facts"
     facts: tuple[str, ...]
+
+
+class ChoiceTruth(Record):
+    """One right option out of several. `aliases` are other wordings, by option."""
+
+    kind: Literal["choice"] = "choice"
+    value: str
+    options: tuple[str, ...] = Field(min_length=2)
+    aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ChoiceTruth":
+        if self.value not in self.options and self.value != CANNOT_BE_TOLD:
+            raise ValueError(f"value {self.value!r} is none of the options {list(self.options)}")
+        unknown = [name for name in self.aliases if name not in self.options]
+        if unknown:
+            raise ValueError(f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}")
+        if len({option.casefold() for option in self.options}) < len(self.options):
+            raise ValueError(f"an option stands twice in {list(self.options)}")
+        return self
+
+
+class Tolerance(Record):
+    """How far a number may be off: by so much, or by such a share of the true value (0.05 = 5 %)."""
+
+    absolute: float | None = Field(default=None, ge=0)
+    relative: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _one(self) -> "Tolerance":
+        if (self.absolute is None) == (self.relative is None):
+            raise ValueError('give one of {"absolute": x} and {"relative": x}')
+        return self
+
+
+class NumberTruth(Record):
+    """A number. `rounded_credit` is what an answer earns that the value rounds to (0 = nothing)."""
+
+    kind: Literal["number"] = "number"
+    value: float = Field(allow_inf_nan=False)
+    unit: str | None = None
+    tolerance: Tolerance | None = None
+    rounded_credit: Share = 0.0
+
+
+class SetTruth(Record):
+    """Names, scored by F1; correct is the same set. `aliases` are other names, by value."""
+
+    kind: Literal["set"] = "set"
+    values: tuple[str, ...] = Field(min_length=1)
+    aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
+class TermTruth(Record):
+    """A short phrase: wordings that are right, and competing ones that are wrong.
+
+    A wording is met where all its words stand in the answer, in any form and order.
+    """
+
+    kind: Literal["term"] = "term"
+    accept: tuple[str, ...] = Field(min_length=1)
+    others: tuple[str, ...] = ()
+
+
+class RubricItem(Record):
+    """One thing that a free answer should do, with its weight."""
+
+    title: str = Field(min_length=1)
+    description: str = ""
+    weight: float = Field(default=1.0, gt=0)
+
+
+class RubricTruth(Record):
+    """What a free answer should say; only a judge can grade it. An item may be a plain sentence."""
+
+    kind: Literal["rubric"] = "rubric"
+    items: tuple[RubricItem, ...] = Field(min_length=1)
+
+    @field_validator("items", mode="before")
+    @classmethod
+    def _sentences(cls, items: object) -> object:
+        if not isinstance(items, list | tuple):
+            return items
+        return [{"title": item} if isinstance(item, str) else item for item in items]
 
 
 GroundTruth = Annotated[
@@ -114,7 +202,12 @@ GroundTruth = Annotated[
     | CountTruth
     | LabelTruth
     | AbstainTruth
-    | FactsTruth,
+    | FactsTruth
+    | ChoiceTruth
+    | NumberTruth
+    | SetTruth
+    | TermTruth
+    | RubricTruth,
     Field(discriminator="kind"),
 ]
 
@@ -122,13 +215,15 @@ GroundTruth = Annotated[
 class Example(Record):
     """One question with its own answer and what is known about it.
 
+    `answer` is what a model is taught: an explanation, the line `Answer: …` and the line `Confidence: N%`.
     `facts` are the ids of the facts that the question asks for (the unit of the train/test
     split), `support` the ids of the figures that they are derived from. `cluster` groups
     questions that are not independent (one gene set in one tissue): intervals resample clusters.
+    `subject` names what the question is about, for reading answers without an answer line.
     """
 
     id: str
-    source: Literal["kmp", "genelab"]
+    source: str
     kind: str
     prompt: str
     answer: str
@@ -138,4 +233,7 @@ class Example(Record):
     support: tuple[str, ...] = ()
     cluster: str
     tissue: str | None = None
-    split: Literal["train", "test"]
+    split: Literal["train", "dev", "test"]
+    subject: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    licence: str | None = None

@@ -1,54 +1,43 @@
-"""Verifiers: from what an answer claims to a verdict, and from the verdict to scores.
+"""Verifiers: from an answer to a verdict, and from the verdict to scores.
 
-    claims  ->  verdict (correct, incorrect, contradictory, no_claim)  ->  V1 V2 V3 V4  ->  reward
+    answer line (or free text)  ->  verdict  ->  V1 V2 V3 V4  ->  reward
 
-One judge per kind of ground truth gives the verdict; `score` turns it, the faults beside it and the
-stated confidence into scores and one reward (docs/verifiers.md). A judge that breaks raises: a broken
-grader must never look like a wrong answer. Free answers (kind "facts") hold many facts and no single
-claim; they get no_claim, no score and no reward, and are left out of every accuracy.
+`expected` puts every kind of truth in one shape, `line` reads the last lines `Answer: …` and
+`Confidence: N%`, `text` reads answers of models that were not asked for them, `faults` looks for what is
+false in an explanation, `score` adds it up (docs/verifiers.md). A reader that breaks raises: a broken
+grader must never look like a wrong answer. Answers to a rubric get no verdict, score or reward without
+a judge, and are left out of every accuracy.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Mapping
+from typing import Literal
 
 from evals.confidence import VERSION as CONFIDENCE_VERSION
-from evals.confidence import settle
-from evals.schema import Example, FactsTruth, GroundTruth, Verdict
-from evals.verifiers.abstention import judge_abstention, open_questions
-from evals.verifiers.comparison import judge_comparison
-from evals.verifiers.conservation import judge_conservation
-from evals.verifiers.consistency import self_contradictions
-from evals.verifiers.count import judge_count
-from evals.verifiers.direct import judge_direct, judge_mechanism
-from evals.verifiers.finding import Finding
-from evals.verifiers.label import judge_label
+from evals.confidence import read_confidence
+from evals.errors import BadConfig
+from evals.schema import Example, GroundTruth, Verdict
+from evals.verifiers.expected import Expected, Finding, expected
+from evals.verifiers.faults import false_figures
+from evals.verifiers.line import Lines, read_answer_line, read_lines
 from evals.verifiers.modes import DEFAULT_MODE, MODES, check_mode
-from evals.verifiers.pathway import enrichment_faults
 from evals.verifiers.presets import DEFAULT_WEIGHTS, PRESETS, VERIFIERS, check_weights
 from evals.verifiers.presets import weights as chosen_weights
-from evals.verifiers.reading import Reading, read
-from evals.verifiers.score import (
-    CONTENT,
-    DEFAULT_SCORING,
-    NO_FAULTS,
-    Faults,
-    Scoring,
-    applicable,
-    score,
-)
-from evals.verifiers.uncertainty import judge_uncertainty
+from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, SCORED, Faults, Scoring, applicable, score
+from evals.verifiers.text import read_text
 
 __all__ = [
-    "CONTENT",
     "DEFAULT_MODE",
     "DEFAULT_WEIGHTS",
     "MODES",
     "PRESETS",
+    "READINGS",
+    "SCORED",
     "VERIFIERS",
     "VERSION",
+    "Read",
     "Scoring",
     "applicable",
+    "check_read",
     "check_weights",
     "instrument",
     "judge",
@@ -56,43 +45,12 @@ __all__ = [
     "verify_answer",
 ]
 
-VERSION = "verifiers-5"
+VERSION = "verifiers-6"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
-
-
-def _judge_facts(truth: FactsTruth, reading: Reading, question: str) -> Finding:
-    return Finding("no_claim", "a free answer is not scored as one claim")
-
-
-def _torn(truth: GroundTruth, reading: Reading, question: str, finding: Finding) -> Finding:
-    """Return the finding; contradictory where the answer also says that it cannot be answered.
-
-    Where missions disagree, "so the direction cannot be told" is what follows, not a contradiction.
-    """
-    if truth.kind == "abstain" or finding.verdict not in ("correct", "incorrect"):
-        return finding
-    denials = open_questions(reading, question, may_conclude=truth.kind == "uncertainty")
-    if not denials:
-        return finding
-    reason = f"answers ({finding.reason}), and says that the data cannot answer"
-    return Finding("contradictory", reason, finding.claims + denials)
-
-
-# Each judge takes its own ground truth; the table keys them by the kind that the truth carries.
-JUDGES: Mapping[str, Callable[[Any, Reading, str], Finding]] = MappingProxyType(
-    {
-        "direct": judge_direct,
-        "mechanism": judge_mechanism,
-        "uncertainty": judge_uncertainty,
-        "comparison": judge_comparison,
-        "conservation": judge_conservation,
-        "count": judge_count,
-        "label": judge_label,
-        "abstain": judge_abstention,
-        "facts": _judge_facts,
-    }
-)
+Read = Literal["auto", "answer", "text"]
+"""auto = the answer line where there is one, else the text; answer = the line alone; text = the text alone."""
+READINGS: tuple[Read, ...] = ("auto", "answer", "text")
 
 
 def verify(
@@ -100,9 +58,10 @@ def verify(
     completion: str,
     weights: Weights = None,
     v4: str = DEFAULT_MODE,
+    read: Read = "auto",
 ) -> Verdict:
     """Return what the verifiers think of `completion` as an answer to `example`."""
-    return verify_answer(example.ground_truth, example.prompt, completion, weights, v4)
+    return verify_answer(example.ground_truth, example.prompt, completion, weights, v4, read)
 
 
 def verify_answer(
@@ -111,26 +70,51 @@ def verify_answer(
     completion: str,
     weights: Weights = None,
     v4: str = DEFAULT_MODE,
+    read: Read = "auto",
 ) -> Verdict:
     """Return the verdict on an answer to a question whose truth is known.
 
     `weights` are a preset's name or shares per verifier, renormalised over those that apply; None =
-    DEFAULT_WEIGHTS. `v4` is one of MODES. BadConfig for what neither knows.
+    DEFAULT_WEIGHTS. `v4` is one of MODES, `read` one of READINGS. BadConfig for what none of them knows.
     """
+    check_read(read)
     if weights is None and v4 == DEFAULT_MODE:
-        return judge(truth, question, completion)
-    return judge(truth, question, completion, Scoring(chosen_weights(weights), v4))
+        return judge(truth, question, completion, read=read)
+    return judge(truth, question, completion, Scoring(chosen_weights(weights), v4), read)
 
 
 def judge(
-    truth: GroundTruth, question: str, completion: str, scoring: Scoring = DEFAULT_SCORING
+    truth: GroundTruth,
+    question: str,
+    completion: str,
+    scoring: Scoring = DEFAULT_SCORING,
+    read: Read = "auto",
 ) -> Verdict:
     """Return the verdict as `verify_answer` does, under weights and a mode that were checked once."""
-    reading = read(completion, question)
-    finding = _torn(truth, reading, question, JUDGES[truth.kind](truth, reading, question))
-    confidence = settle(completion, reading.page, reading.confidences)
-    faults = _faults(truth, reading, question) if finding.verdict == "correct" else NO_FAULTS
-    return score(truth, finding, confidence, faults, scoring)
+    asked = expected(truth)
+    if read != "text":
+        lines = read_lines(completion)
+        if lines.answer is not None:
+            finding = read_answer_line(asked, question, lines)
+            faults = NO_FAULTS
+            if finding.verdict == "correct" and lines.explanation:
+                faults = _faults(truth, asked, question, lines, finding)
+            return score(truth, asked, finding, lines.confidence, "answer", faults, scoring)
+        if read == "answer":
+            nothing = Finding("no_claim", "there is no answer line")
+            return score(truth, asked, nothing, lines.confidence, None, NO_FAULTS, scoring)
+    finding = read_text(asked, question, completion)
+    figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
+    faults = Faults(figures) if figures else NO_FAULTS
+    return score(truth, asked, finding, read_confidence(completion), "text", faults, scoring)
+
+
+def check_read(read: str) -> Read:
+    """Return a way of reading; BadConfig if there is none of that name."""
+    for known in READINGS:
+        if read == known:
+            return known
+    raise BadConfig(f"answers cannot be read by {read!r}; choose one of {', '.join(READINGS)}")
 
 
 def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
@@ -142,8 +126,13 @@ def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
     return versions if v4 == DEFAULT_MODE else {**versions, "v4": check_mode(v4)}
 
 
-def _faults(truth: GroundTruth, reading: Reading, question: str) -> Faults:
-    """Return what is wrong beside a correct claim."""
-    enrichment = enrichment_faults(truth, reading, question)
-    contradictions = self_contradictions(reading, truth, question)
-    return Faults(enrichment, contradictions) if enrichment or contradictions else NO_FAULTS
+def _faults(
+    truth: GroundTruth, asked: Expected, question: str, lines: Lines, finding: Finding
+) -> Faults:
+    """Return what is wrong in the explanation beside a correct answer line."""
+    figures = false_figures(truth, lines.explanation)
+    said = read_text(asked, question, lines.explanation)
+    contradictions = ()
+    if said.verdict == "incorrect" and asked.kind != "term":
+        contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
+    return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

@@ -1,57 +1,32 @@
 """From a verdict to scores and one reward. Nothing but the verdict, its faults and the confidence counts.
 
-Which verifiers apply depends on the ground truth alone, never on the answer (table APPLICABLE), so
-that renormalising the weights cannot be gamed. A verifier is 0 unless the verdict is correct; then
+Which verifiers apply depends on the ground truth alone, never on the answer, so that renormalising the
+weights cannot be gamed.
 
-    V1 what was asked      the credit of the claim: 1, or less if right in part or after rounding
-    V2 enrichment          the credit, or 0 if a side statement on sign, NES or significance is false
-    V3 consistency         the credit, or 0 if the answer contradicts itself in a side statement
-    V4 confidence          `modes`: by default 1 - (c - y)^2, also for an incorrect claim (y = 0)
+    V1 what was asked     the credit of the answer: 1, or 0.5 for a count that is right after rounding
+    V2 figures            the credit, or 0 if the explanation states a false figure or mission
+    V3 consistency        the credit, or 0 if the explanation plainly contradicts the answer
+    V4 confidence         `modes`: by default 1 - (c - y)^2, also for an incorrect answer (y = 0)
 
-Where V2 or V3 is all that judges the content (CONTENT), a fault halves it instead: what was asked was
-still answered. The reward is the mean weighted over what applies. `presets` derives the weights.
+V2 and V3 only take away: an explanation can cost, and earns nothing by itself. The reward is the mean
+weighted over what applies. `presets` derives the weights.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from evals.schema import GroundTruth, StatedConfidence, Verdict
-from evals.verifiers.finding import Finding
+from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
+from evals.verifiers.expected import Expected, Finding
 from evals.verifiers.modes import DEFAULT_MODE, MODES, check_mode
 from evals.verifiers.presets import DEFAULT_WEIGHTS, VERIFIERS, check_weights
 
-CONTENT: Mapping[str, str] = MappingProxyType(
-    {
-        "direct": "V1",
-        "mechanism": "V1",
-        "uncertainty": "V1",
-        "count": "V1",
-        "label": "V1",
-        "abstain": "V1",
-        "conservation": "V2",
-        "comparison": "V3",
-    }
+WITH_FIGURES = ("V1", "V2", "V3", "V4")
+WITHOUT_FIGURES = ("V1", "V3", "V4")
+"""What applies where the truth holds no figures that an explanation could get wrong."""
+SCORED = frozenset(
+    "direct mechanism uncertainty comparison conservation count label abstain choice number set term".split()
 )
-"""Which verifier judges what was asked, by kind. A kind that is not here is not scored."""
-
-APPLICABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "direct": ("V1", "V2", "V3", "V4"),
-        "mechanism": ("V1", "V2", "V3", "V4"),
-        "uncertainty": ("V1", "V2", "V3", "V4"),
-        "count": ("V1", "V3", "V4"),
-        "label": ("V1", "V3", "V4"),
-        "abstain": ("V1", "V3", "V4"),
-        "conservation": ("V2", "V3", "V4"),
-        "comparison": ("V3", "V4"),
-    }
-)
-WITHOUT_MISSIONS = ("V1", "V3", "V4")
-"""What applies to a direction whose truth has no enrichment scores to compare statements with."""
-
-LEAST_CREDIT = 0.5
-"""A correct claim is worth at least so much of its content verifier, however partial or faulty."""
+"""Kinds of truth that are scored; `rubric` and `facts` are for a judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +43,9 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong beside a correct claim, in plain words: by V2, and by V3."""
+    """What is wrong beside a correct answer, in plain words: figures (V2), contradictions (V3)."""
 
-    enrichment: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
     contradictions: tuple[str, ...] = ()
 
 
@@ -80,60 +55,57 @@ NO_FAULTS = Faults()
 
 def applicable(truth: GroundTruth) -> tuple[str, ...]:
     """Return the verifiers that apply to a question; none for a kind that is not scored."""
-    if (truth.kind == "direct" or truth.kind == "mechanism") and not truth.missions:
-        return WITHOUT_MISSIONS
-    return APPLICABLE.get(truth.kind, ())
+    if truth.kind not in SCORED:
+        return ()
+    has_figures = isinstance(truth, UncertaintyTruth | ConservationTruth) or bool(getattr(truth, "missions", None))
+    return WITH_FIGURES if has_figures else WITHOUT_FIGURES
 
 
 def score(
     truth: GroundTruth,
+    expected: Expected,
     finding: Finding,
     confidence: StatedConfidence,
+    read_by: str | None,
     faults: Faults = NO_FAULTS,
     scoring: Scoring = DEFAULT_SCORING,
 ) -> Verdict:
-    """Return the verdict with its scores and reward; a kind that is not scored has no score and 0."""
+    """Return the verdict with its scores and reward; a kind that is not scored has neither."""
+    applies = applicable(truth)
+    verdict, credit = finding.verdict, finding.credit
+    right = credit if verdict == "correct" else 0.0
     scores: dict[str, float | None] = dict.fromkeys(VERIFIERS)
-    weights, total, earned = scoring.weights, 0.0, 0.0
-    kind, credit = truth.kind, _credit(finding)
-    for name in applicable(truth):
-        value = credit
-        if name == "V4":
-            value = _confidence_score(kind, finding, confidence, scoring.v4)
-        elif credit and faults is not NO_FAULTS and _is_faulty(name, faults):
-            value = LEAST_CREDIT if CONTENT[kind] == name else 0.0
-        weight = weights.get(name, 0.0)
+    total = earned = 0.0
+    for name in applies:
+        if name == "V1":
+            value = credit
+        elif name == "V2":
+            value = 0.0 if faults.figures else right
+        elif name == "V3":
+            value = 0.0 if faults.contradictions else right
+        else:
+            value = _confidence_score(truth.kind, verdict, confidence, scoring.v4)
+        weight = scoring.weights.get(name, 0.0)
         scores[name] = value
         total += weight
         earned += weight * value
-    return Verdict(
-        verdict=finding.verdict,
-        reason=_reason(finding, faults),
+    reason = finding.reason
+    if faults is not NO_FAULTS:
+        reason = "; ".join((reason, *faults.figures, *faults.contradictions))
+    # Built of checked parts, so not validated again: a verdict is made for every answer of a training batch.
+    return Verdict.model_construct(
+        verdict=verdict,
+        reason=reason,
         claims=finding.claims,
         confidence=confidence,
         scores=scores,
-        reward=min(1.0, earned / total) if total else 0.0,
+        reward=(min(1.0, earned / total) if total else 0.0) if applies else None,
+        answer=finding.answer,
+        read_by=read_by,
     )
 
 
-def _credit(finding: Finding) -> float:
-    """Return what a claim without faults is worth."""
-    return max(LEAST_CREDIT, finding.credit) if finding.verdict == "correct" else 0.0
-
-
-def _is_faulty(name: str, faults: Faults) -> bool:
-    return bool((name == "V2" and faults.enrichment) or (name == "V3" and faults.contradictions))
-
-
-def _confidence_score(
-    kind: str, finding: Finding, confidence: StatedConfidence, mode: str
-) -> float:
-    if confidence.value is None or finding.verdict not in ("correct", "incorrect"):
+def _confidence_score(kind: str, verdict: str, confidence: StatedConfidence, mode: str) -> float:
+    if confidence.value is None or verdict not in ("correct", "incorrect"):
         return 0.0
-    return MODES[mode](kind, confidence.value, 1.0 if finding.verdict == "correct" else 0.0)
-
-
-def _reason(finding: Finding, faults: Faults) -> str:
-    if faults is NO_FAULTS:
-        return finding.reason
-    return "; ".join((finding.reason, *faults.enrichment, *faults.contradictions))
+    return MODES[mode](kind, confidence.value, 1.0 if verdict == "correct" else 0.0)

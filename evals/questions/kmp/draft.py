@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evals.facts import DegCount, TissueClass, load_kmp
-from evals.questions.levels import DERIVED, DOUBTED, DOUBTED_CLASS, TABLE, with_confidence
-from evals.schema import CountTruth, Example, GroundTruth, LabelTruth
+from evals.questions.levels import DERIVED, DOUBTED, DOUBTED_CLASS, TABLE, with_answer
+from evals.schema import CANNOT_BE_TOLD, CountTruth, Example, FactsTruth, GroundTruth, LabelTruth
 
 TISSUES = ("heart", "hippocampus", "liver", "soleus")
 PHRASES = {
@@ -56,7 +56,7 @@ class Draft:
                 source="kmp",
                 kind=self.kind,
                 prompt=self.prompts[number],
-                answer=with_confidence(self.answer, self.level),
+                answer=with_answer(*self._said(), self.level),
                 confidence=self.level / 100,
                 ground_truth=self.truth,
                 facts=self.facts,
@@ -65,6 +65,18 @@ class Draft:
                 tissue=self.tissue,
                 split="train",
             )
+
+    def _said(self) -> tuple[str, str]:
+        """Return the explanation and what stands behind `Answer:`; a fact to be told is its own answer."""
+        match self.truth:
+            case CountTruth():
+                return self.answer, degs(self.truth.value)
+            case LabelTruth():
+                return self.answer, self.truth.value
+            case FactsTruth():
+                return "", self.answer
+            case _:
+                return self.answer, CANNOT_BE_TOLD
 
     def chosen(self, random_source: random.Random) -> list[int]:
         """Return which wordings a training set takes, in the order of `prompts`."""

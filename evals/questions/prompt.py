@@ -1,0 +1,103 @@
+"""What a model is told before a question: explain, then end with an answer line and a confidence line.
+
+    Answer: up / down / missions disagree / cannot be told from these data
+    Confidence: N%
+
+What may stand behind `Answer:` follows from the wording of the question and from the options that its
+record lists, never from which of them is right: `answer_form` sees no truth.
+"""
+
+import re
+from functools import cache, lru_cache
+
+from evals.facts import load_hallmark
+from evals.schema import (
+    CANNOT_BE_TOLD,
+    ChoiceTruth,
+    Example,
+    GroundTruth,
+    Message,
+    NumberTruth,
+    RubricTruth,
+    SetTruth,
+    TermTruth,
+)
+from evals.verifiers.expected import DIFFERENT, DIRECTIONS, LEVELS, SAME
+
+ANSWER = "{answer}"
+"""Stands in a chain's system prompt for what may stand behind `Answer:`; a prompt without it is used as it is."""
+
+SYSTEM_PROMPT = (
+    "Answer the biology question: explain in one or two short sentences, then end with two lines of the"
+    f" form:\nAnswer: {ANSWER}\nConfidence: N%"
+)
+"""What every stage is told, in training, evaluation and the lab, with the question's own options filled in."""
+
+OR_NOT = f"or {CANNOT_BE_TOLD}"
+
+
+
+PHRASE = f"a few words, {OR_NOT}"
+OPEN = f"a name, a number, yes or no, {OR_NOT}"
+
+STANDS_FOR = re.compile(r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b|\bis measured when\b", re.IGNORECASE)
+SEVERAL = re.compile(r"\bmouse \w+(?:, \w+)* and \w+\b|\bbetween tissues\b", re.IGNORECASE)
+FLIGHT = re.compile(r"\b(?:space)?fl(?:ight|own|ew)\b|\bmissions?\b", re.IGNORECASE)
+CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNORECASE)
+
+
+def choices(options: tuple[str, ...]) -> str:
+    """Return options as the prompt lists them, with the answer that is always open: "a / b / cannot …"."""
+    return " / ".join((*options, CANNOT_BE_TOLD))
+
+
+def answer_form(question: str, truth: GroundTruth | None = None) -> str:
+    """Return what the prompt says may stand behind `Answer:`.
+
+    Of `truth` only what the question's record shows to whoever answers is used: the options of a choice
+    and the unit of a number. Everything else follows from the wording.
+    """
+    match truth:
+        case ChoiceTruth():
+            return choices(truth.options)
+        case NumberTruth():
+            return f"a number{f' ({truth.unit})' if truth.unit else ''}, {OR_NOT}"
+        case SetTruth():
+            return f"names with commas between them, {OR_NOT}"
+        case TermTruth():
+            return PHRASE
+        case RubricTruth():
+            return OPEN
+        case _:
+            return _by_wording(question)
+
+
+def system_prompt(template: str, question: str, truth: GroundTruth | None = None) -> str:
+    """Return a chain's system prompt for one question; a template without `{answer}` comes back unchanged."""
+    return template.replace(ANSWER, answer_form(question, truth)) if ANSWER in template else template
+
+
+def conversation(example: Example, template: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
+    """Return what the model is shown: the system text with the question's options, then the question."""
+    told = system_prompt(template, example.prompt, example.ground_truth)
+    return Message(role="system", content=told), Message(role="user", content=example.prompt)
+
+
+@lru_cache(maxsize=4096)
+def _by_wording(question: str) -> str:
+    if not _gene_set_named().search(question):
+        return choices(LEVELS) if CONSERVED.search(question) else OPEN
+    if STANDS_FOR.search(question):
+        return PHRASE
+    if not FLIGHT.search(question):
+        return OPEN
+    return choices((SAME, DIFFERENT)) if SEVERAL.search(question) else choices(DIRECTIONS)
+
+
+@cache
+def _gene_set_named() -> re.Pattern[str]:
+    """Return a pattern that finds the name of a Hallmark gene set, or a synonym of it."""
+    names = {name for row in load_hallmark().values() for name in (row.name, *row.synonyms)}
+    return re.compile(
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
+    )

@@ -1,0 +1,329 @@
+"""Read the last lines of an answer: `Answer: …` and `Confidence: N%`.
+
+    "It falls in two missions.\n**Answer:** Down.\nConfidence: 80%"   ->  answer "Down", confidence 0.8
+    "<think>Answer: up</think>\nAnswer: down"                         ->  answer "down"
+    "> Answer: up\nIt cannot be told."                                ->  no answer line
+
+Thought blocks and quoted lines are left out first. The last answer line counts, unless an earlier one says
+something else. `stated_in` then looks for the question's own options behind the colon; nothing else in the
+answer is read.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from evals.schema import Claim, StatedConfidence
+from evals.verifiers.expected import AGREE, Expected, Finding, fold, normalised
+from evals.verifiers.numbers import Number, numbers_in
+
+LINE = re.compile(
+    r"^[^\w\n>]{0,12}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+THOUGHT = re.compile(
+    r"<(/?)(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|\|begin_of_thought\|)>"
+    r"|<\|(end)_of_thought\|>|◁(/?)think▷|\[(/?)THINK\]",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
+MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
+PERCENT = re.compile(r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?")
+TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer"))
+MISSING = StatedConfidence(value=None, status="missing")
+
+
+class Lines(NamedTuple):
+    """What the last lines hold. `answer` None = there is no answer line; `start` and `end` are its place.
+
+    `also` is what an earlier answer line says otherwise. `explanation` is what stands before the first line.
+    """
+
+    answer: str | None
+    also: str | None
+    start: int
+    end: int
+    confidence: StatedConfidence
+    explanation: str
+
+
+def read_lines(text: str) -> Lines:
+    """Return the answer line, the confidence line and the explanation of an answer. Time is linear in its length."""
+    text = without_thought(text)
+    if ">" in text:
+        text = QUOTED.sub(_blank, text)
+    answer = also = None
+    start = end = 0
+    first = len(text)
+    confidence = MISSING
+    for line in LINE.finditer(text):
+        value = line[2].strip()
+        first = min(first, line.start())
+        if line[1][0] in "aA":
+            if answer is not None and normalised(answer) != normalised(value):
+                also = answer
+            answer, start, end = value, line.start(2), line.start(2) + len(value)
+        else:
+            confidence = _confidence(value, confidence)
+    return Lines(answer, also, start, end, confidence, text[:first].strip())
+
+
+def without_thought(text: str) -> str:
+    """Return the text with everything up to the last closing thought mark blanked, and what an open one starts.
+
+    Places stay where they were, so offsets are those of the text that came in.
+    """
+    if not any(mark in text for mark in ("<", "◁", "[")):
+        return text
+    closed, opened = 0, None
+    for mark in THOUGHT.finditer(text):
+        if "/" in mark[0] or mark[2]:
+            closed, opened = mark.end(), None
+        elif opened is None:
+            opened = mark.start()
+    kept = text[closed : len(text) if opened is None else opened]
+    return " " * closed + kept
+
+
+def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding:
+    """Return what the answer line says of the question; no_claim where it says nothing that can be checked."""
+    value = lines.answer or ""
+    says = normalised(value)
+    place = (lines.start, lines.end)
+    if says in TEMPLATE or value.strip(MARKS + ".…") == "":
+        return Finding("no_claim", "the answer line is empty")
+    found = _stated(expected, question, value, says, place)
+    if lines.also is not None:
+        other = _stated(expected, question, lines.also, normalised(lines.also), place)
+        if (other.verdict, other.answer) != (found.verdict, found.answer) and "no_claim" not in (
+            other.verdict,
+            found.verdict,
+        ):
+            reason = f"two answer lines: {lines.also!r} and {value!r}"
+            return Finding("contradictory", reason, found.answer, found.claims)
+        return found if found.verdict != "no_claim" or other.verdict == "no_claim" else other
+    return found
+
+
+def _stated(expected: Expected, question: str, value: str, says: str, place: tuple[int, int]) -> Finding:
+    match expected.kind:
+        case "choice":
+            return _choice(expected, question, says, place)
+        case "number":
+            return _number(expected, value, says, place)
+        case "term":
+            return _term(expected, question, value, says, place)
+        case "set":
+            return _set(expected, value, place)
+        case _:
+            return Finding("no_claim", "a free answer; a judge can grade it", value)
+
+
+# ---- a choice ---------------------------------------------------------------------------------
+
+
+def _choice(expected: Expected, question: str, says: str, place: tuple[int, int]) -> Finding:
+    option = expected.by_wording.get(says)
+    if option is not None:
+        return _verdict(expected, option, place)
+    asserted, denied = options_in(says, expected.by_wording)
+    if len(asserted) == 1:
+        return _verdict(expected, asserted[0], place)
+    if not asserted:
+        what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
+        if not denied and not expected.offered and _is_name(says, question):
+            return _other(expected, says, place)
+        return Finding("no_claim", what)
+    listed = [option for option in expected.offered if option in asserted]
+    if listed and len(listed) >= len(expected.offered) - (len(expected.offered) > 2):
+        return Finding("no_claim", "it repeats the options of the question")
+    if not expected.offered and expected.right not in asserted:
+        return _verdict(expected, asserted[0], place)
+    return Finding("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted, place))
+
+
+def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the options that a normalised text asserts, and those that it only denies, in order.
+
+    >>> options_in("not up but down", {"up": "up", "down": "down"})
+    (['down'], ['up'])
+    """
+    asserted: dict[str, None] = {}
+    denied: dict[str, None] = {}
+    for found in _pattern(frozenset(by_wording)).finditer(says):
+        option = by_wording[found[0]]
+        before = BREAK.split(says[: found.start()])[-1].split()[-4:]
+        (denied if sum(word in DENIAL or word.endswith("nt") and word in NT for word in before) % 2 else asserted)[option] = None
+    return list(asserted), [option for option in denied if option not in asserted]
+
+
+DENIAL = frozenset("not no never neither nor without isn't don't doesn't cannot false wrong rather instead unlike hardly".split())
+NT = frozenset("isnt dont doesnt arent wasnt didnt cant wont".split())
+BREAK = re.compile(r"\b(?:but|however|so|instead it|it is rather)\b|[,;:.()]")
+
+
+@lru_cache(maxsize=4096)
+def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
+    """Return a pattern for any of the wordings as whole words, the longest first."""
+    ordered = sorted(wordings, key=lambda wording: (-len(wording), wording))
+    return re.compile(rf"(?<![\w+])(?:{'|'.join(map(re.escape, ordered))})(?!\w)") if ordered else NOTHING
+
+
+NOTHING = re.compile(r"(?!)")
+OPEN_WORDS = 5
+"""An answer line of up to so many words that names none of the known names is another name."""
+
+
+def _is_name(says: str, question: str) -> bool:
+    words = fold(says)
+    return bool(words) and len(says.split()) <= OPEN_WORDS and not words <= fold(question) and not words & HEDGES
+
+
+HEDGES = fold("depends maybe perhaps uncertain possibly varies sure none")
+
+
+def _other(expected: Expected, says: str, place: tuple[int, int]) -> Finding:
+    return Finding("incorrect", f"it says {says}; the data say {expected.right}", says, _claims([says], place))
+
+
+def _verdict(expected: Expected, option: str, place: tuple[int, int]) -> Finding:
+    claims = _claims([option], place)
+    if option == expected.right:
+        return Finding("correct", f"{option}, as the data say", option, claims, 1.0)
+    return Finding("incorrect", f"it says {option}; the data say {expected.right}", option, claims)
+
+
+def _claims(says: list[str], place: tuple[int, int]) -> tuple[Claim, ...]:
+    return tuple(
+        Claim.model_construct(subject="answer line", says=each, start=place[0], end=place[1], about="answer", is_denied=False)
+        for each in says
+    )
+
+
+# ---- a number ---------------------------------------------------------------------------------
+
+
+def _number(expected: Expected, value: str, says: str, place: tuple[int, int]) -> Finding:
+    if says in expected.by_wording:
+        return _cannot(says, f"{expected.number:,.10g}", place)
+    outside = re.sub(r"\([^()]*\)", " ", value)
+    found = [each for each in numbers_in(outside) if not each.is_share or expected.unit in ("%", "percent")]
+    if not found:
+        asserted, _ = options_in(says, expected.by_wording)
+        return _cannot(says, f"{expected.number:,.10g}", place) if asserted else Finding("no_claim", "it names no number")
+    if DENIED_NUMBER.search(says):
+        return Finding("no_claim", "it only denies a number")
+    return number_verdict(expected, found, place)
+
+
+DENIED_NUMBER = re.compile(r"^(?:not|isn't|never)\b(?!.*\bbut\b)")
+
+
+def number_verdict(expected: Expected, found: list[Number], place: tuple[int, int]) -> Finding:
+    """Return the verdict on the numbers that an answer states."""
+    credits = [_credit(expected, number) for number in found]
+    shown = " and ".join(dict.fromkeys(f"{number.value:,.10g}" for number in found))
+    claims = _claims([shown], place)
+    truth = f"{expected.number:,.10g}" + (f" {expected.unit}" if expected.unit else "")
+    if all(credits):
+        return Finding("correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits)))
+    if any(credits):
+        return Finding("contradictory", f"it names {shown}; the data say {truth}", shown, claims)
+    return Finding("incorrect", f"it says {shown}; the data say {truth}", shown, claims)
+
+
+def _credit(expected: Expected, number: Number) -> float:
+    """Return 1 for the number within its tolerance, less for one that it rounds to, 0 for another."""
+    off = abs(number.value - expected.number)
+    tolerance = expected.tolerance
+    allowed = 0.0
+    if tolerance is not None:
+        allowed = tolerance.absolute if tolerance.absolute is not None else (tolerance.relative or 0) * abs(expected.number)
+    if off <= allowed + 1e-9 * max(1.0, abs(expected.number)):
+        return 1.0
+    is_rounded = number.digits >= 2 and off <= number.step / 2 and off <= 0.05 * abs(expected.number)
+    return expected.rounded_credit if is_rounded else 0.0
+
+
+def _cannot(says: str, truth: str, place: tuple[int, int]) -> Finding:
+    return Finding("incorrect", f"it says that the data cannot tell; they say {truth}", says, _claims([says], place))
+
+
+# ---- a term and a set -------------------------------------------------------------------------
+
+
+def _term(expected: Expected, question: str, value: str, says: str, place: tuple[int, int]) -> Finding:
+    if says in expected.by_wording:
+        return _cannot(says, "what it is", place)
+    asserted, denied = _parts(value)
+    words = fold(asserted)
+    if not words:
+        return Finding("no_claim", "it only denies" if denied else "it says nothing")
+    right = any(each <= words for each in expected.accept)
+    wrong = any(each <= words for each in expected.others)
+    claims = _claims([value], place)
+    if right and wrong:
+        return Finding("contradictory", "it names what is right and what competes with it", value, claims)
+    if right:
+        return Finding("correct", "as the data say", value, claims, 1.0)
+    if words <= fold(question):
+        return Finding("no_claim", "its words are all in the question")
+    return Finding("incorrect", "it is something else", value, claims)
+
+
+def _parts(value: str) -> tuple[str, str]:
+    """Return what a phrase asserts and what it denies: "mitochondria, not glycolysis"."""
+    pieces = re.split(r"[,;()]|\bbut\b", value)
+    denied = [piece for piece in pieces if re.match(r"\s*(?:not|no|rather than|instead of|never)\b", piece, re.IGNORECASE)]
+    return ", ".join(piece for piece in pieces if piece not in denied), ", ".join(denied)
+
+
+def _set(expected: Expected, value: str, place: tuple[int, int]) -> Finding:
+    names = [normalised(part) for part in re.split(r"[,;\n/]|\band\b|&", value)]
+    named = {expected.by_wording.get(name, name) for name in names if name}
+    if not named:
+        return Finding("no_claim", "it names nothing")
+    right = len(named & set(expected.values))
+    claims = _claims(sorted(named), place)
+    shown = ", ".join(sorted(named))
+    if named == set(expected.values):
+        return Finding("correct", "the same names as the data", shown, claims, 1.0)
+    f1 = 2 * right / (len(named) + len(expected.values))
+    return Finding("incorrect", f"F1 {f1:.2f} against the data's {', '.join(expected.values)}", shown, claims, f1 / 2)
+
+
+# ---- the confidence line ----------------------------------------------------------------------
+
+
+def _confidence(value: str, before: StatedConfidence) -> StatedConfidence:
+    """Return what a confidence line states; lines that state different values make none."""
+    stated = _percent(value)
+    if before.status == "missing" or stated.status == "missing" or before.value == stated.value:
+        return stated if stated.status != "missing" else before
+    return StatedConfidence.model_construct(value=None, status="invalid", quote=value)
+
+
+@lru_cache(maxsize=4096)
+def _percent(value: str) -> StatedConfidence:
+    shown = value.strip(MARKS + ".")
+    if normalised(shown) in TEMPLATE:
+        return MISSING
+    found = PERCENT.match(shown.casefold())
+    share = None
+    if found is not None and not re.search(r"\d", shown[found.end() :]):
+        number = float(found[1].replace(",", "."))
+        if found[2]:
+            share = number / 100
+        elif number <= 1 or number > 10:
+            share = number if number <= 1 else number / 100
+    if share is None or not 0 <= share <= 1:
+        return StatedConfidence.model_construct(value=None, status="invalid", quote=f"Confidence: {value}")
+    return StatedConfidence.model_construct(value=share, status="stated", quote=f"Confidence: {value}")
+
+
+def _blank(quoted: re.Match[str]) -> str:
+    return " " * len(quoted[0])
+
+
+__all__ = ["AGREE", "Lines", "number_verdict", "options_in", "read_answer_line", "read_lines", "without_thought"]
