@@ -36,11 +36,12 @@ SYSTEM_PROMPT = (
 OR_NOT = f"or {CANNOT_BE_TOLD}"
 
 
-
 PHRASE = f"a few words, {OR_NOT}"
 OPEN = f"a name, a number, yes or no, {OR_NOT}"
 
-STANDS_FOR = re.compile(r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b|\bis measured when\b", re.IGNORECASE)
+STANDS_FOR = re.compile(
+    r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b|\bis measured when\b", re.IGNORECASE
+)
 SEVERAL = re.compile(r"\bmouse \w+(?:, \w+)* and \w+\b|\bbetween tissues\b", re.IGNORECASE)
 FLIGHT = re.compile(r"\b(?:space)?fl(?:ight|own|ew)\b|\bmissions?\b", re.IGNORECASE)
 CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNORECASE)
@@ -48,7 +49,7 @@ CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNO
 
 def choices(options: tuple[str, ...]) -> str:
     """Return options as the prompt lists them, with the answer that is always open: "a / b / cannot …"."""
-    return " / ".join((*options, CANNOT_BE_TOLD))
+    return " / ".join(dict.fromkeys((*options, CANNOT_BE_TOLD)))
 
 
 def answer_form(question: str, truth: GroundTruth | None = None) -> str:
@@ -74,7 +75,9 @@ def answer_form(question: str, truth: GroundTruth | None = None) -> str:
 
 def system_prompt(template: str, question: str, truth: GroundTruth | None = None) -> str:
     """Return a chain's system prompt for one question; a template without `{answer}` comes back unchanged."""
-    return template.replace(ANSWER, answer_form(question, truth)) if ANSWER in template else template
+    return (
+        template.replace(ANSWER, answer_form(question, truth)) if ANSWER in template else template
+    )
 
 
 def conversation(example: Example, template: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
@@ -99,5 +102,6 @@ def _gene_set_named() -> re.Pattern[str]:
     """Return a pattern that finds the name of a Hallmark gene set, or a synonym of it."""
     names = {name for row in load_hallmark().values() for name in (row.name, *row.synonyms)}
     return re.compile(
-        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?!\w)",
+        re.IGNORECASE,
     )

@@ -143,31 +143,38 @@ class Tolerance(Record):
 
 
 class NumberTruth(Record):
-    """A number. `rounded_credit` is what an answer earns that the value rounds to (0 = nothing)."""
+    """A number; None where the data cannot tell, which the prompt must not show.
+
+    `rounded_credit` is what an answer earns that the value rounds to (0 = nothing).
+    """
 
     kind: Literal["number"] = "number"
-    value: float = Field(allow_inf_nan=False)
+    value: float | None = Field(allow_inf_nan=False)
     unit: str | None = None
     tolerance: Tolerance | None = None
     rounded_credit: Share = 0.0
 
 
 class SetTruth(Record):
-    """Names, scored by F1; correct is the same set. `aliases` are other names, by value."""
+    """Names, scored by F1; correct is the same set. `aliases` are other names, by value.
+
+    No name at all: the data cannot tell.
+    """
 
     kind: Literal["set"] = "set"
-    values: tuple[str, ...] = Field(min_length=1)
+    values: tuple[str, ...]
     aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 class TermTruth(Record):
     """A short phrase: wordings that are right, and competing ones that are wrong.
 
-    A wording is met where all its words stand in the answer, in any form and order.
+    A wording is met where all its words stand in the answer, in any form and order. No right wording at
+    all: the data cannot tell.
     """
 
     kind: Literal["term"] = "term"
-    accept: tuple[str, ...] = Field(min_length=1)
+    accept: tuple[str, ...]
     others: tuple[str, ...] = ()
 
 

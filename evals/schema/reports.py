@@ -32,12 +32,17 @@ class Metric(Record):
 
 
 class StageSummary(Record):
-    """Metrics of one stage (or trivial baseline) on one group of questions."""
+    """Metrics of one stage (or trivial baseline) on one group of questions.
+
+    `read_by` counts the answers by how they were read: "answer" (the answer line), "text", "judge", "none"
+    (nothing to read). Empty in reports of before verifiers-6, which read every answer from its text.
+    """
 
     stage: str
     is_baseline: bool
     group: str
     metrics: dict[str, Metric]
+    read_by: dict[str, int] = Field(default_factory=dict)
 
 
 class EvalReport(Record):

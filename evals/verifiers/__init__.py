@@ -15,7 +15,7 @@ from typing import Literal
 from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.confidence import read_confidence
 from evals.errors import BadConfig
-from evals.schema import Example, GroundTruth, Verdict
+from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, read_lines
@@ -41,6 +41,7 @@ __all__ = [
     "check_weights",
     "instrument",
     "judge",
+    "stated_confidence",
     "verify",
     "verify_answer",
 ]
@@ -107,6 +108,12 @@ def judge(
     figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
     faults = Faults(figures) if figures else NO_FAULTS
     return score(truth, asked, finding, read_confidence(completion), "text", faults, scoring)
+
+
+def stated_confidence(completion: str) -> StatedConfidence:
+    """Return the confidence that an answer to any question states: its last lines', else its text's."""
+    lines = read_lines(completion)
+    return read_confidence(completion) if lines.answer is None else lines.confidence
 
 
 def check_read(read: str) -> Read:

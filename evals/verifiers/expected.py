@@ -13,11 +13,11 @@
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from evals.facts import load_hallmark, load_terms
 from evals.schema import (
@@ -48,6 +48,7 @@ AGREE = "missions agree"
 """Never offered, and wrong where missions disagree."""
 ROUNDED_CREDIT = 0.5
 """What a count earns that the truth rounds to at the digits given."""
+T = TypeVar("T")
 Outcome = Literal["correct", "incorrect", "contradictory", "no_claim"]
 
 
@@ -90,19 +91,22 @@ class Expected:
     """From a wording, normalised, to its option; filled in by `_with_wordings`."""
 
 
-_KNOWN: dict[int, tuple[GroundTruth, Expected]] = {}
-"""By identity of the truth: rows hold dicts and so have no hash, and a reward asks for the same row often."""
+def kept_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
+    """Return the function, remembering what it made of each truth object.
 
+    By identity: truths hold dicts and so have no hash, and a reward asks about the same row often.
+    """
+    known: dict[int, tuple[GroundTruth, T]] = {}
 
-def expected(truth: GroundTruth) -> Expected:
-    """Return what a question with this truth accepts."""
-    found = _KNOWN.get(id(truth))
-    if found is not None and found[0] is truth:
-        return found[1]
-    made = _expected(truth)
-    if len(_KNOWN) > 8192:
-        _KNOWN.clear()
-    _KNOWN[id(truth)] = (truth, made)
+    def made(truth: GroundTruth) -> T:
+        found = known.get(id(truth))
+        if found is not None and found[0] is truth:
+            return found[1]
+        if len(known) > 8192:
+            known.clear()
+        known[id(truth)] = (truth, value := make(truth))
+        return value
+
     return made
 
 
@@ -165,7 +169,9 @@ def _phrases(pathway: str) -> tuple[str, ...]:
     return tuple(phrase for phrase in phrases if not fold(phrase) <= name)
 
 
-def _expected(truth: GroundTruth) -> Expected:
+@kept_by_truth
+def expected(truth: GroundTruth) -> Expected:
+    """Return what a question with this truth accepts."""
     match truth:
         case DirectTruth():
             return _choice(
@@ -185,8 +191,8 @@ def _expected(truth: GroundTruth) -> Expected:
             return _choice(truth.value, options, (), {truth.value: truth.accept}, _words(truth.subject))
         case ChoiceTruth():
             return _choice(truth.value, truth.options, aliases=truth.aliases)
-        case AbstainTruth():
-            return _choice(CANNOT_BE_TOLD, (), ())
+        case AbstainTruth() | NumberTruth(value=None) | SetTruth(values=()) | TermTruth(accept=()):
+            return _choice(CANNOT_BE_TOLD, tuple(each for each in shared_wordings() if each not in ("yes", "no")), ())
         case CountTruth():
             return Expected(
                 kind="number",
@@ -199,7 +205,7 @@ def _expected(truth: GroundTruth) -> Expected:
         case NumberTruth():
             return Expected(
                 kind="number",
-                number=truth.value,
+                number=truth.value or 0.0,
                 unit=truth.unit,
                 tolerance=truth.tolerance,
                 rounded_credit=truth.rounded_credit,

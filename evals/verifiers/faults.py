@@ -11,11 +11,16 @@ denies ("not in RR-1"), is left alone.
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from evals.facts import load_enrichment
 from evals.schema import ConservationTruth, DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
+from evals.verifiers.expected import kept_by_truth
 from evals.verifiers.numbers import WORDS
+
+SIGNIFICANT = 0.05
+"""The padj below which a gene set counts in a mission."""
 
 MISSION = re.compile(r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
@@ -25,103 +30,117 @@ DOWN = re.compile(
     r"\b(?:down|downregulat\w*|down-regulat\w*|lower|decreas\w*|suppress\w*|reduc\w*|falls?|negative|repress\w*)\b", re.I
 )
 NUMBER = r"[-−–+]?\d+(?:\.\d+)?"
-NES = re.compile(rf"\b(?:NES|enrichment score)s?\b\D{{0,12}}({NUMBER})", re.IGNORECASE)
+NES = re.compile(rf"\b(?:NES|enrichment score)s?\b\D{{0,12}}?({NUMBER})", re.IGNORECASE)
+NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE)
 SCORED = re.compile(rf"[ (:=]{{1,4}}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
 COUNTED = re.compile(
     r"\b(\d+|" + "|".join(word for word in WORDS if word != "none") + r")\s+(?:of|out of)\s+(?:the\s+)?(\d+|"
     + "|".join(word for word in WORDS if word != "none") + r")\s+missions\b",
     re.IGNORECASE,
 )
+TRIGGER = re.compile(rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE)
+"""An explanation without any of these states no figure that is checked."""
 AGAINST = re.compile(r"\((\d+) against\)", re.IGNORECASE)
-CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}({NUMBER})", re.IGNORECASE)
+CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}?({NUMBER})", re.IGNORECASE)
 
 
 def false_figures(truth: GroundTruth, explanation: str) -> tuple[str, ...]:
     """Return in plain words each figure or mission of an explanation that the table belies."""
-    if not any(char.isdigit() for char in explanation) and "mission" not in explanation:
+    if not TRIGGER.search(explanation):
         return ()
     if isinstance(truth, ConservationTruth):
         return tuple(_correlations(truth, explanation))
-    if not isinstance(truth, DirectTruth | MechanismTruth | UncertaintyTruth):
-        return ()
-    return tuple(dict.fromkeys(_of_missions(truth, explanation)))
+    table = _table(truth)
+    return tuple(dict.fromkeys(_of_missions(table, explanation))) if table else ()
 
 
-def _of_missions(truth: DirectTruth | MechanismTruth | UncertaintyTruth, text: str) -> Iterator[str]:
-    sides, scores = _sides(truth)
-    if not sides:
-        return
+class Table(NamedTuple):
+    """What is known of a gene set in a tissue, by mission.
+
+    `sides` is the sign of the score (None = not checked), `counted` the direction where it is significant.
+    """
+
+    tissue: str
+    direction: str | None
+    sides: dict[str, str | None]
+    counted: dict[str, str | None]
+    scores: dict[str, float]
+
+
+@kept_by_truth
+def _table(truth: GroundTruth) -> Table | None:
+    if isinstance(truth, UncertaintyTruth):
+        sides: dict[str, str | None] = {
+            **dict.fromkeys(map(_mission, truth.missions_up), "UP"),
+            **dict.fromkeys(map(_mission, truth.missions_down), "DOWN"),
+            **dict.fromkeys(map(_mission, truth.missions_ns)),
+        }
+        return Table(truth.tissue, None, sides, sides, {})
+    if not isinstance(truth, DirectTruth | MechanismTruth) or not truth.missions:
+        return None
+    rows = {_mission(name): row for name, row in truth.missions.items()}
+    sides = {name: "UP" if row.nes > 0 else "DOWN" for name, row in rows.items()}
+    found = {name: row.padj is not None and row.padj < SIGNIFICANT for name, row in rows.items()}
+    counted = {name: side if found[name] else None for name, side in sides.items()}
+    return Table(truth.tissue, truth.direction, sides, counted, {name: row.nes for name, row in rows.items()})
+
+
+def _of_missions(table: Table, text: str) -> Iterator[str]:
     for sentence in SENTENCE.split(text):
-        if _names_other_tissue(sentence, truth.tissue):
+        if not TRIGGER.search(sentence) or _names_other_tissue(sentence, table.tissue):
             continue
-        yield from _counts(truth, sides, sentence)
-        for found in MISSION.finditer(sentence):
-            name = _mission(found[0])
-            before, after = sentence[: found.start()], sentence[found.end() :]
-            if DENIED.search(before):
-                continue
-            if name not in sides:
-                yield f"{found[0]} did not fly {truth.tissue}"
-                continue
-            said, side = _said(before), sides[name]
-            if said is not None and side is not None and said != side:
-                yield f"{found[0]} says {side.lower()}, not {said.lower()}"
-            score = SCORED.match(after) or (NES.search(before[-24:]) if not MISSION.search(before[-24:]) else None)
-            if score and name in scores and not _fits(score[1], scores[name]):
-                yield f"the score in {found[0]} is {scores[name]:.2f}, not {score[1]}"
-        if not MISSION.search(sentence) and scores and (score := NES.search(sentence)):
-            value = _value(score[1])
-            if not min(scores.values()) - 0.05 <= value <= max(scores.values()) + 0.05:
+        yield from _counts(table, sentence)
+        named = list(MISSION.finditer(sentence))
+        for found in named:
+            yield from _of_mission(table, sentence, found)
+        if not named and table.scores and (score := NES.search(sentence)):
+            low, high = min(table.scores.values()), max(table.scores.values())
+            if not low - 0.05 <= _value(score[1]) <= high + 0.05:
                 yield f"no mission has a score of {score[1]}"
 
 
-def _counts(
-    truth: DirectTruth | MechanismTruth | UncertaintyTruth, sides: dict[str, str | None], sentence: str
-) -> Iterator[str]:
+def _of_mission(table: Table, sentence: str, found: re.Match[str]) -> Iterator[str]:
+    name, before, after = _mission(found[0]), sentence[: found.start()], sentence[found.end() :]
+    if DENIED.search(before):
+        return
+    if name not in table.sides:
+        yield f"{found[0]} did not fly {table.tissue}"
+        return
+    said, side = _said(before), table.sides[name]
+    if said is not None and side is not None and said != side:
+        yield f"{found[0]} says {side.lower()}, not {said.lower()}"
+    score = SCORED.match(after) or NES_BEFORE.search(before[-30:])
+    if score and name in table.scores and not _fits(score[1], table.scores[name]):
+        yield f"the score in {found[0]} is {table.scores[name]:.2f}, not {score[1]}"
+
+
+def _counts(table: Table, sentence: str) -> Iterator[str]:
     """Yield what is false in "significant in 2 of 3 missions (1 against)"."""
-    significant = dict(sides)
-    if not isinstance(truth, UncertaintyTruth):
-        rows = truth.missions.items()
-        significant = {_mission(m): sides[_mission(m)] if row.padj is not None and row.padj < 0.05 else None for m, row in rows}
+    ways = list(table.counted.values())
+    significant = len(ways) - ways.count(None)
     for found in COUNTED.finditer(sentence):
         n, total = _count(found[1]), _count(found[2])
-        if total != len(sides):
-            yield f"{len(sides)} missions flew {truth.tissue}, not {total}"
+        if total != len(ways):
+            yield f"{len(ways)} missions flew {table.tissue}, not {total}"
             continue
-        ways = list(significant.values())
-        allowed = {ways.count("UP"), ways.count("DOWN"), len(ways) - ways.count(None), ways.count(None)}
-        if not isinstance(truth, UncertaintyTruth):
-            allowed = {ways.count(truth.direction), len(ways) - ways.count(None)}
+        if table.direction is None:
+            allowed = {ways.count("UP"), ways.count("DOWN"), significant, ways.count(None)}
+        else:
+            allowed = {ways.count(table.direction), significant}
             if "significant" not in sentence.lower():
-                allowed.add(list(sides.values()).count(truth.direction))
+                allowed.add(list(table.sides.values()).count(table.direction))
         if n not in allowed:
             yield f"{found[0]} is not what the table says"
         against = AGAINST.search(sentence)
-        if against and not isinstance(truth, UncertaintyTruth):
-            opposed = len(ways) - ways.count(None) - ways.count(truth.direction)
-            if int(against[1]) != opposed:
-                yield f"{opposed} missions are against, not {against[1]}"
+        opposed = significant - ways.count(table.direction)
+        if against and table.direction is not None and int(against[1]) != opposed:
+            yield f"{opposed} missions are against, not {against[1]}"
 
 
 def _correlations(truth: ConservationTruth, text: str) -> Iterator[str]:
     for found in CORRELATION.finditer(text):
         if not _fits(found[1], truth.nes_mean_r):
             yield f"the mean correlation is {truth.nes_mean_r:.3f}, not {found[1]}"
-
-
-def _sides(
-    truth: DirectTruth | MechanismTruth | UncertaintyTruth,
-) -> tuple[dict[str, str | None], dict[str, float]]:
-    """Return each mission's direction (None = not significant, so not checked) and its score where known."""
-    if isinstance(truth, UncertaintyTruth):
-        up = dict.fromkeys(map(_mission, truth.missions_up), "UP")
-        down = dict.fromkeys(map(_mission, truth.missions_down), "DOWN")
-        return {**up, **down, **dict.fromkeys(map(_mission, truth.missions_ns))}, {}
-    scores = {name: row.nes for name, row in truth.missions.items()}
-    return (
-        {_mission(name): "UP" if nes > 0 else "DOWN" for name, nes in scores.items()},
-        {_mission(name): nes for name, nes in scores.items()},
-    )
 
 
 def _said(before: str) -> str | None:
@@ -131,6 +150,7 @@ def _said(before: str) -> str | None:
     return None if last is None else "UP" if last in ups else "DOWN"
 
 
+@lru_cache(maxsize=1024)
 def _mission(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).upper()
 

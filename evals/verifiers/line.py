@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from evals.schema import Claim, StatedConfidence
-from evals.verifiers.expected import AGREE, Expected, Finding, fold, normalised
+from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
+from evals.verifiers.expected import Expected, Finding, fold, normalised
 from evals.verifiers.numbers import Number, numbers_in
 
 LINE = re.compile(
-    r"^[^\w\n>]{0,12}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
+    r"^[^A-Za-z0-9\n>]{0,12}(?:\d{1,2}[.)] *)?[*_]{0,3}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 THOUGHT = re.compile(
@@ -27,6 +27,9 @@ THOUGHT = re.compile(
     r"|<\|(end)_of_thought\|>|◁(/?)think▷|\[(/?)THINK\]",
     re.IGNORECASE,
 )
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+ASIDE = re.compile(r"\([^()]*\)")
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
 PERCENT = re.compile(r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?")
@@ -52,7 +55,9 @@ def read_lines(text: str) -> Lines:
     """Return the answer line, the confidence line and the explanation of an answer. Time is linear in its length."""
     text = without_thought(text)
     if ">" in text:
-        text = QUOTED.sub(_blank, text)
+        text = QUOTED.sub(_blank, COMMENT.sub(_blank, text))
+    if "\\boxed" in text:
+        text = BOXED.sub(r"\1", text)
     answer = also = None
     start = end = 0
     first = len(text)
@@ -61,7 +66,7 @@ def read_lines(text: str) -> Lines:
         value = line[2].strip()
         first = min(first, line.start())
         if line[1][0] in "aA":
-            if answer is not None and normalised(answer) != normalised(value):
+            if answer is not None and answer.casefold() != value.casefold():
                 also = answer
             answer, start, end = value, line.start(2), line.start(2) + len(value)
         else:
@@ -83,7 +88,7 @@ def without_thought(text: str) -> str:
         elif opened is None:
             opened = mark.start()
     kept = text[closed : len(text) if opened is None else opened]
-    return " " * closed + kept
+    return " " * (closed - 1) + "\n" + kept if closed else kept
 
 
 def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding:
@@ -93,16 +98,16 @@ def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding
     place = (lines.start, lines.end)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return Finding("no_claim", "the answer line is empty")
+    if len(value) >= len(question) - 2 > 20 and normalised(question).strip(" ?") in says:
+        return Finding("no_claim", "it repeats the question")
     found = _stated(expected, question, value, says, place)
     if lines.also is not None:
         other = _stated(expected, question, lines.also, normalised(lines.also), place)
-        if (other.verdict, other.answer) != (found.verdict, found.answer) and "no_claim" not in (
-            other.verdict,
-            found.verdict,
-        ):
+        is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
+        if not is_same and "no_claim" not in (other.verdict, found.verdict):
             reason = f"two answer lines: {lines.also!r} and {value!r}"
             return Finding("contradictory", reason, found.answer, found.claims)
-        return found if found.verdict != "no_claim" or other.verdict == "no_claim" else other
+        return other if found.verdict == "no_claim" else found
     return found
 
 
@@ -128,19 +133,37 @@ def _choice(expected: Expected, question: str, says: str, place: tuple[int, int]
     if option is not None:
         return _verdict(expected, option, place)
     asserted, denied = options_in(says, expected.by_wording)
+    if expected.right == CANNOT_BE_TOLD and not expected.offered:
+        return _abstention(expected, question, says, asserted, place)
     if len(asserted) == 1:
         return _verdict(expected, asserted[0], place)
     if not asserted:
         what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
-        if not denied and not expected.offered and _is_name(says, question):
-            return _other(expected, says, place)
         return Finding("no_claim", what)
-    listed = [option for option in expected.offered if option in asserted]
-    if listed and len(listed) >= len(expected.offered) - (len(expected.offered) > 2):
+    listed = expected.offered or expected.options
+    if {option for option in listed if option != CANNOT_BE_TOLD} <= set(asserted):
         return Finding("no_claim", "it repeats the options of the question")
     if not expected.offered and expected.right not in asserted:
         return _verdict(expected, asserted[0], place)
-    return Finding("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted, place))
+    return _torn(asserted, place)
+
+
+def _abstention(
+    expected: Expected, question: str, says: str, asserted: list[str], place: tuple[int, int]
+) -> Finding:
+    """Return the verdict where the data cannot answer: whatever answers is wrong."""
+    if asserted == [CANNOT_BE_TOLD]:
+        return _verdict(expected, CANNOT_BE_TOLD, place)
+    if CANNOT_BE_TOLD in asserted:
+        if says.count("/") > 1 or says.count(",") > 1:
+            return Finding("no_claim", "it repeats the options of the question")
+        return _torn(asserted, place)
+    if fold(says) <= fold(question) or HEDGE.search(says):
+        return Finding("no_claim", "it says nothing of the question")
+    return _verdict(expected, says, place)
+
+
+HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
 
 
 def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -152,39 +175,44 @@ def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], lis
     asserted: dict[str, None] = {}
     denied: dict[str, None] = {}
     for found in _pattern(frozenset(by_wording)).finditer(says):
-        option = by_wording[found[0]]
-        before = BREAK.split(says[: found.start()])[-1].split()[-4:]
-        (denied if sum(word in DENIAL or word.endswith("nt") and word in NT for word in before) % 2 else asserted)[option] = None
+        wording = found[1] or found[2]
+        option = by_wording.get(wording) or by_wording[wording.removesuffix("s")]
+        (denied if is_denied(says, found.start()) else asserted)[option] = None
     return list(asserted), [option for option in denied if option not in asserted]
 
 
-DENIAL = frozenset("not no never neither nor without isn't don't doesn't cannot false wrong rather instead unlike hardly".split())
-NT = frozenset("isnt dont doesnt arent wasnt didnt cant wont".split())
-BREAK = re.compile(r"\b(?:but|however|so|instead it|it is rather)\b|[,;:.()]")
+def is_denied(text: str, at: int) -> bool:
+    """Return whether one of the four words before a place denies it: "neither up nor down"."""
+    return any(word in DENIAL for word in BREAK.split(text[:at])[-1].split()[-4:])
+
+
+DENIAL = frozenset(
+    "not no never neither nor without isnt dont doesnt arent wasnt didnt cant wont false wrong rather instead unlike".split()
+)
+BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
 
 
 @lru_cache(maxsize=4096)
 def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern for any of the wordings as whole words, the longest first."""
+    """Return a pattern for any of the wordings as whole words, the longest first, with a plural s.
+
+    A single letter stands for an option at the start alone, or behind "option": "a" is an article too.
+    """
     ordered = sorted(wordings, key=lambda wording: (-len(wording), wording))
-    return re.compile(rf"(?<![\w+])(?:{'|'.join(map(re.escape, ordered))})(?!\w)") if ordered else NOTHING
+    words = "|".join(re.escape(each) for each in ordered if len(each) > 1) or NOTHING
+    letters = "|".join(re.escape(each) for each in ordered if len(each) == 1) or NOTHING
+    return re.compile(
+        rf"(?<![\w+])((?:{words})(?:(?<=\w{{4}})s)?)(?!\w)(?!(?<=\bup) to\b)"
+        rf"|(?:^|(?<=\boption )|(?<=\bchoice )|(?<= and )|(?<= or ))\(?({letters})(?=$|[).:,]| and | or )"
+    )
 
 
-NOTHING = re.compile(r"(?!)")
-OPEN_WORDS = 5
-"""An answer line of up to so many words that names none of the known names is another name."""
+NOTHING = "(?!)"
 
 
-def _is_name(says: str, question: str) -> bool:
-    words = fold(says)
-    return bool(words) and len(says.split()) <= OPEN_WORDS and not words <= fold(question) and not words & HEDGES
-
-
-HEDGES = fold("depends maybe perhaps uncertain possibly varies sure none")
-
-
-def _other(expected: Expected, says: str, place: tuple[int, int]) -> Finding:
-    return Finding("incorrect", f"it says {says}; the data say {expected.right}", says, _claims([says], place))
+def _torn(asserted: list[str], place: tuple[int, int]) -> Finding:
+    reason = f"it names {' and '.join(asserted)}"
+    return Finding("contradictory", reason, " / ".join(asserted), _claims(asserted, place))
 
 
 def _verdict(expected: Expected, option: str, place: tuple[int, int]) -> Finding:
@@ -205,19 +233,23 @@ def _claims(says: list[str], place: tuple[int, int]) -> tuple[Claim, ...]:
 
 
 def _number(expected: Expected, value: str, says: str, place: tuple[int, int]) -> Finding:
+    truth = f"{expected.number:,.10g}"
     if says in expected.by_wording:
-        return _cannot(says, f"{expected.number:,.10g}", place)
-    outside = re.sub(r"\([^()]*\)", " ", value)
-    found = [each for each in numbers_in(outside) if not each.is_share or expected.unit in ("%", "percent")]
-    if not found:
-        asserted, _ = options_in(says, expected.by_wording)
-        return _cannot(says, f"{expected.number:,.10g}", place) if asserted else Finding("no_claim", "it names no number")
-    if DENIED_NUMBER.search(says):
+        return _cannot(says, truth, place)
+    text = MINUS.sub("-", ASIDE.sub(" ", value))
+    if expected.unit:
+        text = re.sub(rf"(?<=\d){re.escape(expected.unit)}", f" {expected.unit}", text)
+    found = [each for each in numbers_in(text) if not each.is_share or expected.unit in ("%", "percent")]
+    stated = [each for each in found if not is_denied(text.casefold(), each.start)]
+    if stated:
+        return number_verdict(expected, stated, place)
+    if found:
         return Finding("no_claim", "it only denies a number")
-    return number_verdict(expected, found, place)
+    asserted, _ = options_in(says, expected.by_wording)
+    return _cannot(says, truth, place) if asserted else Finding("no_claim", "it names no number")
 
 
-DENIED_NUMBER = re.compile(r"^(?:not|isn't|never)\b(?!.*\bbut\b)")
+MINUS = re.compile(r"\b(?:minus|negative)\s+(?=[\d.])", re.IGNORECASE)
 
 
 def number_verdict(expected: Expected, found: list[Number], place: tuple[int, int]) -> Finding:
@@ -267,9 +299,12 @@ def _term(expected: Expected, question: str, value: str, says: str, place: tuple
         return Finding("contradictory", "it names what is right and what competes with it", value, claims)
     if right:
         return Finding("correct", "as the data say", value, claims, 1.0)
-    if words <= fold(question):
+    if words <= fold(question) | GENERAL:
         return Finding("no_claim", "its words are all in the question")
     return Finding("incorrect", "it is something else", value, claims)
+
+
+GENERAL = fold("hallmark gene set pathway process signaling genes")
 
 
 def _parts(value: str) -> tuple[str, str]:
@@ -280,7 +315,8 @@ def _parts(value: str) -> tuple[str, str]:
 
 
 def _set(expected: Expected, value: str, place: tuple[int, int]) -> Finding:
-    names = [normalised(part) for part in re.split(r"[,;\n/]|\band\b|&", value)]
+    asserted, _ = _parts(ASIDE.sub(" ", value))
+    names = [normalised(part).strip("… ") for part in re.split(r"[,;\n/]|\band\b|&", asserted)]
     named = {expected.by_wording.get(name, name) for name in names if name}
     if not named:
         return Finding("no_claim", "it names nothing")
@@ -306,7 +342,7 @@ def _confidence(value: str, before: StatedConfidence) -> StatedConfidence:
 
 @lru_cache(maxsize=4096)
 def _percent(value: str) -> StatedConfidence:
-    shown = value.strip(MARKS + ".")
+    shown = ASIDE.sub(" ", value).strip(MARKS + ".")
     if normalised(shown) in TEMPLATE:
         return MISSING
     found = PERCENT.match(shown.casefold())
@@ -326,4 +362,4 @@ def _blank(quoted: re.Match[str]) -> str:
     return " " * len(quoted[0])
 
 
-__all__ = ["AGREE", "Lines", "number_verdict", "options_in", "read_answer_line", "read_lines", "without_thought"]
+__all__ = ["Lines", "number_verdict", "options_in", "read_answer_line", "read_lines", "without_thought"]

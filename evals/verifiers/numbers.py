@@ -12,7 +12,7 @@ WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
 NUMBER = re.compile(
     r"(?<![\w.,])(?P<sign>[-−–+](?=\d))?"
-    r"(?P<digits>\d{1,3}(?:[,  ’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+    r"(?P<digits>\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
     r"(?:[eE](?P<exponent>[-+]?\d{1,3}))?"
     r"(?:(?P<scale>k|m)\b|[ -](?P<worded>thousand|million|billion)\b)?"
     r"(?P<share> ?%| percent\b)?(?![\w]|[.,]\d)"
@@ -43,7 +43,10 @@ def numbers_in(text: str) -> Iterator[Number]:
             value = WORDS[found["word"].lower()]
             yield Number(value, 1.0, len(str(int(value))), False, found.start(), found.end())
             continue
-        plain = re.sub(r"[^\d.]", "", found["digits"])
+        digits = found["digits"]
+        if re.fullmatch(r"\d+,\d{1,2}", digits):
+            digits = digits.replace(",", ".")
+        plain = re.sub(r"[^\d.]", "", digits)
         scale = SCALES.get((found["scale"] or found["worded"] or "").lower(), 1.0)
         scale *= 10.0 ** int(found["exponent"] or 0)
         whole, _, decimals = plain.partition(".")

@@ -23,6 +23,8 @@ from evals.verifiers.presets import DEFAULT_WEIGHTS, VERIFIERS, check_weights
 WITH_FIGURES = ("V1", "V2", "V3", "V4")
 WITHOUT_FIGURES = ("V1", "V3", "V4")
 """What applies where the truth holds no figures that an explanation could get wrong."""
+JUDGED = ("V1", "V4")
+"""What applies to a rubric, once a judge has graded its items: V1 is the share of their weight that is met."""
 SCORED = frozenset(
     "direct mechanism uncertainty comparison conservation count label abstain choice number set term".split()
 )
@@ -71,7 +73,7 @@ def score(
     scoring: Scoring = DEFAULT_SCORING,
 ) -> Verdict:
     """Return the verdict with its scores and reward; a kind that is not scored has neither."""
-    applies = applicable(truth)
+    applies = applicable(truth) or (JUDGED if read_by == "judge" else ())
     verdict, credit = finding.verdict, finding.credit
     right = credit if verdict == "correct" else 0.0
     scores: dict[str, float | None] = dict.fromkeys(VERIFIERS)
