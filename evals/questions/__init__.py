@@ -1,12 +1,13 @@
-"""Questions made from the figures: KMP (gene counts) and pathways (directions), with their splits."""
+"""Questions made from the figures, KMP (gene counts) and pathways (directions), and question sets of one's own."""
 
-from evals.questions.bank import DATASETS, find, is_held_out
+from evals.questions.bank import DATASETS, find, is_held_out, register, system_prompt_for
 from evals.questions.kmp import kmp_test, kmp_training
 from evals.questions.meanings import set_meanings
 from evals.questions.missions import lone_missions, lone_missions_parted
 from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
 from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, system_prompt
 from evals.questions.rows import data_sha256, read_examples, write_examples
+from evals.questions.sets import load_questions
 
 __all__ = [
     "DATASETS",
@@ -18,13 +19,16 @@ __all__ = [
     "is_held_out",
     "kmp_test",
     "kmp_training",
+    "load_questions",
     "lone_missions",
     "lone_missions_parted",
     "pathway_halves",
     "pathway_heldout",
     "pathway_training",
     "read_examples",
+    "register",
     "set_meanings",
     "system_prompt",
+    "system_prompt_for",
     "write_examples",
 ]

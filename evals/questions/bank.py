@@ -1,20 +1,22 @@
 """Every question we ask, by data set name and by wording."""
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from evals.questions.kmp import kmp_test, kmp_training, kmp_wordings
+from evals.questions.kmp import kmp_rewordings, kmp_test, kmp_training, kmp_wordings
 from evals.questions.meanings import set_meanings
 from evals.questions.missions import lone_missions, lone_missions_parted
 from evals.questions.pathways import pathway_heldout, pathway_training
+from evals.questions.prompt import system_prompt
 from evals.schema import Example
 
 DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
     {
         "pathways-heldout": pathway_heldout,
         "kmp-test": kmp_test,
+        "kmp-rewordings": kmp_rewordings,
         "kmp-train": kmp_training,
         "pathways-train": pathway_training,
         "hallmark-train": set_meanings,
@@ -26,11 +28,26 @@ DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
 
 
 def find(question: str) -> Example | None:
-    """Return our question with this wording, or None; case and white space do not matter.
+    """Return our question with this wording, or a registered one, or None; case and white space do not matter.
 
     "  how many degs does the study list for ... " finds the row that was written with capitals.
     """
-    return _by_wording().get(normalised(question))
+    wording = normalised(question)
+    return _by_wording().get(wording) or _REGISTERED.get(wording)
+
+
+def register(examples: Iterable[Example]) -> None:
+    """Let `find` know the questions of a set of one's own, for as long as the process runs."""
+    _REGISTERED.update((normalised(row.prompt), row) for row in examples)
+
+
+_REGISTERED: dict[str, Example] = {}
+
+
+def system_prompt_for(template: str, question: str) -> str:
+    """Return a chain's system prompt for a question, with its own options where it is one of ours."""
+    known = find(question)
+    return system_prompt(template, question, known.ground_truth if known else None)
 
 
 def is_held_out(question: str, example_id: str | None = None) -> bool:
@@ -40,7 +57,9 @@ def is_held_out(question: str, example_id: str | None = None) -> bool:
     these are in no test, but would give its directions away.
     """
     wordings, ids = _held_out()
-    return normalised(question) in wordings or example_id in ids
+    wording = normalised(question)
+    own = _REGISTERED.get(wording)
+    return wording in wordings or example_id in ids or (own is not None and own.split == "test")
 
 
 def normalised(question: str) -> str:

@@ -60,7 +60,9 @@ def succession(agreeing: int, total: int) -> int:
 
 def with_answer(explanation: str, answer: str, level: int) -> str:
     """Return an answer in its one documented form: explanation, answer line, confidence line."""
-    return with_confidence("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
+    return with_confidence(
+        "\n".join(part for part in (explanation, f"Answer: {answer}") if part), level
+    )
 
 
 def with_confidence(text: str, level: int) -> str:

@@ -8,7 +8,7 @@ give nothing away about a tissue that is held out.
 from evals.facts import PathwayName, load_hallmark
 from evals.questions import wording
 from evals.questions.levels import DEFINED, with_answer
-from evals.schema import Example, TermTruth
+from evals.schema import Example
 from evals.verifiers.expected import terms
 
 PROMPTS = (

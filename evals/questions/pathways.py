@@ -143,7 +143,10 @@ def _uncertainty(vote: Votes) -> Example:
 
 
 def _example(
-    vote: Votes, truth: DirectTruth | MechanismTruth | UncertaintyTruth, text: wording.Text, level: int
+    vote: Votes,
+    truth: DirectTruth | MechanismTruth | UncertaintyTruth,
+    text: wording.Text,
+    level: int,
 ) -> Example:
     fact = {"uncertainty": "agreement"}.get(truth.kind, "direction")
     return Example(

@@ -62,6 +62,21 @@ def kmp_wordings() -> tuple[Example, ...]:
 
 
 @cache
+def kmp_rewordings() -> tuple[Example, ...]:
+    """Return one question per fact of `kmp_training()`, in a wording that stands in no row of it.
+
+    What a stage learned of the figures, apart from the sentences it learned them in: for measuring whether
+    a later stage forgets. Facts that only a judge can grade are left out.
+    """
+    trained = {row.prompt for row in kmp_training()}
+    unseen: dict[str, Example] = {}
+    for row in kmp_wordings():
+        if row.prompt not in trained and row.ground_truth.kind != "facts":
+            unseen.setdefault(row.cluster, row.model_copy(update={"split": "test"}))
+    return tuple(unseen.values())
+
+
+@cache
 def _training_drafts() -> tuple[Draft, ...]:
     def each() -> Iterator[Draft]:
         for module in (primary, steps, orders, corrections, limits):

@@ -1,0 +1,303 @@
+"""Question sets for other people's tools: a folder that the tool's own command runs, with our grader inside.
+
+    lm-eval      a task of lm-evaluation-harness    NAME.yaml, lm_eval_functions.py
+    inspect      a task of Inspect                  task.py
+    verifiers    an environment of verifiers        pyproject.toml, NAME/__init__.py
+
+Beside these lie a README and the package NAME: the rows by split, and a copy of the modules of `evals` that
+grade an answer. The folder needs the tool and pydantic, not Assay, and grades the same when Assay has changed.
+What is written for which tool stands in templates/tools.toml.
+"""
+
+import ast
+import json
+import re
+import shlex
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from importlib.metadata import distribution
+from pathlib import Path
+from string import Template
+
+from evals.errors import BadConfig, LabError
+from evals.questions.prompt import conversation
+from evals.questions.sets import SPLITS, SUFFIXES
+from evals.report import DIRECTIONS, MEANINGS
+from evals.schema import Example, Record
+from evals.verifiers import SCORED, VERSION
+
+TOOLS = ("lm-eval", "inspect", "verifiers")
+METRICS = ("accuracy", "reward", "brier", "line_share")
+ASIDE = ", without questions on what a gene set stands for, which have a figure of their own"
+EVALS = Path(__file__).parents[1]
+TEMPLATES = Path(__file__).parent / "templates"
+OURS = re.compile(r"\bevals(?=\.\w| import\b)")
+Files = dict[str, str]
+"""Path in the folder -> text."""
+
+
+class Exported(Record):
+    """What was written: questions by split and kind, what was left out and why, and the commands that run it."""
+
+    name: str
+    tool: str
+    questions: dict[str, dict[str, int]]
+    left_out: dict[str, int]
+    data_sha256: str
+    versions: dict[str, str]
+    run: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class ToolSettings(Record):
+    """What templates/tools.toml says of a tool: files by path, each with its template; texts take $words."""
+
+    title: str
+    splits: tuple[str, ...]
+    files: dict[str, str]
+    run: tuple[str, ...]
+    notes: str
+
+
+def export_questions(examples: Sequence[Example], set_name: str, tool: str, out: Path) -> Exported:
+    """Write a question set as the folder `out` for `tool`, whole or not at all, and return what it holds.
+
+    BadConfig where the set holds nothing that the tool could use, or an id twice, or `out` is not empty.
+    """
+    if tool not in TOOLS:
+        raise BadConfig(f"there is no export as {tool!r}; choose one of {', '.join(TOOLS)}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadConfig(f"{out} is there already and is not empty; name a new folder")
+    twice = [name for name, n in Counter(example.id for example in examples).items() if n > 1]
+    if twice:
+        raise BadConfig(
+            f"{set_name} holds the id {twice[0]!r} twice; give every question an id of its own"
+        )
+    usable = [example for example in examples if example.ground_truth.kind in SCORED]
+    others = (each.ground_truth.kind for each in examples if each.ground_truth.kind not in SCORED)
+    left_out: dict[str, int] = dict(Counter(others))
+    settings = _settings(tool)
+    if not usable:
+        kinds = ", ".join(f"{n} of kind {kind}" for kind, n in left_out.items()) or "nothing"
+        raise BadConfig(
+            f"{set_name} holds {kinds}, and only a judge can grade these; an export needs questions of another"
+            f" kind: {', '.join(sorted(SCORED))}"
+        )
+    if not any(example.split in settings.splits for example in usable):
+        has = ", ".join(sorted({example.split for example in usable}))
+        raise BadConfig(
+            f"{set_name} has {has} rows only, and {settings.title} measures test rows; add some, or name a set"
+            " that has them beside it: SET,SET"
+        )
+    written, exported = _folder(usable, left_out, set_name, tool, settings, out)
+    _write(written, out)
+    return exported
+
+
+def module_name(set_name: str) -> str:
+    """Return what tools call a set: "sets/Codon table.csv" -> assay_codon_table."""
+    parts = (re.sub(r"\[\w+\]$", "", part.strip()) for part in set_name.split(","))
+    stems = (
+        Path(part).stem if Path(part).suffix in SUFFIXES else Path(part).name for part in parts
+    )
+    slug = re.sub(r"\W+", "_", "_".join(stems), flags=re.ASCII).strip("_").lower()
+    return f"assay_{slug or 'questions'}"
+
+
+def grader_files(package: str) -> Files:
+    """Return the modules that `evals.verifiers` imports, and their data, as files of the package `package`."""
+    found: Files = {}
+    folders: list[Path] = []
+    asked = ["evals.verifiers"]
+    while asked:
+        module = asked.pop()
+        path = _path_of(module)
+        if path is None or (place := path.relative_to(EVALS).as_posix()) in found:
+            continue
+        source = path.read_text(encoding="utf-8")
+        found[place] = OURS.sub(package, source)
+        asked += [module.rpartition(".")[0], *_imports(source)]
+        if path.name == "__init__.py" and path.parent != EVALS:
+            folders.append(path.parent)
+    data = {path for folder in folders for path in _data_of(folder)}
+    found |= {path.relative_to(EVALS).as_posix(): path.read_text(encoding="utf-8") for path in data}
+    return dict(sorted(found.items()))
+
+
+def _path_of(module: str) -> Path | None:
+    """Return the file of a module of ours; None for a name in a module, and for the work of others."""
+    first, *rest = module.split(".")
+    if first != EVALS.name:
+        return None
+    place = EVALS.joinpath(*rest)
+    return next(
+        (path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None
+    )
+
+
+def _imports(source: str) -> Iterator[str]:
+    """Yield every module that a source imports, and every name that it takes from one: it may be a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _data_of(folder: Path) -> Iterator[Path]:
+    """Yield the data files of a package: in its folder, and in folders below that are no packages."""
+    for path in folder.iterdir():
+        if path.is_file() and path.suffix not in {".py", ".pyc"}:
+            yield path
+        elif path.is_dir() and path.name != "__pycache__" and not (path / "__init__.py").exists():
+            yield from _data_of(path)
+
+
+def _folder(
+    usable: Sequence[Example],
+    left_out: Mapping[str, int],
+    set_name: str,
+    tool: str,
+    settings: ToolSettings,
+    out: Path,
+) -> tuple[Files, Exported]:
+    """Return the files of the folder, and the record of what they hold."""
+    name = module_name(set_name)
+    by_split = {split: [row for row in usable if row.split == split] for split in SPLITS}
+    rows = {split: _lines(found) for split, found in by_split.items() if found}
+    exported = Exported(
+        name=name,
+        tool=tool,
+        questions={
+            split: dict(Counter[str](row.ground_truth.kind for row in by_split[split]))
+            for split in rows
+        },
+        left_out={f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()},
+        data_sha256=sha256("".join(rows.values()).encode()).hexdigest(),
+        versions={"assay": distribution("assay").version, "verifiers": VERSION},
+        run=(),
+        files=(),
+    )
+    words = _words(exported, usable) | {
+        "set": re.sub(r"[^\w .,:/@\[\]-]", "_", set_name),  # stands in source code
+        "folder": shlex.quote(f"./{out.resolve().name}"),
+        "title": settings.title,
+        "aside": ASIDE if any('"headline": false' in text for text in rows.values()) else "",
+    }
+    run = tuple(Template(line).substitute(words) for line in settings.run)
+    words |= {"run": "\n".join(run), "notes": Template(settings.notes).substitute(words).strip()}
+    templates = {"README.md": "readme", "$name/grade.py": "grade", **settings.files}
+    written = {
+        Template(path).substitute(words): _template(template).substitute(words)
+        for path, template in templates.items()
+    }
+    written.setdefault(f"{name}/__init__.py", "")
+    written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
+    grader = grader_files(f"{name}.grader")
+    written |= {f"{name}/grader/{path}": text for path, text in grader.items()}
+    written |= {path: _notice(path) for path in ("LICENSE", "THIRD-PARTY.md")}
+    return written, exported.model_copy(update={"run": run, "files": tuple(sorted(written))})
+
+
+def _words(exported: Exported, usable: Sequence[Example]) -> dict[str, str]:
+    """Return what the templates take from the set itself."""
+    metrics = (*METRICS, *sorted({f"accuracy_{row.ground_truth.kind}" for row in usable}))
+    counts = [
+        (split, kind, n) for split, kinds in exported.questions.items() for kind, n in kinds.items()
+    ]
+    few_shot = "training_split: train\nfewshot_split: train\n"
+    return {
+        "name": exported.name,
+        "dashed": exported.name.replace("_", "-"),
+        "split": next(iter(exported.questions)),
+        "version": exported.versions["assay"],
+        "verifiers": exported.versions["verifiers"],
+        "metrics": repr(metrics),
+        "metric_list": "\n".join(
+            f"  - metric: {metric}\n    aggregation: mean\n    higher_is_better: {str(metric != 'brier').lower()}"
+            for metric in metrics
+        ),
+        "few_shot": few_shot if "train" in exported.questions else "",
+        "count": f"{len(usable)} questions",
+        "table": "\n".join(f"| {split} | {kind} | {n} |" for split, kind, n in counts),
+        "left_out": "; ".join(f"{n} of {why}" for why, n in exported.left_out.items()) or "nothing",
+        "source": _counted(row.source for row in usable),
+        "licence": _counted(row.licence or "not given" for row in usable),
+        "data_sha256": exported.data_sha256,
+    }
+
+
+def _lines(examples: Sequence[Example]) -> str:
+    """Return the rows of one split as JSONL. Truths are JSON in JSON: their fields differ by kind."""
+    aside = (
+        MEANINGS
+        if DIRECTIONS & {example.ground_truth.kind for example in examples}
+        else frozenset()
+    )
+    rows = (
+        {
+            "id": example.id,
+            "kind": example.ground_truth.kind,
+            "headline": example.ground_truth.kind not in aside,
+            "cluster": example.cluster,
+            "prompt": [message.model_dump() for message in conversation(example)],
+            "answer": example.answer,
+            "truth": example.ground_truth.model_dump_json(),
+            "source": example.source,
+            "licence": example.licence or "",
+            "tags": list(example.tags),
+        }
+        for example in examples
+    )
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _settings(tool: str) -> ToolSettings:
+    return ToolSettings.model_validate(
+        tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))[tool]
+    )
+
+
+def _template(name: str) -> Template:
+    return Template((TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"))
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Return names with how many rows have them: "kmp (20), genelab (3)"."""
+    return ", ".join(f"{name} ({n})" for name, n in Counter(names).most_common())
+
+
+def _notice(name: str) -> str:
+    """Return our licence, or the list of others' work: from the checkout, else from the installed package."""
+    path = EVALS.parent / name
+    text = (
+        path.read_text(encoding="utf-8")
+        if path.is_file()
+        else distribution("assay").read_text(f"licenses/{name}")
+    )
+    if text is None:
+        raise LabError(
+            f"the installed Assay lacks its file {name}, which must go along; install Assay anew"
+        )
+    return text
+
+
+def _write(written: Files, out: Path) -> None:
+    """Write all files beside their place and rename their folder there; LabError if that fails."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".writing-") as folder:
+            whole = Path(folder) / "whole"
+            for place, text in written.items():
+                path = whole / place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", newline="")
+            whole.replace(out)
+    except OSError as error:
+        raise LabError(
+            f"cannot write {out}: {error.strerror}; name a folder that you may write to"
+        ) from error

@@ -1,0 +1,581 @@
+"""Question sets of one's own: JSONL, CSV and YAML files and data sets of the Hub, read whole or not at all.
+
+    {"id": "codon/UUU", "prompt": "Which amino acid does the codon UUU code for?",
+     "truth": {"kind": "choice", "value": "Phe", "options": ["Phe", "Leu", "Ser", "Tyr"]},
+     "group": "codon/Phe", "split": "train", "explanation": "UUU and UUC are the codons of phenylalanine."}
+
+A CSV file has one column for each field of a row and of its truth (`kind`, `value`, `options`, `unit`,
+`tolerance`, …), with | between the items of a list; or a column `truth` that holds JSON. A YAML file is a
+list of rows, or `questions:` beside fields that hold for every row. Short forms are taken in every format:
+`tolerance: 5%` or `tolerance: 0.1`, `value` for the names of a set or the wording of a term, a single text
+for a list of one, `validation` for dev. `value: cannot be told` is right where the data cannot answer, and
+leaves the prompt as it is. docs/question-sets.md shows it all.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import yaml
+from pydantic import Field, ValidationError
+
+from evals.errors import BadConfig, BadRow, LabError
+from evals.jsonl import SHOWN, first_of, read_text, repeated_keys
+from evals.questions.bank import DATASETS, normalised
+from evals.questions.levels import DEFINED, with_answer, with_confidence
+from evals.questions.prompt import answer_form
+from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
+from evals.schema.questions import TermTruth
+from evals.verifiers import SCORED, verify
+from evals.verifiers.expected import expected, terms
+from evals.verifiers.expected import normalised as marks_off
+
+TAUGHT = DEFINED
+"""Percent that the answers of a set state as their confidence where a model is taught by them (SFT)."""
+SUFFIXES = (".jsonl", ".csv", ".tsv", ".yaml", ".yml")
+EXAMPLES = Path(__file__).parent / "examples"
+"""Sets that come with Assay, known by the names of their files."""
+SPLITS = ("train", "dev", "test")
+PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
+HUB = re.compile(
+    r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?"
+)
+NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
+
+Raw = tuple[int, dict[str, Any]]
+Fetch = Callable[[str, str | None, str | None], Iterable[tuple[str, Mapping[str, Any]]]]
+"""Name, revision and config of a data set of the Hub -> its rows, each with the name of its split."""
+
+
+class QuestionRow(Record):
+    """One row of a question set. Questions of one `group` share their facts: they belong in one split."""
+
+    id: str = Field(min_length=1)
+    prompt: str = Field(min_length=1, pattern=r"\S")
+    truth: GroundTruth
+    group: str = Field(min_length=1)
+    split: Literal["train", "dev", "test"]
+    subject: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    explanation: str | None = None
+    source: str | None = None
+    licence: str | None = None
+
+
+class Fault(Record):
+    """What is wrong with one row: where, what, and what to do."""
+
+    line: int
+    id: str | None = None
+    field: str
+    problem: str
+    remedy: str
+
+
+class QuestionSet(NamedTuple):
+    """What a file holds: good rows as examples, each with its line, and everything that is wrong.
+
+    `is_own` is False for a file of whole `Example`s, as `assay data kmp` writes them.
+    """
+
+    examples: tuple[Example, ...]
+    lines: tuple[int, ...]
+    faults: tuple[Fault, ...]
+    is_own: bool
+
+
+def load_questions(
+    source: str | Path, fetch: Fetch | None = None, part: str | None = None
+) -> tuple[Example, ...]:
+    """Return the questions of a data set, by name or path: `codons-and-enzymes`, `mine.csv[test]`.
+
+    Names are those of DATASETS and of the sets in EXAMPLES; `hub:owner/name[@revision][:config]` is fetched
+    by `fetch`. [train], [dev], [test] or [all] says which rows; without one, a question set gives those of the
+    split `part`, if it has any. Nothing is returned of a set with a bad row: BadRow names them.
+    """
+    match = PART.fullmatch(str(source).strip())
+    name, wanted = (match["name"], match["part"]) if match else (str(source), None)
+    if name in DATASETS:
+        rows, is_own = DATASETS[name](), False
+    else:
+        found = _found(name, fetch)
+        if found.faults:
+            raise first_of(
+                [BadRow(name, each.line, each.field, _told(each)) for each in found.faults]
+            )
+        rows, is_own = found.examples, found.is_own
+    if wanted is None and is_own and any(row.split == part for row in rows):
+        wanted = part
+    if wanted in (None, "all"):
+        return rows
+    chosen = tuple(row for row in rows if row.split == wanted)
+    if not chosen:
+        has = ", ".join(sorted({row.split for row in rows}))
+        raise BadConfig(f"{name} has no rows of the split {wanted}; it has {has}.")
+    return chosen
+
+
+def is_question_set(source: str) -> bool:
+    """Return whether a source is a file, a set that comes with Assay or one of the Hub, by its name alone."""
+    match = PART.fullmatch(source.strip())
+    name = match["name"] if match else source
+    return name.startswith("hub:") or file_of(name) is not None
+
+
+def file_of(name: str) -> Path | None:
+    """Return the file that a name stands for: a path, or a set that comes with Assay; None for other names."""
+    path = EXAMPLES / f"{name}.yaml"
+    if re.fullmatch(r"[\w-]+", name) and path.is_file():
+        return path
+    is_file = Path(name).suffix in SUFFIXES and not name.startswith("hub:")
+    return Path(name).expanduser() if is_file else None
+
+
+def examine(path: Path) -> QuestionSet:
+    """Return what a file holds, good and bad; LabError if it is missing, empty or no such file."""
+    rows, faults = raw_rows(path)
+    return examples_of(rows, path.stem, faults)
+
+
+def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[Fault] = ()) -> QuestionSet:
+    """Return rows as examples; `name` is their source where a row names none."""
+    examples: list[Example] = []
+    lines: list[int] = []
+    bad = list(faults)
+    ids: dict[str, int] = {}
+    asked: dict[tuple[str, str], tuple[int, Example]] = {}
+    is_own = False
+    for line, data in rows:
+        try:
+            is_example = "ground_truth" in data and "truth" not in data
+            is_own = is_own or not is_example
+            example = _as_example(data) if is_example else to_example(question_row(data), name)
+            if not is_example:
+                _check_readable(example)
+                form = answer_form(example.prompt, example.ground_truth)
+                twin_line, twin = asked.setdefault(
+                    (normalised(example.prompt), form), (line, example)
+                )
+                if right_answer(twin.ground_truth) != right_answer(example.ground_truth):
+                    problem = f"line {twin_line} asks the same and has another right answer"
+                    raise _Wrong("truth", problem, "make the question say what tells the two apart")
+            if example.id in ids:
+                problem = f"{example.id!r} was used in line {ids[example.id]}; ids are unique"
+                raise _Wrong("id", problem, "give each row a name of its own")
+        except _Wrong as error:
+            named = data.get("id")
+            bad += [
+                Fault(
+                    line=line,
+                    id=named if isinstance(named, str) else None,
+                    field=field,
+                    problem=what,
+                    remedy=remedy,
+                )
+                for field, what, remedy in error.found
+            ]
+        else:
+            ids[example.id] = line
+            examples.append(example)
+            lines.append(line)
+    bad.sort(key=lambda each: each.line)
+    return QuestionSet(tuple(examples), tuple(lines), tuple(bad), is_own)
+
+
+def question_row(data: Mapping[str, Any]) -> QuestionRow:
+    """Return a row of any format as its record; _Wrong names every field that is wrong."""
+    try:
+        return QuestionRow.model_validate(_one_shape(data))
+    except ValidationError as error:
+        raise _complaint(error) from None
+
+
+def to_example(row: QuestionRow, name: str) -> Example:
+    """Return the example that a row stands for. Its answer is explanation, answer line, confidence line."""
+    right = right_answer(row.truth)
+    explanation = (row.explanation or "").strip()
+    answer = with_answer(explanation, right, TAUGHT) if right is not None else ""
+    if right is None and explanation:
+        answer = with_confidence(explanation, TAUGHT)
+    return Example(
+        id=row.id,
+        source=row.source or name,
+        kind=row.truth.kind,
+        prompt=row.prompt.strip(),
+        answer=answer,
+        confidence=TAUGHT / 100,
+        ground_truth=row.truth,
+        facts=(row.group,),
+        cluster=row.group,
+        split=row.split,
+        subject=row.subject,
+        tags=row.tags,
+        licence=row.licence,
+    )
+
+
+def right_answer(truth: GroundTruth) -> str | None:
+    """Return what stands behind `Answer:` in a right answer; None for a rubric, which has no one answer."""
+    asked = expected(truth)
+    match asked.kind:
+        case "choice":
+            return asked.right
+        case "number":
+            unit = asked.unit or ""
+            unit = (
+                "" if any(char.isdigit() for char in unit) else unit if unit == "%" else f" {unit}"
+            )
+            return f"{asked.number:.15g}{unit}".strip()
+        case "set":
+            return ", ".join(asked.values)
+        case "term" if isinstance(truth, MechanismTruth):
+            return terms(truth.pathway).accept[0]
+        case "term" if isinstance(truth, TermTruth):
+            return truth.accept[0]
+    return None
+
+
+# ---- where rows come from ---------------------------------------------------------------------
+
+
+def _found(name: str, fetch: Fetch | None) -> QuestionSet:
+    path = file_of(name)
+    if path is not None:
+        return examine(path)
+    hub = HUB.fullmatch(name)
+    if hub is not None and fetch is not None:
+        rows = fetch(hub["name"], hub["revision"], hub["config"])
+        numbered = [
+            (n, {"split": split, **given})
+            for n, (split, row) in enumerate(rows, 1)
+            if (given := _given(row))
+        ]
+        return examples_of(numbered, hub["name"])
+    known = ", ".join((*DATASETS, *sorted(file.stem for file in EXAMPLES.glob("*.yaml"))))
+    raise BadConfig(
+        f"no data set is called {name!r} and there is no such file; known are {known}. Or name a file that ends"
+        f" in {', '.join(SUFFIXES)}, or hub:owner/name"
+    )
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a table without its empty columns."""
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def raw_rows(path: Path) -> tuple[list[Raw], list[Fault]]:
+    """Return the rows of a JSONL, CSV or YAML file as they stand, with their lines; what is no row is a fault."""
+    if path.suffix not in SUFFIXES:
+        raise LabError(
+            f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file"
+        )
+    text = read_text(path, "write one with `assay data new --out FILE`")
+    faults: list[Fault] = []
+    if path.suffix == ".jsonl":
+        rows = list(_json_rows(text, faults))
+    elif path.suffix in (".csv", ".tsv"):
+        rows = list(_csv_rows(text, path, faults))
+    else:
+        rows = list(_yaml_rows(text, path, faults))
+    if not rows and not faults:
+        raise LabError(f"{path} holds no rows; `assay data new` prints an example to begin with")
+    return rows, faults
+
+
+def _json_rows(text: str, faults: list[Fault]) -> Iterator[Raw]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            twice = repeated_keys(line)
+        except ValueError as error:
+            faults.append(
+                _no_row(number, f"is no JSON ({error})", "write one JSON object per line")
+            )
+            continue
+        if not isinstance(row, dict):
+            faults.append(
+                _no_row(number, f"is a {type(row).__name__}", "write one JSON object per line")
+            )
+        elif twice:
+            problem = "the key stands more than once in one object"
+            faults.append(
+                Fault(line=number, field=twice[0], problem=problem, remedy="keep one of them")
+            )
+        else:
+            yield number, row
+
+
+def _csv_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
+    head = text.partition("\n")[0]
+    mark = "\t" if path.suffix == ".tsv" else ";" if ";" in head and "," not in head else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    try:
+        columns = [name.strip() for name in next(reader, [])]
+        if len(set(columns)) < len(columns) or "" in columns:
+            raise LabError(
+                f"{path}, line 1: a column has no name, or two have the same: {', '.join(columns)}"
+            )
+        while True:
+            line = reader.line_num + 1
+            cells = next(reader, None)
+            if cells is None:
+                return
+            if len(cells) != len(columns) and any(cells):
+                problem = f"has {len(cells)} cells, the first line has {len(columns)} columns"
+                faults.append(
+                    _no_row(line, problem, f'put cells that hold "{mark}" in double quotes')
+                )
+            elif any(cells):
+                yield (
+                    line,
+                    {name: cell for name, cell in zip(columns, cells, strict=True) if cell.strip()},
+                )
+    except csv.Error as error:
+        raise LabError(
+            f"{path}, line {reader.line_num}: no CSV ({error}); save it as CSV, UTF-8"
+        ) from None
+
+
+def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
+    loader = yaml.SafeLoader("")
+    shared: dict[str, Any] = {}
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if isinstance(root, yaml.MappingNode):
+            whole = loader.construct_document(root)
+            shared = {key: value for key, value in whole.items() if key != "questions"}
+            root = next((node for key, node in root.value if key.value == "questions"), root)
+        if root is not None and not isinstance(root, yaml.SequenceNode):
+            raise LabError(
+                f"{path} holds no list of rows; write `- id: …` rows, or `questions:` and the rows below"
+            )
+        for node in root.value if root else ():
+            line = node.start_mark.line + 1
+            row = loader.construct_document(node)
+            twice = _repeated(node)
+            if not isinstance(row, dict):
+                faults.append(
+                    _no_row(
+                        line,
+                        f"is a {type(row).__name__}",
+                        "write a row as `- id: …`, `  prompt: …`",
+                    )
+                )
+            elif twice:
+                problem = "the key stands more than once in one row"
+                faults.append(
+                    Fault(line=line, field=twice, problem=problem, remedy="keep one of them")
+                )
+            else:
+                yield line, {**shared, **row}
+    except yaml.MarkedYAMLError as error:
+        at = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise LabError(
+            f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes"
+        ) from None
+
+
+def _repeated(node: yaml.Node) -> str | None:
+    """Return a key that a mapping, or one inside it, holds twice."""
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value]
+        twice = next((str(key) for key in keys if keys.count(key) > 1), None)
+        return twice or next(filter(None, (_repeated(value) for _, value in node.value)), None)
+    return None
+
+
+def _no_row(line: int, problem: str, remedy: str) -> Fault:
+    return Fault(line=line, field="(whole line)", problem=problem, remedy=remedy)
+
+
+# ---- from what people write to the record -----------------------------------------------------
+
+LISTS = (
+    "options",
+    "values",
+    "accept",
+    "others",
+    "subject",
+    "tags",
+    "missions_up",
+    "missions_down",
+    "facts",
+    "items",
+)
+TRUTHS = {model.model_fields["kind"].default: model for model in get_args(get_args(GroundTruth)[0])}
+BESIDE = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
+"""Fields of a truth that may stand beside those of the row."""
+REMEDIES = {
+    "id": "give each row a name of its own",
+    "prompt": "write the question",
+    "truth": 'write what is right, such as {"kind": "choice", "value": "up", "options": ["up", "down"]}',
+    "truth.kind": f"use one of {', '.join(TRUTHS)}",
+    "truth.value": "write what is right; `cannot be told` where the data cannot answer",
+    "truth.options": "list two or more options, each once",
+    "truth.tolerance": 'write 0.1, "5%", {"absolute": 0.1} or {"relative": 0.05}',
+    "group": "name what the question is about; rows of one group stay in one split",
+    "split": f"use one of {', '.join(SPLITS)}",
+}
+
+
+class _Wrong(ValueError):
+    """What is wrong with a row: field, problem and remedy, once or several times."""
+
+    def __init__(self, field: str, problem: str, remedy: str, *more: tuple[str, str, str]) -> None:
+        super().__init__(problem)
+        self.found = ((field, problem, remedy), *more)
+
+
+def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its truth in one piece, short forms written out, and empty fields left out."""
+    row = _given(data)
+    truth = row.pop("truth", {})
+    if isinstance(truth, str):
+        try:
+            truth = json.loads(truth)
+        except ValueError as error:
+            raise _Wrong(
+                "truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"]
+            ) from None
+    if not isinstance(truth, Mapping):
+        raise _Wrong("truth", f"is no object, seen {_short(truth)}", REMEDIES["truth"])
+    beside = {name: row.pop(name) for name in BESIDE & row.keys()}
+    beside = {name: value for name, value in beside.items() if value not in ([], ())}
+    for name in beside.keys() & truth.keys():
+        if _listed(name, beside[name]) != _listed(name, truth[name]):
+            problem = f"{_short(beside[name])} beside the truth, {_short(truth[name])} in it"
+            raise _Wrong(name, problem, "write it once, in the truth")
+    if beside or truth:
+        row["truth"] = _truth({**beside, **truth})
+    if row.get("split") in ("validation", "val"):
+        row["split"] = "dev"
+    return {name: _listed(name, value) for name, value in row.items()}
+
+
+def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
+    kind = given.get("kind")
+    truth = {
+        name: value if name == "subject" else _listed(name, value)
+        for name, value in given.items()
+        if value is not None or (kind, name) == ("number", "value")
+    }
+    names = {"set": "values", "term": "accept"}.get(str(kind))
+    if names and "value" in truth:
+        truth[names] = _listed(names, truth.pop("value"))
+    if "options" in truth and kind in TRUTHS and kind != "choice":
+        raise _Wrong(
+            "options", f"stand beside a truth of kind {kind!r}", "only a choice has options"
+        )
+    field = names or "value"
+    value = truth.get(field)
+    said = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(said, str) and marks_off(said) in NOT_TOLD:
+        truth[field] = {"number": None, "set": [], "term": []}.get(str(kind), CANNOT_BE_TOLD)
+    tolerance = truth.get("tolerance")
+    if isinstance(tolerance, Mapping):
+        truth["tolerance"] = _given(tolerance)
+    elif tolerance is not None:
+        share = str(tolerance).strip()
+        try:
+            truth["tolerance"] = (
+                {"relative": float(share[:-1]) / 100}
+                if share.endswith("%")
+                else {"absolute": float(share)}
+            )
+        except ValueError:
+            problem = f"is no tolerance, seen {_short(tolerance)}"
+            raise _Wrong("truth.tolerance", problem, REMEDIES["truth.tolerance"]) from None
+    return truth
+
+
+def _listed(name: str, value: Any) -> Any:
+    """Return a text as a list where a list belongs; | stands between items."""
+    if name in LISTS and isinstance(value, str):
+        return [part.strip() for part in value.split("|") if part.strip()]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _as_example(data: Mapping[str, Any]) -> Example:
+    try:
+        return Example.model_validate(data)
+    except ValidationError as error:
+        raise _complaint(error) from None
+
+
+def _complaint(error: ValidationError) -> _Wrong:
+    """Return what pydantic says, by field: its words, the value seen and what to do."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for each in error.errors():
+        steps = [str(step) for step in each["loc"]]
+        if steps[:1] in (["truth"], ["ground_truth"]) and len(steps) > 1:
+            del steps[1]  # the kind, by which pydantic chose the record
+        problem = each["msg"].removeprefix("Value error, ")
+        if steps == ["truth"] and (
+            each["type"].startswith("union_tag") or problem.split()[0] in ("value", "aliases")
+        ):
+            steps.append("kind" if each["type"].startswith("union_tag") else problem.split()[0])
+        field = ".".join(steps) or "(whole line)"
+        remedy = REMEDIES.get(field) or REMEDIES.get(
+            ".".join(steps[:2]), "see docs/question-sets.md"
+        )
+        seen = "" if each["type"] == "missing" else f", seen {_short(each['input'])}"
+        if each["type"] == "missing":
+            problem = "is missing"
+        elif each["type"] == "extra_forbidden":
+            problem, remedy = (
+                "is no field of a row or of this kind of truth",
+                _accepted(field, each),
+            )
+        elif each["type"] == "string_type":
+            problem = "is no text"
+            remedy = (
+                "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
+            )
+        found.setdefault(field, (field, f"{problem}{seen}", remedy))
+    (field, problem, remedy), *more = found.values()
+    return _Wrong(field, problem, remedy, *more)
+
+
+def _accepted(field: str, each: Any) -> str:
+    model = TRUTHS.get(str(each["loc"][1])) if field.startswith("truth.") else QuestionRow
+    return f"leave it out, or use one of {', '.join((model or QuestionRow).model_fields)}"
+
+
+def _check_readable(example: Example) -> None:
+    """Raise _Wrong if the right answer of a row would not be read as right."""
+    truth = example.ground_truth
+    if truth.kind not in SCORED:
+        return
+    if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(
+        truth.options
+    ):
+        problem = (
+            f"options that differ in marks alone cannot be told apart, seen {list(truth.options)}"
+        )
+        raise _Wrong(
+            "truth.options", problem, "write them so that they differ in a letter or digit"
+        )
+    verdict = verify(example, example.answer, read="answer")
+    if verdict.verdict != "correct":
+        problem = f"its own right answer {right_answer(example.ground_truth)!r} is read as {verdict.verdict}"
+        raise _Wrong(
+            "truth",
+            f"{problem} ({verdict.reason})",
+            "reword options, names or the explanation: names hold no comma, slash or `and`, no accepted wording"
+            " is a competing one too, and an explanation has no answer line of its own",
+        )
+
+
+def _told(fault: Fault) -> str:
+    return f"{fault.problem}; {fault.remedy}"
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."

@@ -1,0 +1,371 @@
+"""Question sets as folders for other tools: fast checks of what is written, and each tool run on a scripted model."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from evals.errors import BadConfig
+from evals.questions import DATASETS, conversation
+from evals.questions.export import METRICS, TOOLS, export_questions, module_name
+from evals.questions.sets import load_questions
+from evals.report import HEADLINE, summarise
+from evals.schema import CANNOT_BE_TOLD, EvalRow, Example, RubricTruth
+from evals.verifiers import SCORED, verify
+
+SET = "codons-and-enzymes"
+NAME = "assay_codons_and_enzymes"
+
+
+def scripted(number: int, example: Example) -> str:
+    """Return answers of every sort: right, wrong, without confidence, empty, and in free text."""
+    lines = example.answer.split("\n")
+    return (
+        example.answer,
+        f"Nobody knows.\nAnswer: {CANNOT_BE_TOLD}\nConfidence: 90%",
+        "\n".join(lines[:-1]),
+        "Let me think about that.",
+        lines[-2].replace("Answer: ", "It is ") + ". I am 70% confident.",
+    )[number % 5]
+
+
+def rubric(example: Example) -> Example:
+    return example.model_copy(
+        update={
+            "id": f"{example.id}/rubric",
+            "kind": "rubric",
+            "ground_truth": RubricTruth(items=["names a codon"]),
+        }
+    )
+
+
+# ---- what is written ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_export_compiles_and_asks_exactly_what_we_ask(tool, tmp_path):
+    examples = load_questions(SET)
+    done = export_questions(examples, SET, tool, tmp_path / "out")
+    files = {
+        path.relative_to(tmp_path / "out").as_posix(): path
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    }
+
+    assert set(done.files) == set(files)
+    for name, path in files.items():
+        if name.endswith(".py"):
+            compile(path.read_text(), name, "exec")
+    assert [
+        name
+        for name, path in files.items()
+        if path.suffix == ".py" and "from evals" in path.read_text()
+    ] == []
+    rows = [
+        json.loads(line)
+        for split in done.questions
+        for line in files[f"{NAME}/{split}.jsonl"].read_text().splitlines()
+    ]
+    assert {row["id"]: row["prompt"] for row in rows} == {
+        example.id: [message.model_dump() for message in conversation(example)]
+        for example in examples
+    }
+    readme = files["README.md"].read_text()
+    for fact in (done.data_sha256, done.versions["verifiers"], "cc0-1.0 (60)", *done.run):
+        assert fact in readme
+    assert "Apache License" in files["LICENSE"].read_text()
+
+
+def test_the_copied_grader_judges_as_ours_and_needs_pydantic_only(tmp_path):
+    """Over every kind of truth that is scored, in a process that cannot import Assay."""
+    sets = (SET, "pathways-heldout", "pathways-train", "kmp-test", "kmp-train", "hallmark-train")
+    by_kind: dict[str, list[Example]] = {}
+    for example in (row for name in sets for row in load_questions(name)):
+        by_kind.setdefault(example.ground_truth.kind, []).append(example)
+    examples = [row for kind in by_kind.keys() & SCORED for row in by_kind[kind][:5]]
+    unique = [
+        row.model_copy(update={"id": str(number), "split": "test"})
+        for number, row in enumerate(examples)
+    ]
+    export_questions(unique, "every kind", "inspect", tmp_path / "out")
+    answers = {row.id: [scripted(n, row) for n in range(5)] for row in unique}
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    script = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+sys.modules["evals"] = None
+from assay_every_kind.grade import grade, rows
+answers = json.load(open(sys.argv[2]))
+verdicts = {row["id"]: [grade(row, text).model_dump(mode="json") for text in answers[row["id"]]] for row in rows("test")}
+roots = sorted({name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names))
+print(json.dumps({"verdicts": verdicts, "roots": roots}))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "out"), str(tmp_path / "answers.json")],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+
+    assert told["verdicts"] == {
+        row.id: [verify(row, text).model_dump(mode="json") for text in answers[row.id]]
+        for row in unique
+    }
+    heavy = {"numpy", "torch", "gradio", "datasets", "lab", "training", "hub"}
+    assert not heavy & set(told["roots"])
+
+
+def test_questions_that_only_a_judge_can_grade_are_left_out_and_counted(tmp_path):
+    examples = load_questions(f"{SET}[test]")
+    done = export_questions(
+        [*examples, *map(rubric, examples[:2])], SET, "lm-eval", tmp_path / "out"
+    )
+
+    assert done.left_out == {"kind rubric: only a judge can grade it": 2}
+    assert sum(done.questions["test"].values()) == len(examples)
+    assert (
+        "Left out: 2 of kind rubric: only a judge can grade it."
+        in (tmp_path / "out/README.md").read_text()
+    )
+
+
+def test_meanings_of_gene_sets_stand_apart_from_directions(tmp_path):
+    export_questions(
+        DATASETS["pathways-heldout"](), "pathways-heldout", "lm-eval", tmp_path / "out"
+    )
+    rows = map(
+        json.loads, (tmp_path / "out/assay_pathways_heldout/test.jsonl").read_text().splitlines()
+    )
+
+    assert {(row["kind"], row["headline"]) for row in rows} == {
+        ("direct", True), ("mechanism", False), ("uncertainty", True), ("conservation", True)
+    }  # fmt: skip
+    assert (
+        "metric: accuracy_mechanism" in (tmp_path / "out/assay_pathways_heldout.yaml").read_text()
+    )
+
+
+def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    rows = load_questions(f"{SET}[test]")
+    train = load_questions(f"{SET}[train]")
+    new = tmp_path / "new"
+    refused = [
+        (
+            list(map(rubric, rows)),
+            "inspect",
+            new,
+            "16 of kind rubric, and only a judge can grade these",
+        ),
+        (
+            train,
+            "lm-eval",
+            new,
+            "has train rows only, and lm-evaluation-harness measures test rows",
+        ),
+        ((*rows, rows[0]), "inspect", new, f"the id {rows[0].id!r} twice"),
+        (rows, "helm", new, "no export as 'helm'; choose one of lm-eval, inspect, verifiers"),
+        (rows, "inspect", full, "is there already and is not empty; name a new folder"),
+    ]
+    wrong = []
+    for examples, tool, out, message in refused:
+        with pytest.raises(BadConfig) as error:
+            export_questions(examples, SET, tool, out)
+        wrong += [] if message in str(error.value) else [str(error.value)]
+
+    assert wrong == []
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["full", "mine.txt"]
+
+
+def test_the_name_in_a_tool_comes_from_the_name_of_the_set():
+    names = {
+        SET: NAME,
+        "sets/Codon table.csv": "assay_codon_table",
+        "mine.yaml[test]": "assay_mine",
+        "hub:owner/Set-1": "assay_set_1",
+        "pathways-train, pathways-heldout": "assay_pathways_train_pathways_heldout",
+    }
+
+    assert {name: module_name(name) for name in names} == names
+
+
+def test_the_command_writes_a_folder_and_says_how_to_run_it(tmp_path):
+    from typer.testing import CliRunner
+
+    from lab.cli import app
+
+    ran = CliRunner().invoke(
+        app, ["data", "export", SET, "--as", "inspect", "--out", str(tmp_path / "codons"), "--json"]
+    )
+
+    assert ran.exit_code == 0, ran.output
+    assert (
+        json.loads(ran.stdout)["run"][-1] == "inspect eval ./codons/task.py --model PROVIDER/MODEL"
+    )
+    assert (tmp_path / "codons/task.py").exists()
+
+
+# ---- each tool on a scripted model ----------------------------------------------------------
+
+PACKAGES = {
+    "lm-eval": ["lm_eval[api]", "pydantic"],
+    "inspect": ["inspect-ai", "openai"],
+    "verifiers": ["verifiers>=0.4", "uv"],
+}
+
+
+@pytest.fixture
+def model():
+    """Serve the OpenAI protocol on this machine: `answers` by question, `asked` are the messages that came in."""
+
+    class Scripted(ThreadingHTTPServer):
+        answers: dict[str, str]
+        asked: list[list[dict[str, str]]]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            messages = [
+                {"role": each["role"], "content": _text(each["content"])}
+                for each in request["messages"]
+            ]
+            self.server.asked.append(messages)
+            text = self.server.answers[messages[-1]["content"]]
+            whole = {"id": "1", "created": 0, "model": "scripted"}
+            whole |= {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+            said = {"role": "assistant", "content": text}
+            choice = {"index": 0, "finish_reason": "stop"}
+            if request.get("stream"):
+                part = whole | {
+                    "object": "chat.completion.chunk",
+                    "choices": [{**choice, "delta": said}],
+                }
+                body, kind = (
+                    f"data: {json.dumps(part)}\n\ndata: [DONE]\n\n".encode(),
+                    "text/event-stream",
+                )
+            else:
+                reply = whole | {
+                    "object": "chat.completion",
+                    "choices": [{**choice, "message": said}],
+                }
+                body, kind = json.dumps(reply).encode(), "application/json"
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = Scripted(("127.0.0.1", 0), Handler)
+    server.answers, server.asked = {}, []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def _text(content: object) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def run(command: list[str], cwd: Path, bin: Path, **env: str) -> None:
+    surroundings = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    surroundings |= {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", **env}
+    ran = subprocess.run(
+        command, cwd=cwd, env=surroundings, capture_output=True, text=True, check=False
+    )
+    offline = ("NewConnectionError", "NameResolutionError", "ConnectTimeout")
+    if ran.returncode and "install" in command and any(word in ran.stderr for word in offline):
+        pytest.skip("the package index cannot be reached")
+    assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+
+
+def installed(tool: str, tmp_path: Path) -> Path:
+    """Return the bin folder of a fresh environment with the tool; ASSAY_TOOLS names a folder that keeps it."""
+    kept = os.environ.get("ASSAY_TOOLS")
+    place = (Path(kept) if kept else tmp_path) / f"venv-{tool}"
+    if not place.exists():
+        run([sys.executable, "-m", "venv", str(place)], tmp_path, place / "bin")
+        run([str(place / "bin/pip"), "install", "-q", *PACKAGES[tool]], tmp_path, place / "bin")
+    return place / "bin"
+
+
+def by_lm_eval(folder: Path, bin: Path, url: str) -> dict[str, float]:
+    asked = f"model=scripted,base_url={url}/chat/completions,num_concurrent=2"
+    command = (
+        f"lm_eval --model local-chat-completions --model_args {asked} --include_path {folder.name}"
+    )
+    command += f" --tasks {NAME} --apply_chat_template --output_path result"
+    run(command.split(), folder.parent, bin, OPENAI_API_KEY="none")
+    (result,) = (folder.parent / "result").rglob("results_*.json")
+    found = json.loads(result.read_text())["results"][NAME]
+    return {name: found[f"{name},none"] for name in METRICS}
+
+
+def by_inspect(folder: Path, bin: Path, url: str) -> dict[str, float]:
+    command = f"inspect eval {folder.name}/task.py --model openai-api/scripted/any --display plain"
+    command += " --log-dir logs --log-format json"
+    run(command.split(), folder.parent, bin, SCRIPTED_BASE_URL=url, SCRIPTED_API_KEY="none")
+    (log,) = (folder.parent / "logs").glob("*.json")
+    found = json.loads(log.read_text())["results"]["scores"]
+    return {
+        each["name"]: each["metrics"]["mean"]["value"] for each in found if each["name"] in METRICS
+    }
+
+
+def by_verifiers(folder: Path, bin: Path, url: str) -> dict[str, float]:
+    run(
+        ["pip", "install", "-q", "--no-deps", "--force-reinstall", f"./{folder.name}"],
+        folder.parent,
+        bin,
+    )
+    command = f"vf-eval {NAME.replace('_', '-')} -m scripted --client.base-url {url} --client.api-key-var NONE"
+    command += " --env.taskset.split test --env.agent.runtime.type subprocess --no-rich --no-push -c 2 -o runs"
+    run(command.split(), folder.parent, bin)
+    (traces,) = (folder.parent / "runs").rglob("traces.jsonl")
+    rows = [json.loads(line)["traces"][0] for line in traces.read_text().splitlines()]
+    values = [row["metrics"] | {"reward": row["rewards"]["reward"]["score"]} for row in rows]
+    means = {name: [row[name] for row in values if name in row] for name in METRICS}
+    return {name: sum(found) / len(found) for name, found in means.items()}
+
+
+BY = {"lm-eval": by_lm_eval, "inspect": by_inspect, "verifiers": by_verifiers}
+"""Each runs its tool's own command on the folder, and returns the metrics that it reports."""
+
+
+@pytest.mark.network
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_tool_itself_asks_our_questions_and_reports_our_scores(tool, model, tmp_path):
+    examples = load_questions(f"{SET}[test]")
+    model.answers = {row.prompt: scripted(number, row) for number, row in enumerate(examples)}
+    export_questions(load_questions(SET), SET, tool, tmp_path / "codons")
+    url = f"http://127.0.0.1:{model.server_address[1]}/v1"
+
+    scores = BY[tool](tmp_path / "codons", installed(tool, tmp_path), url)
+
+    read = "answer" if tool == "verifiers" else "auto"
+    rows = [
+        EvalRow(
+            example=row, stage="scripted", prompt=conversation(row), completion=model.answers[row.prompt],
+            finish_reason="stop", verdict=verify(row, model.answers[row.prompt], read=read),
+        )
+        for row in examples
+    ]  # fmt: skip
+    (ours,) = (each.metrics for each in summarise(rows, draws=1) if each.group == HEADLINE)
+    assert scores == pytest.approx({name: ours[name].value for name in METRICS})
+    assert sorted(model.asked, key=str) == sorted(
+        ([message.model_dump() for message in conversation(row)] for row in examples), key=str
+    )
