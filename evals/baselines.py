@@ -1,98 +1,195 @@
 """Answers that need no model. They stand in every report, so that nobody mistakes a trick for skill.
 
-Each policy takes a question and returns a whole answer. All but the last look at nothing but the
-question; "tissue majority" may look up the figures of the tissue, to show how far that alone goes.
-"restate the finding" copies the direction that a question names itself and adds what the gene set
-stands for: why such questions are left out of every accuracy of directions.
+Each policy takes a question and what can be had without understanding it, and returns a whole answer, or
+None where it has nothing to say. It is told the options that the system prompt lists. "tissue majority" may
+look up the figures of the tissue, "most frequent in training" the training rows, and "system prompt only"
+knows which answer is right most often in this very set wherever the system prompt reads so: what can be had
+without a look at the question. A baseline that has nothing to say to any question of a set is left out.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
 from evals.facts import load_enrichment, load_hallmark
-from evals.schema import Example
+from evals.questions.levels import with_answer, with_confidence
+from evals.questions.prompt import answer_form
+from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example
+from evals.verifiers.expected import DIRECTIONS, expected, normalised
+from evals.verifiers.line import options_in, read_lines
+from evals.verifiers.numbers import numbers_in
 
-Policy = Callable[[Example], str]
 
-WORDS = {"UP": "upregulated", "DOWN": "downregulated"}
+@dataclass(frozen=True)
+class Known:
+    """What is known of a set: its options, and which answer is right most often, by what the prompt asks for."""
+
+    options: frozenset[str]
+    in_training: Mapping[str, str]
+    asked: Mapping[str, str]
+
+
+Policy = Callable[[Example, Known], str | None]
+
 NAMED = {
-    "UP": re.compile(r"\b(?:upregulated|activated|raise|higher|up)\b"),
-    "DOWN": re.compile(r"\b(?:downregulated|suppressed|lower|down)\b"),
+    "up": re.compile(r"\b(?:upregulated|activated|raise|higher|up)\b"),
+    "down": re.compile(r"\b(?:downregulated|suppressed|lower|down)\b"),
 }
 """How the questions name a direction."""
 
 
-def _always(answer: str, percent: int) -> Policy:
-    text = f"{answer}\nConfidence: {percent}%"
-    return lambda example: text
+def options(example: Example) -> tuple[str, ...]:
+    """Return the options that the system prompt lists for a question; none where the form is open."""
+    if isinstance(example.ground_truth, ChoiceTruth):
+        return *example.ground_truth.options, CANNOT_BE_TOLD
+    listed = tuple(_form(example).split(" / "))
+    return listed if len(listed) > 1 else ()
 
 
-def _echo(example: Example) -> str:
-    return f"{example.prompt}\nConfidence: 62%"
+def _form(example: Example) -> str:
+    return answer_form(example.prompt, example.ground_truth)
 
 
-def _echo_as_statement(example: Example) -> str:
-    return f"The statement is that {example.prompt.rstrip(' ?.!')}.\nConfidence: 62%"
+def _always(answer: str, percent: int = 60) -> Policy:
+    """Answer the same, in a set where any question offers it."""
+    text = with_answer("", answer, percent)
+    return lambda example, known: text if answer in known.options else None
 
 
-def _empty(example: Example) -> str:
-    return ""
+def _first_listed(example: Example, _: Known) -> str | None:
+    listed = options(example)
+    return with_answer("", listed[0], 60) if listed else None
 
 
-def _tissue_majority(example: Example) -> str:
-    majority = tissue_majorities().get(example.tissue or "")
-    if majority is None:
-        return ""
-    return f"The gene set is {WORDS[majority]} in mouse {example.tissue}.\nConfidence: 80%"
+def _all_listed(example: Example, _: Known) -> str | None:
+    listed = options(example)
+    return with_answer("", " / ".join(listed), 60) if listed else None
 
 
-def _first_option(example: Example) -> str:
-    """Return the direction that the question names first; nothing where it names none."""
-    named = _named(example)
-    return f"It is {WORDS[named[0]]}.\nConfidence: 60%" if named else ""
+def _in_training(example: Example, known: Known) -> str | None:
+    answer = known.in_training.get(_form(example))
+    return with_answer("", answer, 60) if answer else None
 
 
-def _restate(example: Example) -> str:
-    """Return the finding that a question holds, with what the gene set stands for."""
+def _system_prompt_only(example: Example, known: Known) -> str | None:
+    answer = known.asked.get(_form(example))
+    return with_answer("", answer, 60) if answer else None
+
+
+def _echo(example: Example, _: Known) -> str:
+    return with_answer(example.prompt, _on_a_line(example.prompt), 62)
+
+
+def _echo_as_statement(example: Example, _: Known) -> str:
+    said = f"The statement is that {_on_a_line(example.prompt).rstrip(' ?.!')}."
+    return with_answer(said, said, 62)
+
+
+def _copy_option(example: Example, _: Known) -> str | None:
+    """Copy into the line what the question itself holds: its first option, number or all of its names."""
+    asked, question = expected(example.ground_truth), _without_set_name(example)
+    if asked.kind == "number":
+        number = next(numbers_in(question), None)
+        return with_answer("", f"{number.value:.10g}", 60) if number else None
+    named = [each for part in options_in(normalised(question), asked.by_wording) for each in part]
+    if not named or asked.kind == "term":
+        return None
+    return with_answer("", ", ".join(named) if asked.kind == "set" else named[0], 60)
+
+
+def _restate(example: Example, _: Known) -> str | None:
+    """Return the finding that a question holds; None where it names no direction, or both."""
+    row, named = load_hallmark().get(getattr(example.ground_truth, "pathway", "")), _named(example)
+    return with_answer("", f"{row.name} is {named[0]}", 80) if row and len(named) == 1 else None
+
+
+def _restate_and_explain(example: Example, known: Known) -> str | None:
+    """Return the same with what the gene set stands for, which only the answer line may say."""
+    restated = _restate(example, known)
     row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
-    named = _named(example)
-    if row is None or len(named) != 1:
-        return ""
     return (
-        f"The {row.name} gene set is {WORDS[named[0]]} in mouse {example.tissue}. It stands for"
-        f" {row.about}.\nConfidence: 80%"
+        f"The {row.name} gene set stands for {row.about}.\n{restated}" if row and restated else None
     )
+
+
+def _tissue_majority(example: Example, known: Known) -> str | None:
+    majority = tissue_majorities().get(example.tissue or "")
+    return with_answer("", majority, 80) if majority and majority in known.options else None
 
 
 def _named(example: Example) -> list[str]:
     """Return the directions that the question names, first one first, not counting names of sets."""
-    row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
-    question = example.prompt.replace(row.name, "") if row else example.prompt
+    question = _without_set_name(example)
     places = {way: found.start() for way, word in NAMED.items() if (found := word.search(question))}
     return sorted(places, key=lambda way: places[way])
 
 
+def _without_set_name(example: Example) -> str:
+    row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
+    return example.prompt.replace(row.name, "") if row else example.prompt
+
+
+def _on_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 BASELINES: Mapping[str, Policy] = MappingProxyType(
     {
-        "always down, 60%": _always("It is downregulated.", 60),
-        "always up, 60%": _always("It is upregulated.", 60),
-        "always disagreement, 60%": _always(
-            "Missions disagree, so there is no single direction.", 60
-        ),
-        "always abstain, 60%": _always("The data cannot answer this.", 60),
+        "always down, 60%": _always("down"),
+        "always up, 60%": _always("up"),
+        "always disagreement, 60%": _always(DIRECTIONS[2]),
+        "always abstain, 60%": _always(CANNOT_BE_TOLD),
+        "first option listed, 60%": _first_listed,
+        "all options listed, 60%": _all_listed,
+        "most frequent in training, 60%": _in_training,
+        "system prompt only, 60%": _system_prompt_only,
         "echo the question, 62%": _echo,
         "echo as a statement, 62%": _echo_as_statement,
-        "both directions, 60%": _always("It is upregulated. It is downregulated.", 60),
-        "first option of the question, 60%": _first_option,
+        "copy an option of the question, 60%": _copy_option,
         "restate the finding, 80%": _restate,
-        "only a confidence, 50%": lambda example: "Confidence: 50%",
-        "empty answer": _empty,
+        "restate and explain, 80%": _restate_and_explain,
+        "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
+        "empty answer": lambda example, _: "",
         "tissue majority, 80%": _tissue_majority,
     }
 )
+
+
+def baseline_answers(
+    examples: Sequence[Example], train: Iterable[Example] = ()
+) -> dict[str, list[str]]:
+    """Return the answers of every baseline that has something to say to any of the questions.
+
+    `train` are the training rows of the same set, as far as they are known.
+    """
+    listed = frozenset(
+        (CANNOT_BE_TOLD, *(option for example in examples for option in options(example)))
+    )
+    known = Known(listed, _most_frequent(train), _most_frequent(examples))
+    said = {
+        name: [policy(example, known) for example in examples] for name, policy in BASELINES.items()
+    }
+    return {
+        name: [answer or "" for answer in answers]
+        for name, answers in said.items()
+        if any(answer is not None for answer in answers)
+    }
+
+
+def _most_frequent(examples: Iterable[Example]) -> dict[str, str]:
+    """Return, by what the system prompt asks for, the answer line that most of the taught answers have."""
+    counts: dict[str, Counter[str]] = {}
+    for example in examples:
+        taught = read_lines(example.answer).answer
+        if taught:
+            counts.setdefault(_form(example), Counter())[taught] += 1
+    return {
+        form: min(count, key=lambda answer: (-count[answer], answer))
+        for form, count in counts.items()
+    }
 
 
 @cache
@@ -101,9 +198,9 @@ def tissue_majorities() -> dict[str, str]:
     votes: dict[str, Counter[str]] = {}
     for row in load_enrichment():
         if row.direction is not None:
-            votes.setdefault(row.tissue, Counter())[row.direction] += 1
+            votes.setdefault(row.tissue, Counter())[row.direction.lower()] += 1
     return {
         tissue: count.most_common(1)[0][0]
         for tissue, count in votes.items()
-        if count["UP"] != count["DOWN"]
+        if count["up"] != count["down"]
     }

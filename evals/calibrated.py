@@ -15,7 +15,7 @@ training targets of Lin, Hilton and Evans ("Teaching Models to Express Their Unc
    or contradicts itself, deserves no confidence and stands in none.
 4. Answers that do not end with a line "Confidence: N%" stand in no pair.
 
-Each verdict is that of the text as it stands in the pair.
+Each verdict is that of the text as it stands in the pair, read from its answer line as in training.
 """
 
 import re
@@ -37,7 +37,7 @@ from evals.pairs import (
 )
 from evals.preferred import check_rule, pairs_of
 from evals.questions.levels import succession, with_confidence
-from evals.verifiers import verify
+from evals.verifiers import applicable, verify
 
 LEAST_GAP = 10
 """Points of confidence between the two answers of a calibration pair."""
@@ -72,6 +72,8 @@ def make_calibrated_pairs(
     def rule(group: Sequence[Sample]) -> tuple[list[PairRow], Reason | None]:
         if is_kept_apart(group[0].example):
             return [], "held_out"
+        if not applicable(group[0].example.ground_truth):
+            return [], "not_scored"
         stated = [parted for sample in group if (parted := _parted(sample)) is not None]
         if not stated:
             return [], "no_confidence"
@@ -101,7 +103,7 @@ def _tally(group: Sequence[Sample]) -> Accuracy:
     example = group[0].example
     if is_kept_apart(example):
         return Accuracy(right=0, claims=0)
-    verdicts = [verify(example, each.text).verdict for each in group]
+    verdicts = [verify(example, each.text, read="answer").verdict for each in group]
     return Accuracy(
         right=verdicts.count("correct"), claims=len(verdicts) - verdicts.count("no_claim")
     )
@@ -141,5 +143,8 @@ def _calibration(group: Sequence[_Stated], level: int, count: int) -> list[PairR
 def _twice(stated: _Stated, level: int) -> PairRow:
     """Return one answer as a pair: with the confidence `level`, and as it was sampled."""
     better = replace(stated.sample, text=with_confidence(stated.text, level))
-    judged = [Judged(each, verify(each.example, each.text)) for each in (better, stated.sample)]
+    judged = [
+        Judged(each, verify(each.example, each.text, read="answer"))
+        for each in (better, stated.sample)
+    ]
     return pair_row(judged[0], judged[1], "calibration", abs(stated.level - level) / 100)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pydantic import Field
+
 from evals.difference import Difference, Resampled, difference, with_permutation
 from evals.errors import BadConfig, IncomparableReports
 from evals.intervals import DRAWS
 from evals.measures import MEASURES, cells_of, tally
-from evals.report import HEADLINE, rows_of
+from evals.report import HEADLINE, read_counts, reading, rows_of
 from evals.schema import EvalReport, EvalRow, Record
 from evals.significance import Swaps, holm, mcnemar_p
 
@@ -29,16 +31,18 @@ class Pairing:
 
 
 class Side(Record):
-    """A stage of a chain, or a baseline in its report."""
+    """A stage of a chain, or a baseline in its report. `read_by` counts how its answers were read."""
 
     chain: str
     stage: str
+    read_by: dict[str, int] = Field(default_factory=dict)
 
 
 class PairedComparison(Record):
     """Two sides on the same rows; differences are second minus first.
 
-    `notes` say what else differs between the two reports, such as the longest answer allowed.
+    `notes` say what else differs between two reports, such as the longest answer allowed, and where their
+    answers were read in different ways.
     """
 
     first: Side
@@ -120,6 +124,12 @@ def check_instrument(reports: Sequence[EvalReport]) -> None:
                 f" {_differing(first.versions, other.versions)}; bring the older one up to date with"
                 " `assay eval rescore REPORT.json`"
             )
+    judges = {str(each.settings["judge"]): None for each in reports if "judge" in each.settings}
+    if len(judges) > 1:
+        raise IncomparableReports(
+            f"the answers of these reports were read by different judges: {'; '.join(judges)}; read them by one,"
+            " with `assay eval rescore REPORT.json --read judge --judge URL --judge-model NAME`"
+        )
 
 
 def check_same_rows(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> None:
@@ -138,10 +148,12 @@ def check_same_rows(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> None:
 
 
 def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedComparison:
-    sides = [
-        (Side(chain=report.chain_name, stage=stage), rows_of(report, stage, pairing.group))
-        for report, stage in (first, second)
-    ]
+    sides = []
+    for report, stage in (first, second):
+        found = rows_of(report, stage, pairing.group)
+        sides.append(
+            (Side(chain=report.chain_name, stage=stage, read_by=read_counts(found)), found)
+        )
     check_same_rows(sides)
     rows = [of_side for _, of_side in sides]
     cells = cells_of([*rows[0], *rows[1]])
@@ -164,7 +176,9 @@ def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedCompar
         n=len(rows[0]),
         n_clusters=len(clusters),
         differences=tuple(differences),
-        notes=_other_settings(first[0], second[0]),
+        notes=()
+        if first[0] is second[0]
+        else (*_other_settings(first[0], second[0]), *_other_reading(sides)),
     )
 
 
@@ -208,6 +222,14 @@ def _other_settings(first: EvalReport, second: EvalReport) -> tuple[str, ...]:
         for name in names
         if first.settings.get(name) != second.settings.get(name)
     )
+
+
+def _other_reading(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> tuple[str, ...]:
+    """Return a note where answers of two reports were read in different ways."""
+    one, other = (side.read_by for side, _ in sides)
+    if one.keys() - {"none"} == other.keys() - {"none"}:
+        return ()
+    return (f"answers read by: {reading(one)} and {reading(other)}",)
 
 
 def _differing(first: dict[str, str], other: dict[str, str]) -> str:

@@ -31,7 +31,7 @@ def read_rows(
     rows: list[Row] = []
     seen: dict[str, int] = {}
     bad: list[BadRow] = []
-    for number, line in enumerate(_text(path, otherwise).split("\n"), start=1):
+    for number, line in enumerate(read_text(path, otherwise).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -43,7 +43,7 @@ def read_rows(
         else:
             rows.append(row)
     if bad:
-        raise _first_of(bad)
+        raise first_of(bad)
     if not rows:
         raise LabError(
             _or(f"{path} holds no rows; it should have one JSON object per line", otherwise)
@@ -63,12 +63,12 @@ def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
             "Value error, "
         )  # pydantic's word for our own sentences
         raise BadRow(path, number, field, f"{problem}, seen {shown}") from None
-    for key in _repeated(line):
+    for key in repeated_keys(line):
         raise BadRow(path, number, key, "the key stands more than once in one object")
     return row
 
 
-def _repeated(line: str) -> list[str]:
+def repeated_keys(line: str) -> list[str]:
     """Return the keys that one object of a line of JSON holds more than once."""
     found: list[str] = []
 
@@ -85,7 +85,8 @@ def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> No
     seen[key] = number
 
 
-def _text(path: Path, otherwise: str) -> str:
+def read_text(path: Path, otherwise: str = "") -> str:
+    """Return a UTF-8 file, with or without a byte order mark; LabError if it cannot be read as one."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -101,7 +102,8 @@ def _or(problem: str, otherwise: str) -> str:
     return f"{problem}, or {otherwise}" if otherwise else problem
 
 
-def _first_of(bad: list[BadRow]) -> BadRow:
+def first_of(bad: list[BadRow]) -> BadRow:
+    """Return the first of the bad rows, its message naming line and field of the others."""
     first, others = bad[0], bad[1:]
     if others:
         named = "; ".join(f"line {error.line}, field {error.field!r}" for error in others[:NAMED])

@@ -1,6 +1,7 @@
 """The leaderboard: models and trivial baselines in one table, by one metric, with ranks that are earned.
 
-Only reports measured with the same instrument on the same questions stand in one table.
+Only reports measured with the same instrument on the same questions stand in one table. Every row says how
+its answers were read; a stage or baseline that two reports read in different ways has a row for each.
 
 Rank = 1 + the number of entries that are shown to be better. One entry is shown to be better than
 another if the 95 % interval of their paired difference excludes zero and the permutation p of that
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from pydantic import Field
 
 from evals.comparison import Side, check_comparable, check_instrument, check_same_rows
 from evals.difference import Difference, Resampled, difference, with_permutation
@@ -32,8 +34,9 @@ CLOSE = 1e-9
 class LeaderboardRow(Record):
     """One stage of one chain, or one trivial baseline (chain None).
 
-    `rank` is None where the metric is undefined. `from_best` is the paired difference to the first
-    row in the order, its p corrected for all pairs in the table; None for that row itself.
+    `read_by` counts how the answers were read (`StageSummary`). `rank` is None where the metric is
+    undefined. `from_best` is the paired difference to the first row in the order, its p corrected for all
+    pairs in the table; None for that row itself.
     """
 
     chain: str | None
@@ -41,6 +44,7 @@ class LeaderboardRow(Record):
     is_baseline: bool
     group: str
     metrics: dict[str, Metric]
+    read_by: dict[str, int] = Field(default_factory=dict)
     rank: int | None = None
     from_best: Difference | None = None
 
@@ -123,7 +127,7 @@ def leaderboard(
 
 
 def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
-    found: dict[tuple[str | None, str], _Entry] = {}
+    found: dict[tuple[str | None, str, frozenset[str]], _Entry] = {}
     for report in reports:
         stages: dict[str, list[EvalRow]] = {}
         for row in filter(is_scored, report.rows):
@@ -132,7 +136,7 @@ def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
             if summary.group != group:
                 continue
             row = _row(report, summary)
-            key = row.chain, row.stage
+            key = row.chain, row.stage, frozenset(row.read_by.keys() - {"none"})
             if key in found and not row.is_baseline:
                 raise BadConfig(
                     f"two reports measure {row.stage!r} of {row.chain!r} on these questions; give one"
@@ -229,6 +233,7 @@ def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:
         is_baseline=summary.is_baseline,
         group=summary.group,
         metrics=summary.metrics,
+        read_by=summary.read_by,
     )
 
 

@@ -23,7 +23,7 @@ from evals.risk import aurc
 from evals.schema import EvalRow
 from evals.verifiers import VERIFIERS
 
-VERSION = "metrics-1"
+VERSION = "metrics-2"
 KEPT = 2_000_000
 """Weights that are kept in memory for the next table."""
 Better = Literal["higher", "lower"]
@@ -117,7 +117,17 @@ def cell(row: EvalRow) -> Cell | None:
 
 
 COLUMNS = (
-    *("rows", "correct", "reward", "contradictory", "no_claim", "stated", "missing", "invalid"),
+    *(
+        "rows",
+        "correct",
+        "reward",
+        "line",
+        "contradictory",
+        "no_claim",
+        "stated",
+        "missing",
+        "invalid",
+    ),
     *(f"{name} {what}" for name in VERIFIERS for what in ("score", "rows")),
 )
 
@@ -128,7 +138,22 @@ def _columns(row: EvalRow) -> list[float]:
     states = [verdict.confidence.status == kind for kind in ("stated", "missing", "invalid")]
     given = [verdict.scores.get(name) for name in VERIFIERS]
     parts = [part for score in given for part in (score or 0.0, score is not None)]
-    return [1.0, verdict.verdict == "correct", verdict.reward, *verdicts, *states, *parts]
+    return [
+        1.0,
+        verdict.verdict == "correct",
+        verdict.reward or 0.0,
+        has_line(row),
+        *verdicts,
+        *states,
+        *parts,
+    ]
+
+
+def has_line(row: EvalRow) -> bool:
+    """Return whether the answer line names one answer, and a confidence line 0 to 100 %."""
+    verdict = row.verdict
+    is_named = verdict.read_by == "answer" and verdict.verdict in ("correct", "incorrect")
+    return is_named and verdict.confidence.status == "stated"
 
 
 def _weights(clusters: tuple[str, ...], draws: int, seed: int) -> Iterator[Floats]:
@@ -212,6 +237,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         ),
         "aurc": _calibration(aurc, "lower"),
         "mean_confidence": _calibration(scores.mean_confidence, None),
+        "line_share": _share("line", "higher"),
         "stated_share": _share("stated", "higher"),
         "missing_share": _share("missing", "lower"),
         "invalid_share": _share("invalid", "lower"),

@@ -25,6 +25,7 @@ Reason = Literal[
     "margin",
     "unknown_question",
     "held_out",
+    "not_scored",
     "no_confidence",
     "no_others",
 ]
@@ -202,8 +203,8 @@ def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRo
         margin=round(margin, 6),
         verdict_chosen=better.verdict.verdict,
         verdict_rejected=worse.verdict.verdict,
-        reward_chosen=better.verdict.reward,
-        reward_rejected=worse.verdict.reward,
+        reward_chosen=better.verdict.reward or 0.0,
+        reward_rejected=worse.verdict.reward or 0.0,
         confidence_chosen=better.verdict.confidence.value,
         confidence_rejected=worse.verdict.confidence.value,
         origin_chosen=better.sample.origin,

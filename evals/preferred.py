@@ -9,8 +9,10 @@ The rule, for each question, over the different answers that were sampled to it:
    pairs whose lesser answer claims something wrong, then those where it claims nothing, then confidence
    pairs, each by falling margin; no answer stands in two pairs of a question, and there are at most so
    many pairs per question.
-4. An answer that was cut off is never preferred. Nothing is paired for a question that is held out.
+4. An answer that was cut off is never preferred. Nothing is paired for a question that is held out, or that
+   only a judge can score (a rubric).
 
+Verdicts are read from the answer line alone, as in training: an answer without one claims nothing.
 So the pairs say what the verifiers say, no more: they carry the verifiers' mistakes, and no person has
 looked at them.
 """
@@ -31,7 +33,7 @@ from evals.pairs import (
     pair_id,
     pair_row,
 )
-from evals.verifiers import verify
+from evals.verifiers import applicable, verify
 
 
 def make_pairs(
@@ -67,8 +69,12 @@ def pairs_of(
     if is_kept_apart(group[0].example):
         return [], "held_out"
     example = group[0].example
+    if not applicable(example.ground_truth):
+        return [], "not_scored"
     different = {sample.text.strip(): sample for sample in reversed(group)}
-    judged = [Judged(each, verify(example, each.text)) for each in different.values()]
+    judged = [
+        Judged(each, verify(example, each.text, read="answer")) for each in different.values()
+    ]
     if len(judged) < 2:
         return [], "one_answer"
     wide = [pair for pair in _candidates(judged) if _gap(*pair) >= margin]
@@ -116,7 +122,7 @@ def _turn(better: Judged, worse: Judged) -> int:
 def _gap(better: Judged, worse: Judged) -> float:
     """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
     if _rule(better, worse) == "verdict":
-        return better.verdict.reward - worse.verdict.reward
+        return (better.verdict.reward or 0.0) - (worse.verdict.reward or 0.0)
     return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
 
 

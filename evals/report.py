@@ -3,14 +3,16 @@
 Metrics are those of `evals.measures`. Beside the ECE stands the ECE that a perfectly calibrated model
 with the same confidences would show by chance: its mean and its 95th percentile.
 
-Groups: "all"; "unaided", which is all but the mechanism questions; and each kind by its name. A
-mechanism question names the direction it asks about, so it never counts as direction accuracy: the
-headline figure is always the group "unaided". Free answers (kind "facts") are not scored and are in no
-metric.
+Groups: "all"; "unaided", the headline; and each kind by its name. Where gene sets are asked for their
+directions, "unaided" leaves out the questions on what a set stands for (kinds "mechanism" and "term"):
+they name the direction, or ask for none. In any other set of questions it is all of them. Free answers
+(kinds "rubric" and "facts") are not scored and are in no metric.
+
+Every summary counts how its answers were read: from the answer line, from text, by a judge.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +42,12 @@ CONSTANT = "constant"
 """Note of a metric that is the same in every draw: it has a value and no interval."""
 BY_CHANCE = ("ece_if_calibrated", "ece_if_calibrated_q95")
 METRICS = (*MEASURES, *BY_CHANCE)
+DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "mechanism"))
+"""Kinds of question on gene sets in flight."""
+MEANINGS = frozenset(("mechanism", "term"))
+"""Kinds that never stand in one headline with directions."""
+WAYS = {"answer": "line", "text": "text", "judge": "judge", "none": "not read"}
+"""How an answer was read, as the reports store it and as people read it."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +83,17 @@ def build_report(
 
 
 def summarise(
-    rows: Iterable[EvalRow], draws: int = DRAWS, seed: int = 0
+    rows: Iterable[EvalRow],
+    draws: int = DRAWS,
+    seed: int = 0,
+    baselines: Collection[str] = BASELINES,
 ) -> tuple[StageSummary, ...]:
     """Return every metric of every stage in every group, with n and 95 % interval.
 
     Stages come in the order of the rows, groups as "all", "unaided", then kinds. Intervals are
     percentile bootstrap over clusters; a share that is the same in every row gets Wilson's instead,
     with clusters for n, because resampling equal rows shows no spread; any other metric without
-    spread gets none, and the note "constant".
+    spread gets none, and the note "constant". `baselines` are the stages that are none of the chain's.
     """
     stages: dict[str, list[EvalRow]] = {}
     for row in rows:
@@ -90,21 +101,47 @@ def summarise(
             stages.setdefault(row.stage, []).append(row)
     summaries = []
     for stage, of_stage in stages.items():
+        known: dict[tuple[int, ...], dict[str, Metric]] = {}
         for group, members in grouped(of_stage).items():
-            metrics = _metrics(tally(members), draws, seed) | _by_chance(members, draws, seed)
+            same = tuple(map(id, members))
+            if same not in known:
+                known[same] = _metrics(tally(members), draws, seed) | _by_chance(
+                    members, draws, seed
+                )
             summaries.append(
                 StageSummary(
-                    stage=stage, is_baseline=stage in BASELINES, group=group, metrics=metrics
+                    stage=stage,
+                    is_baseline=stage in baselines,
+                    group=group,
+                    metrics=known[same],
+                    read_by=read_counts(members),
                 )
             )
     return tuple(summaries)
 
 
+def read_counts(rows: Iterable[EvalRow]) -> dict[str, int]:
+    """Return how many answers were read how (WAYS); empty where the rows do not say, as before verifiers-6."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row.verdict.read_by is None and row.verdict.verdict != "no_claim":
+            return {}
+        counts[row.verdict.read_by or "none"] += 1
+    return {way: counts[way] for way in WAYS if counts[way]}
+
+
+def reading(counts: Mapping[str, int]) -> str:
+    """Return counts as people read them: "line 57, text 2", or "not recorded"."""
+    return ", ".join(f"{WAYS[way]} {n}" for way, n in counts.items()) or "not recorded"
+
+
 def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
     """Return the rows by group; a group without rows is left out."""
+    kinds = {row.example.ground_truth.kind for row in rows}
+    aided = MEANINGS if kinds & DIRECTIONS else frozenset()
     groups = {
         "all": list(rows),
-        HEADLINE: [row for row in rows if row.example.ground_truth.kind != "mechanism"],
+        HEADLINE: [row for row in rows if row.example.ground_truth.kind not in aided],
     }
     for row in rows:
         groups.setdefault(row.example.ground_truth.kind, []).append(row)
@@ -132,8 +169,8 @@ def stages_of(report: EvalReport) -> tuple[str, ...]:
 
 
 def is_scored(row: EvalRow) -> bool:
-    """Return whether a verifier judges the content of the row, so that it counts in metrics."""
-    return row.example.ground_truth.kind in verifiers.SCORED
+    """Return whether the row is scored, so that it counts in metrics; a rubric is only by a judge."""
+    return row.example.ground_truth.kind in verifiers.SCORED or row.verdict.reward is not None
 
 
 def calibration_of(

@@ -1,11 +1,16 @@
-"""Old answers under today's verifiers: nothing is generated, the stored texts are judged again."""
+"""Old answers under today's verifiers: nothing is generated, the stored texts are judged again.
+
+Answers of before answer lines were asked for are read from their text, and say so.
+"""
 
 from collections import Counter
 
+from evals.baselines import BASELINES
 from evals.measures import MEASURES
+from evals.readers import Way, verdicts_on
 from evals.report import HEADLINE, instrument, summarise
 from evals.schema import EvalReport, Metric, Record, Verdict
-from evals.verifiers import verify
+from evals.verifiers.judged import Answer, AnswerReader
 
 
 class Change(Record):
@@ -51,24 +56,34 @@ class Rescored(Record):
     shifts: tuple[Shift, ...]
 
 
-def rescore(report: EvalReport) -> Rescored:
+def rescore(
+    report: EvalReport, read: Way = "auto", judged_by: AnswerReader | None = None
+) -> Rescored:
     """Return the same rows under today's instrument, with summaries made anew.
 
     Questions, ground truth and completions stay as they were stored; weights of the reward are the
     default ones. The versions that the report had are added to its `earlier_versions`, unless they
-    are today's.
+    are today's; `read`, how answers are read, becomes a setting of the report. `judged_by` is the judge that
+    `read` "judge" needs.
     """
+    answers = [
+        Answer(row.example.ground_truth, row.example.prompt, row.completion) for row in report.rows
+    ]
     rows = tuple(
-        row.model_copy(update={"verdict": verify(row.example, row.completion)})
-        for row in report.rows
+        row.model_copy(update={"verdict": verdict})
+        for row, verdict in zip(
+            report.rows, verdicts_on(answers, read, judged_by=judged_by), strict=True
+        )
     )
     today = instrument()
+    baselines = {*BASELINES, *(each.stage for each in report.summaries if each.is_baseline)}
     earlier = () if report.versions == today else (report.versions,)
     updated = report.model_copy(
         update={
             "rows": rows,
             "versions": today,
-            "summaries": summarise(rows),
+            "settings": {**_without_judge(report), "read": read},
+            "summaries": summarise(rows, baselines=baselines),
             "earlier_versions": (*report.earlier_versions, *earlier),
         }
     )
@@ -86,6 +101,11 @@ def rescore(report: EvalReport) -> Rescored:
         ),
         shifts=_shifts(report, updated),
     )
+
+
+def _without_judge(report: EvalReport) -> dict[str, str | int | float | None]:
+    """Return the settings of a report but for who read its answers before."""
+    return {name: value for name, value in report.settings.items() if not name.startswith("judge")}
 
 
 def _changes(old: EvalReport, new: EvalReport) -> tuple[Change, ...]:

@@ -11,20 +11,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evals.baselines import BASELINES
+from evals.baselines import baseline_answers
 from evals.errors import BadConfig
 from evals.model import Model, Progress, Sampling
 from evals.questions import conversation, data_sha256
 from evals.report import instrument
 from evals.schema import EvalRow, Example, Message
-from evals.verifiers import verify
+from evals.verifiers import Read, verify
 
 
 @dataclass(frozen=True)
 class RunSettings:
     """How to run: `partial` is where unfinished rows are kept (None: nowhere, nothing to resume).
 
-    `dtype` is the number format the model computes in; answers in two formats are never mixed.
+    `dtype` is the number format the model computes in; answers in two formats are never mixed. `read` is how
+    answers are read (`evals.verifiers.READINGS`).
     """
 
     system_prompt: str
@@ -32,6 +33,7 @@ class RunSettings:
     batch_size: int = 8
     stage_checksums: Mapping[str, str] | None = None
     dtype: str | None = None
+    read: Read = "auto"
     partial: Path | None = None
 
 
@@ -62,12 +64,18 @@ def run_evaluation(
     return tuple(done[example.id, stage] for example in examples for stage in stages)
 
 
-def baseline_rows(examples: Sequence[Example], system_prompt: str) -> tuple[EvalRow, ...]:
-    """Return the rows of every trivial baseline, judged like a model's."""
+def baseline_rows(
+    examples: Sequence[Example],
+    system_prompt: str,
+    train: Sequence[Example] = (),
+    read: Read = "auto",
+) -> tuple[EvalRow, ...]:
+    """Return the rows of every trivial baseline, judged like a model's; `train` as in `baseline_answers`."""
+    prompts = [conversation(example, system_prompt) for example in examples]
     return tuple(
-        _row(example, name, conversation(example, system_prompt), policy(example), "stop")
-        for name, policy in BASELINES.items()
-        for example in examples
+        _row(example, name, prompt, answer, "stop", read)
+        for name, answers in baseline_answers(examples, train).items()
+        for example, prompt, answer in zip(examples, prompts, answers, strict=True)
     )
 
 
@@ -77,14 +85,19 @@ def _answered(
     prompts = [conversation(example, settings.system_prompt) for example in batch]
     answers = model.generate(prompts, stages, settings.sampling)
     return [
-        _row(example, stage, prompt, answer.text, answer.finish_reason)
+        _row(example, stage, prompt, answer.text, answer.finish_reason, settings.read)
         for example, prompt, of_stages in zip(batch, prompts, answers, strict=True)
         for stage, answer in zip(stages, of_stages, strict=True)
     ]
 
 
 def _row(
-    example: Example, stage: str, prompt: tuple[Message, ...], text: str, finish_reason: str
+    example: Example,
+    stage: str,
+    prompt: tuple[Message, ...],
+    text: str,
+    finish_reason: str,
+    read: Read,
 ) -> EvalRow:
     return EvalRow.model_validate(
         {
@@ -93,7 +106,7 @@ def _row(
             "prompt": prompt,
             "completion": text,
             "finish_reason": finish_reason,
-            "verdict": verify(example, text),
+            "verdict": verify(example, text, read=read),
         }
     )
 
@@ -111,6 +124,7 @@ def _fingerprint(examples: Sequence[Example], stages: Sequence[str], settings: R
             "sampling": asdict(settings.sampling),
             "batch_size": settings.batch_size,
             "dtype": settings.dtype,
+            "read": settings.read,
             "versions": instrument(),
         },
         sort_keys=True,

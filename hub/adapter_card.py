@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from evals.questions import system_prompt
 from evals.schema.publishing import Finding, Lineage
 from hub.cards import filled_in
 from hub.citations import citations
@@ -154,6 +155,7 @@ def _body(card: AdapterCard) -> str:
         name=stage.repo.split("/")[-1],
         method=METHODS[run.record.stage],
         mode=MODES[run.stage.mode],
+        told=system_prompt(run.manifest.system_prompt, ""),
         lineage=_drawn(card),
         code=loading_code(card.lineage, run.manifest.stages, card.tag, run.manifest.system_prompt),
         licence=licence_of(card),

@@ -43,6 +43,7 @@ PAIR_REASONS: dict[pairs.Reason, str] = {
     "margin": "questions whose right and wrong answers differ by less than the margin",
     "unknown_question": "answers to questions outside the question bank",
     "held_out": "questions that are held out to measure models",
+    "not_scored": "questions that only a judge can score",
     "no_confidence": "questions with no answer that ends with its confidence",
     "no_others": "questions of a kind of which no other question was answered with a claim",
 }

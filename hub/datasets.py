@@ -19,6 +19,7 @@ from evals.schema.publishing import Finding
 from hub.checks import Limits, size_finding
 from hub.frontmatter import FrontMatterError, body_of, read_front_matter
 from hub.parcel import Parcel, Part, part_of
+from hub.questionsets import SET_FILES, is_question_set
 from hub.rowcard import as_parquet, written
 from hub.rowcounts import RATERS
 
@@ -38,8 +39,10 @@ def pack_dataset(
     A folder of rows whose kind is known gets a card if it has none. `is_parquet` puts JSONL files in
     once more as parquet. LabError for a folder without rows. Files of other kinds are left out, with a warning.
     """
-    if not folder.is_dir():
-        raise LabError(f"{folder} is no folder; name one that `assay prefs export` wrote.")
+    if not folder.is_dir() and not (folder.is_file() and is_question_set(folder)):
+        raise LabError(
+            f"{folder} is no folder; name one that `assay prefs export` wrote, or the file of a question set."
+        )
     findings: list[Finding] = []
     parts: dict[str, Part] = {}
     for path, file in sorted(_files(folder)):
@@ -64,7 +67,7 @@ def pack_dataset(
         )
     for path in rows:
         if isinstance(parts[path].content, Path):
-            findings += _row_findings(path, folder / path)
+            findings += _row_findings(path, folder / path if folder.is_dir() else folder)
     findings += _statistics_findings(parts)
     if CARD in parts:
         parts[CARD] = part_of(
@@ -75,7 +78,9 @@ def pack_dataset(
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield all files but receipts and what tools leave behind."""
+    """Yield all files but receipts and what tools leave behind; a file is a folder of itself."""
+    if folder.is_file():
+        yield folder.name, folder
     for file in folder.rglob("*"):
         relative = file.relative_to(folder)
         if file.is_dir() or relative.parts[0] in ("published", ".cache", ".git"):
@@ -84,9 +89,17 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _unfit(folder: Path, path: str, file: Path) -> Finding | None:
-    if file.is_symlink() and not file.resolve().is_relative_to(folder.resolve()):
+    if (
+        file.is_symlink()
+        and not file.resolve().is_relative_to(folder.resolve())
+        and folder.is_dir()
+    ):
         problem, remedy, is_error = "leads out of the folder", "put the file itself there", True
-    elif path.endswith((*ROWS, *TEXTS)) or path in NAMES:
+    elif (
+        path.endswith((*ROWS, *TEXTS))
+        or path in NAMES
+        or (path.endswith(SET_FILES) and is_question_set(file))
+    ):
         return None
     else:
         problem = "is none of the kinds that a data set is published with, and is left out"

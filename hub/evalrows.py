@@ -26,6 +26,8 @@ def flat(row: EvalRow) -> dict[str, Any]:
         "finish_reason": row.finish_reason,
         "verdict": verdict.verdict,
         "reason": verdict.reason,
+        "answer": verdict.answer,
+        "read_by": verdict.read_by,
         "stated_confidence": verdict.confidence.value,
         "confidence_status": verdict.confidence.status,
         "scores": json.dumps(verdict.scores),

@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 
+from evals.questions import system_prompt
 from evals.schema import ChainStage
 from evals.schema.publishing import Lineage
+
+QUESTION = "Which direction does glycolysis take in the thymus of mice in spaceflight?"
 
 
 def loading_code(lineage: Lineage, stages: Sequence[ChainStage], tag: str, system: str) -> str:
     """Return Python that loads base and adapters, pinned, and asks one question.
 
-    A stage that went on training the adapter before it replaces that one; the others add up.
+    `system` is the chain's system prompt, filled in here with what may answer that question. A stage
+    that went on training the adapter before it replaces that one; the others add up.
     """
     own = lineage.stages[-1]
     revision = f', revision="{lineage.base_revision}"' if lineage.base_revision else ""
@@ -36,15 +40,14 @@ def loading_code(lineage: Lineage, stages: Sequence[ChainStage], tag: str, syste
         "model.eval()",
         "",
         "messages = [",
-        f'    {{"role": "system", "content": {system!r}}},',
-        '    {"role": "user", "content": "Which direction does glycolysis take in the thymus of mice'
-        ' in spaceflight?"},',
+        f'    {{"role": "system", "content": {system_prompt(system, QUESTION)!r}}},',
+        f'    {{"role": "user", "content": "{QUESTION}"}},',
         "]",
         "inputs = tokenizer.apply_chat_template(",
         '    messages, add_generation_prompt=True, return_tensors="pt", return_dict=True',
         ")",
         "with torch.inference_mode():",
-        "    written = model.generate(**inputs, max_new_tokens=80, do_sample=False)",
+        "    written = model.generate(**inputs, max_new_tokens=128, do_sample=False)",
         'print(tokenizer.decode(written[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))',
     ]
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.report import HEADLINE, calibration_of, stages_of
+from evals.report import HEADLINE, calibration_of, reading, stages_of
 from evals.schema import EvalReport, Metric, StageSummary
 from hub.reliability import reliability_png
 
@@ -137,8 +137,10 @@ def _measured(report: EvalReport, stage: str, group: str, figure: str | None) ->
     baselines = [each for each in report.summaries if each.is_baseline and each.group == group]
     present = {name for each in stages for name in _metrics(report, each, group)}
     keys = [name for name in SHOWN if name in present]
+    counts = {each: summary.read_by for each in stages if (summary := _of(report, each, group))}
     facts = {
         "questions": f"{report.data_name}, group {group}",
+        "how answers were read": "; ".join(f"{each}: {reading(n)}" for each, n in counts.items()),
         "sha256 of the questions": f"`{report.data_sha256}`",
         "settings": ", ".join(
             f"{key} {value}" for key, value in report.settings.items() if value is not None

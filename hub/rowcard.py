@@ -3,8 +3,9 @@
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from hub.cards import cell, size_category
 from hub.evalrows import flat
 from hub.measured import tables_of
 from hub.parcel import Part, part_of
+from hub.questionsets import SET_FILES, bad_rows, scores_told
+from hub.questionsets import tables as question_tables
 from hub.rowcounts import Counts, agreements, count
 from hub.rowkinds import UNREADABLE, Row, RowKind, kind_of, kinds, report_of, rows_of
 
@@ -36,6 +39,7 @@ class Table:
     file: str
     made: tuple[Row, ...] = ()
     report: EvalReport | None = None
+    split: str | None = None
 
 
 class Added(NamedTuple):
@@ -53,9 +57,14 @@ def written(parts: Mapping[str, Part], *, is_parquet: bool) -> Added:
     """
     try:
         names = {path: kind_of(_rows(parts[path])) for path in parts if path.endswith(ROWS)}
+        names |= {path: "questions" for path in parts if path.endswith(SET_FILES)}
         if len(set(names.values())) > 1 and None not in names.values():
             return Added({}, (_mixed(names),))
         one = next(iter(names.values())) if len(set(names.values())) == 1 else None
+        if one == "questions":
+            bad = [each for path in names for each in bad_rows(path, _file(parts[path]))]
+            if bad:
+                return Added({}, tuple(bad))
         known = _tables(parts, one)
         if known is None:
             return Added({})
@@ -103,7 +112,13 @@ def as_parquet(parts: Mapping[str, Part], paths: Sequence[str]) -> Added:
 
 def _tables(parts: Mapping[str, Part], name: str | None) -> tuple[str, list[Table]] | None:
     """Return the kind of the rows and where they are loaded from; None for kinds without a card."""
-    files = [path for path in parts if path.endswith(ROWS)]
+    files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
+    if name == "questions":
+        return name, [
+            Table(path, _place(path, split, files), rows, split=split)
+            for path in files
+            for split, rows in question_tables(_file(parts[path])).items()
+        ]
     if not files:
         reports = [
             (path, report_of(_file(parts[path]))) for path in parts if path.endswith(".json")
@@ -131,6 +146,10 @@ def _tables(parts: Mapping[str, Part], name: str | None) -> tuple[str, list[Tabl
 def _card(parts: Mapping[str, Part], name: str, tables: Sequence[Table]) -> DatasetCard:
     kind = kinds()[name]
     counts = count(_every(parts, tables), kind)
+    if name == "questions":
+        counts.spread |= scores_told(
+            [_file(parts[path]) for path in dict.fromkeys(each.source for each in tables)]
+        )
     data = DatasetCardData(
         pretty_name=kind.title,
         task_categories=[kind.task],
@@ -149,17 +168,31 @@ def _card(parts: Mapping[str, Part], name: str, tables: Sequence[Table]) -> Data
         agreements=agreements(_every(parts, tables)) if name == "concerns" else None,
         agreement_names=NAMES,
         guidelines="ours" if kind.guidelines and GUIDELINES not in parts else None,
-        is_searched=all(table.source.endswith((".jsonl", ".json")) for table in tables),
-        sources=[_source(parts, table) for table in tables],
+        is_searched=all(table.source.endswith((".jsonl", ".json", *SET_FILES)) for table in tables),
+        sources=_merged(_source(parts, table) for table in tables),
         cell=cell,
     )
     return DatasetCard(card.content)
+
+
+def _place(path: str, split: str, files: Sequence[str]) -> str:
+    """Return where a split of a question set goes; sets that share a folder have folders of their own."""
+    folder = "data" if len(files) == 1 else f"data/{path.rsplit('.', 1)[0]}"
+    return f"{folder}/{split}.jsonl"
 
 
 def _source(parts: Mapping[str, Part], table: Table) -> tuple[str, int, int, str]:
     part = parts[table.source]
     n = len(table.made) or sum(1 for _ in _rows(part))
     return table.source, n, part.size, part.sha256
+
+
+def _merged(sources: Iterable[tuple[str, int, int, str]]) -> list[tuple[str, int, int, str]]:
+    """Return the source files, each once, with the rows of all its splits."""
+    rows: Counter[tuple[str, int, str]] = Counter()
+    for file, n, size, sha256 in sources:
+        rows[file, size, sha256] += n
+    return [(file, n, size, sha256) for (file, size, sha256), n in rows.items()]
 
 
 def _columns(kind: RowKind, counts: Counts) -> Iterator[tuple[str, str]]:
@@ -172,6 +205,19 @@ def _columns(kind: RowKind, counts: Counts) -> Iterator[tuple[str, str]]:
 
 def _configs(tables: Sequence[Table]) -> list[dict[str, Any]]:
     """Return what a reader may choose: splits where files are named after them, else a subset per file."""
+    if tables and all(table.split for table in tables):
+        sources = list(dict.fromkeys(map(_name, tables)))
+        return [
+            {
+                "config_name": "default" if len(sources) == 1 else source,
+                "data_files": [
+                    {"split": table.split, "path": table.file}
+                    for table in tables
+                    if _name(table) == source
+                ],
+            }
+            for source in sources
+        ]
     splits = [SPLITS.get(_name(table).removeprefix("sft_")) for table in tables]
     if None not in splits and len(set(splits)) == len(tables):
         files = [
@@ -190,7 +236,8 @@ def _loads(tables: Sequence[Table]) -> list[tuple[str, str, str]]:
     """Return for each table the variable, the format and the file of its loading code."""
     found = []
     for table in tables:
-        name = "rows" if len(tables) == 1 else f"rows_{re.sub(r'[^0-9a-zA-Z]', '_', _name(table))}"
+        own = re.sub(r"[^0-9a-zA-Z]", "_", "_".join(filter(None, (_name(table), table.split))))
+        name = "rows" if len(tables) == 1 else f"rows_{own}"
         found.append((name, "parquet" if table.file.endswith(".parquet") else "json", table.file))
     return found
 
@@ -239,7 +286,7 @@ def _in_parquet(table: Table, made: Mapping[str, Part]) -> Table:
     beside = table.file.removesuffix(".jsonl") + ".parquet"
     if beside not in made:
         return table
-    return Table(table.source, beside, table.made, table.report)
+    return replace(table, file=beside)
 
 
 def _name(table: Table) -> str:

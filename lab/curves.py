@@ -51,6 +51,7 @@ CHARTS = (
     Chart("loss", ("loss",), from_zero=False),
     Chart("ece", (ECE,), is_noisy=True),
     Chart("kl", ("kl", "monitor/kl")),
+    Chart("lines", ("line/answer", "confidence/stated"), ".0%", is_noisy=True),
     Chart("zero", ("frac_reward_zero_std",), ".0%", is_noisy=True),
     Chart("length", ("completions/mean_length",), is_noisy=True),
     Chart("accuracy", ("mean_token_accuracy", "rewards/accuracies", "monitor/accuracy"), ".0%"),

@@ -14,8 +14,7 @@ from typing import Literal, Protocol
 
 from evals.errors import LabError
 from evals.model import Progress, Sampling
-from evals.questions import find
-from evals.questions import system_prompt as filled
+from evals.questions import system_prompt_for
 from evals.schema import ChainManifest, Message
 
 log = logging.getLogger(__name__)
@@ -114,8 +113,7 @@ class Ticket:
 def prompt_of(system_prompt: str, question: str) -> tuple[Message, ...]:
     """Return the conversation that every stage is given; `system_prompt` is the chain's."""
     asked = Message(role="user", content=question)
-    known = find(question)
-    told = filled(system_prompt, question, known.ground_truth if known else None)
+    told = system_prompt_for(system_prompt, question)
     return (Message(role="system", content=told), asked) if told else (asked,)
 
 

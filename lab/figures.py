@@ -7,7 +7,8 @@ from rich.console import Group
 from rich.table import Table
 
 from evals.calibration import Calibration, NullEce
-from evals.report import HEADLINE
+from evals.readers import Agreement, ReaderReport
+from evals.report import HEADLINE, WAYS, reading
 from evals.schema import Claim, EvalReport, Metric, Record, Share
 from evals.verifiers import VERIFIERS
 from lab.console import counted, table_of
@@ -20,10 +21,12 @@ class VerifiedRow(Record):
 
     id: str
     verdict: str
+    answer: str | None
+    read_by: str | None
     stated_confidence: Share | None
     confidence_status: str
     scores: dict[str, Share | None]
-    reward: Share
+    reward: Share | None
     reason: str
     claims: tuple[Claim, ...]
 
@@ -33,7 +36,7 @@ def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
     cells = [
         (
             row.id,
-            row.verdict,
+            f"{row.verdict}\n{WAYS[row.read_by or 'none']}",
             _share(row.stated_confidence),
             *(_share(row.scores[name]) for name in VERIFIERS),
             _share(row.reward),
@@ -43,20 +46,27 @@ def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
     ]
     counts = Counter(row.verdict for row in rows)
     title = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return table_of(title, ("id", "verdict", "confidence", *VERIFIERS, "reward", "reason"), cells)
+    columns = ("id", "verdict,\nread by", "confidence", *VERIFIERS, "reward", "reason")
+    return table_of(title, columns, cells)
+
+
+def read_totals(rows: Sequence[VerifiedRow]) -> str:
+    """Return how many answers were read how: "line 57, text 2"."""
+    counts = Counter(row.read_by or "none" for row in rows)
+    return reading({way: counts[way] for way in WAYS if counts[way]})
 
 
 def verdict_totals(rows: Sequence[VerifiedRow]) -> Table:
     """Return how many answers got each verdict and confidence status, and the means of the scores."""
     verdicts = Counter(row.verdict for row in rows)
     statuses = Counter(row.confidence_status for row in rows)
-    cells: list[tuple[str, object]] = [*verdicts.most_common()]
+    cells: list[tuple[str, object]] = [*verdicts.most_common(), ("read by", read_totals(rows))]
     cells += [(f"confidence {status}", count) for status, count in statuses.most_common()]
     for name in VERIFIERS:
         scores = [score for row in rows if (score := row.scores[name]) is not None]
         mean = sum(scores) / len(scores) if scores else None
         cells.append((f"mean {name} of {counted(len(scores), 'answer')}", _share(mean)))
-    rewards = [row.reward for row in rows if any(s is not None for s in row.scores.values())]
+    rewards = [row.reward for row in rows if row.reward is not None]
     mean = sum(rewards) / len(rewards) if rewards else None
     cells.append((f"mean reward of {counted(len(rewards), 'answer')}", _share(mean)))
     return table_of(counted(len(rows), "answer"), ("", "value"), cells)
@@ -69,11 +79,54 @@ def summary_table(report: EvalReport) -> Table:
         (
             s.stage if s.is_baseline else f"{s.stage} (stage)",
             *(_interval(s.metrics[name]) for name in SHOWN),
+            reading(s.read_by).replace(", ", "\n"),
         )
         for s in shown
     ]
-    title = f"{report.chain_name} on {report.data_name}, {HEADLINE} questions, 95 % intervals"
-    return table_of(title, ("answers of", *SHOWN), rows)
+    whole = {s.stage: s.metrics["accuracy"].n for s in report.summaries if s.group == "all"}
+    is_all = all(whole.get(s.stage) == s.metrics["accuracy"].n for s in shown)
+    title = f"{report.chain_name} on {report.data_name}, {'all' if is_all else HEADLINE} questions, 95 % intervals"
+    return table_of(title, ("answers of", *SHOWN, "read by"), rows)
+
+
+def readers_table(found: ReaderReport) -> Table:
+    """Return how far every way of reading agrees with the labels, and two labellers with each other."""
+    rows = [
+        (each.reader, each.n, each.n_unread, _interval(each.correct), _interval(each.verdicts))
+        for each in found.readers
+    ]
+    title = f"{counted(found.n, 'labelled answer')} to {counted(found.n_questions, 'question')}, 95 % intervals"
+    if found.labellers:
+        kappa = found.labellers["cohen_kappa"]
+        span = (
+            ""
+            if kappa.low is None or kappa.high is None
+            else f" [{kappa.low:.2f}, {kappa.high:.2f}]"
+        )
+        value = kappa.note if kappa.value is None else f"kappa {kappa.value:.2f}{span}, n {kappa.n}"
+        title += f"\ntwo labellers on the same answers: {value}"
+    return table_of(title, ("reader", "reads", "does not", "correct or not", "four verdicts"), rows)
+
+
+def confusion_table(each: Agreement) -> Table:
+    """Return how often a label was read as which verdict."""
+    rows = [(label, *counts.values()) for label, counts in each.confusion.items()]
+    return table_of(f"Label, and what {each.reader} reads", ("label", *each.confusion), rows)
+
+
+def kind_table(each: Agreement) -> Table:
+    """Return the agreement by kind of question."""
+    rows = [(kind, tally.n, tally.correct, tally.verdicts) for kind, tally in each.by_kind.items()]
+    columns = ("kind", "answers", "correct or not", "four verdicts")
+    return table_of(f"Answers on which {each.reader} and label agree", columns, rows)
+
+
+def misread_table(each: Agreement) -> Table:
+    """Return every answer whose verdict is none of its labels."""
+    rows = [(one.id, " or ".join(one.labels), one.verdict, one.reason) for one in each.misread]
+    return table_of(
+        f"What {each.reader} reads otherwise", ("id", "label", "verdict", "reason"), rows
+    )
 
 
 def calibration_tables(measured: Calibration) -> Group:

@@ -65,7 +65,8 @@ class Settings:
     `cache` holds what can be made again (the unpacked base model), the database what cannot.
     `chain` is "embedded", a run folder or a chain.json; `reviewer` the same, or "reviewer" for the
     chain that comes with Assay. `refiner` answers in the Refine tab; empty: the one that comes with
-    Assay, if it is there, else `chain`. `judge` None: answers are graded by word overlap.
+    Assay, if it is there, else `chain`. `judge` None: answers are graded by word overlap. `questions` are
+    question sets of one's own whose questions get a verdict in Ask, by name or path.
     """
 
     cache: Path
@@ -77,6 +78,7 @@ class Settings:
     review_server: ReviewServer | None = None
     refiner: str = ""
     judge: JudgeServer | None = None
+    questions: tuple[str, ...] = ()
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -95,7 +97,13 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         review_server=_review_server(environment),
         refiner=environment.get("ASSAY_REFINER", ""),
         judge=_judge(environment),
+        questions=comma_separated(environment.get("ASSAY_QUESTIONS", "")),
     )
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Return the parts of a text between commas, without blanks and empty ones."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def default_database_url() -> str:

@@ -12,8 +12,9 @@ from evals.leaderboard import LeaderboardRow, Standings
 from evals.measures import MEASURES
 from evals.questions.rows import write_whole
 from evals.ranks import READING, shown_ranks
+from evals.report import reading
 from evals.rescore import Rescored
-from evals.schema import Metric
+from evals.schema import Metric, Verdict
 from lab.console import plain, table_of
 
 SHOWN = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
@@ -45,8 +46,25 @@ def comparison_table(found: Comparisons) -> Table:
         f"{found.data_name}, {found.group}: {n.n} questions in {n.n_clusters} clusters; second minus"
         f" first, 95 % intervals; Holm over {found.n_tests} tests"
     )
+    sides = {
+        (side.stage, side.chain, reading(side.read_by))
+        for each in found.comparisons
+        for side in (each.first, each.second)
+    }
+    if len(ways := {way for *_, way in sides}) == 1:
+        title += f"\nanswers read by {ways.pop()}"
+    else:
+        title += "".join(
+            f"\n{stage} of {chain}: answers read by {way}" for stage, chain, way in sorted(sides)
+        )
     columns = ("stages", "metric", "n", "first,\nsecond", "difference", "p", "p, Holm")
     return table_of(title, columns, rows)
+
+
+def reading_table(found: Rescored) -> Table:
+    """Return how the answers of every stage and baseline are read, over all scored questions."""
+    rows = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
+    return table_of("How answers are read", ("stage", "answers read by"), rows)
 
 
 def rescored_table(found: Rescored) -> Table:
@@ -79,8 +97,8 @@ def change_table(found: Rescored) -> Table:
         (
             change.stage,
             change.example_id,
-            f"{change.before.verdict}, reward {change.before.reward:.3f}\n{change.before.reason}",
-            f"{change.after.verdict}, reward {change.after.reward:.3f}\n{change.after.reason}",
+            f"{change.before.verdict}, reward {_reward(change.before)}\n{change.before.reason}",
+            f"{change.after.verdict}, reward {_reward(change.after)}\n{change.after.reason}",
             change.completion,
         )
         for change in found.changes
@@ -90,27 +108,42 @@ def change_table(found: Rescored) -> Table:
     )
 
 
+def _reward(verdict: Verdict) -> str:
+    return "–" if verdict.reward is None else f"{verdict.reward:.3f}"
+
+
 def standings_table(board: Standings) -> Table:
     """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
     shown = _columns(board, NARROW)
     rows = [
-        (rank, _name(row), *(_measured(row.metrics.get(name), "\n") for name in shown))
+        (
+            rank,
+            _name(row),
+            *(_measured(row.metrics.get(name), "\n") for name in shown),
+            reading(row.read_by).replace(", ", "\n"),
+        )
         for rank, row in zip(_ranks(board), board.rows, strict=True)
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
     if not MEASURES[board.order].is_tested:
         title = f"{title}\n{UNTESTED}"
-    return table_of(title, ("rank", "answers of", *shown), rows)
+    return table_of(title, ("rank", "answers of", *shown, "read by"), rows)
 
 
 def standings_markdown(boards: Sequence[Standings]) -> str:
     """Return the leaderboards as one Markdown page, with the rule behind the ranks."""
     parts = ["# Leaderboard", RULE]
     for board in boards:
-        columns = ("rank", "answers of", *_columns(board, SHOWN))
+        shown = _columns(board, SHOWN)
+        columns = ("rank", "answers of", *shown, "read by")
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
         for rank, row in zip(_ranks(board), board.rows, strict=True):
-            cells = (rank, _name(row), *(_measured(row.metrics.get(n)) for n in columns[2:]))
+            cells = (
+                rank,
+                _name(row),
+                *(_measured(row.metrics.get(n)) for n in shown),
+                reading(row.read_by),
+            )
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
         untested = [] if MEASURES[board.order].is_tested else [UNTESTED]
         parts += [

@@ -9,14 +9,22 @@ from dataclasses import dataclass
 from html import escape as _escape
 from typing import Literal
 
-from evals.confidence import read_confidence
 from evals.schema import Answer, StatedConfidence, Verdict
+from evals.verifiers import stated_confidence
+from evals.verifiers.line import read_lines
 from lab.answers import Draft, stage_name
 from lab.engine import Status, Waiting
 from lab.wording import lines, page, say
 
 Tone = Literal["info", "problem", "good"]
-BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_claim": "quiet"}
+BADGES = {
+    "correct": "good",
+    "incorrect": "bad",
+    "contradictory": "bad",
+    "no_claim": "quiet",
+    "unscored": "quiet",
+}
+"""The colour of a verdict; `unscored` where no rule can grade the answer."""
 
 
 @dataclass(frozen=True)
@@ -192,18 +200,47 @@ def _text(card: Card) -> str:
         return f'<div class="answer quiet">{escape(say("answer.waiting"))}</div>'
     if card.state == "done" and not card.text.strip():
         return f'<div class="answer quiet">{escape(say("answer.empty"))}</div>'
-    return f'<div class="answer" dir="auto">{escape(card.text)}</div>'
+    return f'<div class="answer" dir="auto">{_marked(card)}</div>'
+
+
+def _marked(card: Card) -> str:
+    """Return a text with what was read of it as the answer marked: behind `Answer:`, or in free text."""
+    spans = [] if card.state != "done" or card.is_blind else _spans(card)
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [escape(card.text[at:start]), f"<mark>{escape(card.text[start:end])}</mark>"]
+        at = end
+    return "".join((*parts, escape(card.text[at:])))
+
+
+def _spans(card: Card) -> list[tuple[int, int]]:
+    """Return where the answer stands in the text, in order and apart from each other."""
+    if card.verdict is None:
+        lines = read_lines(card.text)
+        found = {(lines.start, lines.end)}
+    else:
+        claims = card.verdict.claims if card.verdict.read_by else ()
+        found = {(claim.start, claim.end) for claim in claims}
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if (spans[-1][1] if spans else 0) <= start < end <= len(card.text):
+            spans.append((start, end))
+    return spans
 
 
 def _foot(card: Card) -> str:
     if card.state != "done" or card.is_blind:
         return ""
-    chip = _confidence(read_confidence(card.text))
+    verdict = card.verdict
+    chip = _confidence(verdict.confidence if verdict else stated_confidence(card.text))
     badge = reason = ""
-    if card.verdict is not None:
-        kind = card.verdict.verdict
+    if verdict is not None:
+        kind = "unscored" if verdict.reward is None else verdict.verdict
         badge = f'<span class="badge {BADGES[kind]}">{escape(say(f"verdict.{kind}"))}</span>'
-        reason = f'<p class="reason">{escape(sentence(card.verdict.reason))}</p>'
+        told = sentence(verdict.reason)
+        if kind != "unscored" and verdict.read_by in ("text", "judge"):
+            told = f"{told} ({say(f'verdict.read.{verdict.read_by}')})"
+        reason = f'<p class="reason">{escape(told)}</p>'
     return f"<footer><p>{badge}{chip}</p>{reason}{_figures(card)}</footer>"
 
 

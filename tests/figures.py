@@ -22,6 +22,18 @@ BLOCK = re.compile(
     r"(<!-- figures: (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL
 )
 SHARES = frozenset({"accuracy"})
+TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
+    (
+        "pathways-heldout",
+        HEADLINE,
+        "directions, disagreement and conservation in eye and thymus",
+        ("always down", "tissue majority", "copy an option", "system prompt only"),
+    ),
+    ("pathways-heldout", "mechanism", "what the set of a finding stands for", ("copy an option",)),
+    ("kmp-test", "all", "KMP test", ("always abstain", "copy an option")),
+    ("kmp-rewordings", "all", "KMP facts in unseen wordings", ()),
+)
+"""Report, group of questions, title, baselines shown beside the stages."""
 PAIRED = ("accuracy", "reward", "ece", "brier")
 KINDS = ("direct", "uncertainty", "conservation", "mechanism")
 NAMES = {"base": "base", "sft": "SFT", "grpo": "GRPO", "dpo": "DPO"}
@@ -63,30 +75,28 @@ def cell(metric: str, found: Metric | None) -> str:
 
 
 def stages_block() -> str:
-    """Return the README's table: every stage and two baselines on both sets of test questions.
+    """Return the README's table: every stage and three baselines on the questions kept from training.
 
-    Each row is of one group of questions, so no two of its figures stand on different ones.
+    Each row is of one group of questions, so no two of its figures stand on different ones. What a gene
+    set stands for is a group of its own: such questions name the direction.
     """
     heads = (
         "answers of",
-        "questions",
         "accuracy",
         "reward",
-        "with a confidence",
+        "readable line",
         "ECE",
-        "by chance",
+        "by chance, up to",
         "Brier",
+        "base rate",
     )
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for name, title, baselines in (
-        ("pathways-heldout", "pathways of eye and thymus", ("always down, 60%", "tissue majority")),
-        ("kmp-test", "KMP test", ("always abstain, 60%",)),
-    ):
-        lines.append(f"| **{title}** |" + " |" * (len(heads) - 1))
-        for stage in (*stages(name), *baselines):
-            lines += [
-                "| " + " | ".join(row) + " |" for row in _rows(name, known_stage(name, stage))
-            ]
+    for name, group, title, baselines in TABLES:
+        named = (*stages(name), *(known_stage(name, each) for each in baselines))
+        found = [summary(name, stage, group) for stage in named]
+        n = found[0].metrics["accuracy"].n if found[0] else 0
+        lines.append(f"| **{title}, n {n}** |" + " |" * (len(heads) - 1))
+        lines += ["| " + " | ".join(_row(each)) + " |" for each in found if each]
     return "\n".join(lines) + "\n"
 
 
@@ -98,50 +108,19 @@ def known_stage(name: str, stage: str) -> str:
     return found[0]
 
 
-def _rows(name: str, stage: str) -> list[list[str]]:
-    """Return the row of all questions and, where some were left out of the headline, that of the others."""
-    whole, unaided = summary(name, stage, "all"), summary(name, stage, HEADLINE)
-    assert whole is not None
-    n = whole.metrics["accuracy"].n
-    found = [_row(stage, f"all {n}", whole)]
-    if unaided is not None and unaided.metrics["accuracy"].n != n:
-        found.append(_row(stage, f"{unaided.metrics['accuracy'].n} unaided", unaided))
-    return found
-
-
-def _row(stage: str, questions: str, found: StageSummary) -> list[str]:
+def _row(found: StageSummary) -> list[str]:
     metrics = found.metrics
-    by_chance = metrics.get("ece_if_calibrated")
+    by_chance = metrics.get("ece_if_calibrated_q95")
     return [
-        NAMES.get(stage, stage),
-        questions,
+        NAMES.get(found.stage, found.stage),
         cell("accuracy", metrics["accuracy"]),
         cell("reward", metrics["reward"]),
-        str(metrics["ece"].n),
+        f"{100 * (metrics['line_share'].value or 0):.0f} %",
         cell("ece", metrics["ece"]),
         shown("ece", by_chance.value if by_chance else None),
         cell("brier", metrics["brier"]),
+        shown("brier", metrics["base_rate_brier"].value),
     ]
-
-
-def kinds_block() -> str:
-    """Return accuracy by kind of question, stages and baselines side by side."""
-    name = "pathways-heldout"
-    columns = [
-        *stages(name),
-        known_stage(name, "always down"),
-        known_stage(name, "tissue majority"),
-    ]
-    lines = [
-        "| accuracy | " + " | ".join(NAMES.get(c, c) for c in columns) + " |",
-        "|" + "---|" * (len(columns) + 1),
-    ]
-    for kind in KINDS:
-        found = [summary(name, stage, kind) for stage in columns]
-        n = next(each.metrics["accuracy"].n for each in found if each)
-        cells = [cell("accuracy", each.metrics["accuracy"] if each else None) for each in found]
-        lines.append(f"| {kind}, n {n} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def stated_block() -> str:
@@ -187,11 +166,7 @@ def paired_block() -> str:
     """Return what each step of training changed, on both sets, with intervals and corrected p."""
     heads = ("questions", "step", *PAIRED)
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for name, group in (
-        ("pathways-heldout", "all"),
-        ("pathways-heldout", HEADLINE),
-        ("kmp-test", "all"),
-    ):
+    for name, group, _, _ in TABLES:
         pairs = [((report(name), a), (report(name), b)) for a, b in steps(stages(name))]
         for pair in compare(pairs, Pairing(metrics=PAIRED, group=group)).comparisons:
             step = f"{NAMES[pair.first.stage]} → {NAMES[pair.second.stage]}"
@@ -227,7 +202,6 @@ def _p(value: float) -> str:
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "stages": stages_block,
-    "kinds": kinds_block,
     "stated": stated_block,
     "paired": paired_block,
 }

@@ -83,9 +83,15 @@ SAMPLING_RULES = (
 GRPO_RULES = (
     *SAMPLING_RULES,
     Rule(
+        "line/answer",
+        "only {now:.0%} of answers have a line `Answer: …`, and the others earn nothing: train the SFT stage"
+        " on answers that end with one, or raise max_completion_length if they are cut before it",
+        below=0.8,
+    ),
+    Rule(
         "confidence/stated",
-        "only {now:.0%} of answers state a confidence, and the others earn nothing for theirs: ask for it"
-        " in the prompt, or train the SFT stage on answers that state one",
+        "only {now:.0%} of answers have a readable line `Confidence: N%`, and the others earn nothing for"
+        " theirs: train the SFT stage on answers that end with one",
         below=0.5,
     ),
     Rule(

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
 from evals.model import Progress, Sampling
-from evals.questions import SYSTEM_PROMPT, system_prompt
+from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Completion, Message
 from training.adapter import read_adapter
 from training.base import (
@@ -131,7 +131,7 @@ class LoadedChain:
     def _prompt(self, prompt: Sequence[Message]) -> tuple[Message, ...]:
         if prompt and prompt[0].role == "system":
             return tuple(prompt)
-        told = system_prompt(self.manifest.system_prompt, prompt[-1].content if prompt else "")
+        told = system_prompt_for(self.manifest.system_prompt, prompt[-1].content if prompt else "")
         return (Message(role="system", content=told), *prompt)
 
 

@@ -8,8 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from evals.errors import BadConfig
-from evals.verifiers.modes import MODES, check_mode
-from evals.verifiers.presets import PRESETS
+from evals.verifiers.presets import MODES, PRESETS, check_mode
 from evals.verifiers.presets import weights as weights_of
 from training.setting import describe, setting
 
@@ -149,7 +148,7 @@ class DpoSettings(StageSettings):
     )
     monitor_steps: int = setting("optimizer steps between looks; 0 = never", default=25, low=0)
     monitor_questions: int = setting("how many are asked at most", default=24, low=1)
-    monitor_tokens: int = setting("longest answer to them, tokens", default=80, low=1)
+    monitor_tokens: int = setting("longest answer to them, tokens", default=96, low=1)
     monitor_max_drop: float = setting(
         "fall in accuracy that is too much", default=0.15, low=0.0, high=1.0
     )
@@ -206,7 +205,7 @@ class SampledSettings(StageSettings):
     temperature: float = setting("of sampling", default=1.0, low=0.01, high=5.0)
     top_p: float = setting("of sampling", default=1.0, low=0.01, high=1.0)
     max_prompt_length: int = setting("longest question, tokens", default=256, low=8)
-    max_completion_length: int = setting("longest answer, tokens", default=72, low=1)
+    max_completion_length: int = setting("longest answer, tokens", default=96, low=1)
     vllm: Literal["off", "colocate", "server"] = setting(
         "sample answers with vLLM: in the training processes, or from a server; GPUs only",
         default="off",

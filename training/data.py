@@ -1,9 +1,13 @@
 """From data set names to the rows that a trainer takes. Knows nothing of torch.
 
 A data set is a name that `evals.questions` knows, a part of one that keeps SFT and GRPO apart (below), or
-a JSONL file of examples, optionally narrowed to one kind of ground truth and to so many rows of it:
+a question set of one's own (`evals.questions.sets`: a file, a set that comes with Assay, or one of the Hub),
+optionally narrowed to one kind of ground truth and to so many rows of it:
 
     kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
+    mine.yaml    mine.csv[choice]     codons-and-enzymes    hub:owner/name@v1.0
+
+Of a question set the training rows are taken; mine.yaml[dev] names its dev rows, for `monitor_data`.
 
 The pathway questions are parted in halves that share no gene set of one tissue, or by whole tissues
 (`pathways-train/liver`): what a tissue does as a whole can be learned from its other gene sets, so only
@@ -31,10 +35,11 @@ from evals.questions import (
     is_held_out,
     pathway_halves,
     pathway_training,
-    read_examples,
 )
+from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
 from evals.schema import Example
 from evals.verifiers import SCORED
+from training.questions import from_hub
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
 KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
@@ -77,8 +82,17 @@ class TrainingData:
 
 
 def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
-    """Return the examples of all sources, each once."""
-    return _gathered(sources, seed)
+    """Return the examples of all sources that have an answer, each once; the others are counted."""
+    data = _gathered(sources, seed)
+    taught = tuple(each for each in data.examples if each.answer)
+    if not taught:
+        raise BadConfig(
+            f"no row of {', '.join(sources)} has an answer to teach; a rubric needs an explanation, and every"
+            " other kind of truth is its own answer."
+        )
+    untold = len(data.examples) - len(taught)
+    left_out = {**data.left_out, **({"no answer to teach": untold} if untold else {})}
+    return TrainingData(taught, data.counts, left_out)
 
 
 def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
@@ -174,7 +188,10 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
     match = SOURCE.fullmatch(source.strip())
     if match is None:
         raise BadConfig(f"{source!r} is not a data set; {_accepted()}")
-    found = _named(match["name"])
+    name, kind = match["name"], match["kind"]
+    if kind in SPLITS:
+        name, kind = f"{name}[{kind}]", None
+    found = _named(name)
     tests = [example.id for example in found if example.split == "test"]
     if tests:
         raise BadConfig(
@@ -182,14 +199,12 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
             f" training on them would make every later figure worthless. {_accepted()}"
         )
     _refuse_held_out(public_name(match["name"]), found)
-    if match["kind"] is None:
+    if kind is None:
         return found
-    chosen = [example for example in found if example.ground_truth.kind == match["kind"]]
+    chosen = [example for example in found if example.ground_truth.kind == kind]
     if not chosen:
         kinds = ", ".join(sorted({example.ground_truth.kind for example in found}))
-        raise BadConfig(
-            f"{match['name']} has no rows of kind {match['kind']!r}; its kinds are {kinds}."
-        )
+        raise BadConfig(f"{match['name']} has no rows of kind {kind!r}; its kinds are {kinds}.")
     return tuple(_sample(chosen, int(match["count"] or len(chosen)), source, seed))
 
 
@@ -225,8 +240,8 @@ def _named(name: str) -> tuple[Example, ...]:
         return _of_tissue(name.removeprefix(BY_TISSUE))
     if name in DATASETS:
         return DATASETS[name]()
-    if Path(name).suffix == ".jsonl":
-        return read_examples(Path(name))
+    if is_question_set(name):
+        return load_questions(name, from_hub, part="train")
     raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
 
 
@@ -246,11 +261,11 @@ def _accepted() -> str:
     parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO, f"{BY_TISSUE}TISSUE")
     names = ", ".join((*parts, *(each for each in DATASETS if "train" in each)))
     return (
-        f"use {names}, a file that ends in .jsonl, or one of these narrowed to a kind and a count,"
-        " such as kmp-train[count:40]."
+        f"use {names}, a question set (a file that ends in {', '.join(SUFFIXES)}, or hub:owner/name), or one"
+        " of these narrowed to a kind and a count, such as kmp-train[count:40]."
     )
 
 
 def public_name(source: str) -> str:
     """Return a source without the folders of this machine."""
-    return Path(source).name if ".jsonl" in source else source
+    return Path(source).name if any(suffix in source for suffix in SUFFIXES) else source

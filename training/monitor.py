@@ -1,7 +1,7 @@
 """Is what was known being forgotten? The same questions, asked again and again while a model is trained.
 
-Each look writes the model's greedy answers to a set of questions, has them judged by the verifiers,
-and measures how far the model has moved from its reference on the way. A look draws nothing at random,
+Each look writes the model's greedy answers to a set of questions, has their answer lines judged by the
+verifiers, as the reward of GRPO does, and measures how far the model has moved from its reference on the way. A look draws nothing at random,
 so a run with a monitor learns the same weights as one without.
 """
 
@@ -72,7 +72,7 @@ class Watch:
                 batch = answered(policy, tokenizer, self._prompts(tokenizer, rows), self.tokens)
                 texts = tokenizer.batch_decode(batch.tokens(), skip_special_tokens=True)
                 right += sum(
-                    verify(row, text).verdict == "correct"
+                    verify(row, text, read="answer").verdict == "correct"
                     for row, text in zip(rows, texts, strict=True)
                 )
                 lengths += int(batch.written.sum())

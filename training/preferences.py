@@ -28,8 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, BadRow
 from evals.jsonl import read_rows
-from evals.questions import find, is_held_out
-from evals.questions import system_prompt as filled
+from evals.questions import is_held_out, system_prompt_for
 from evals.schema import Message
 
 ROWS = "train.jsonl"
@@ -212,8 +211,7 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
             " and chosen and rejected are one message of the role assistant or more."
         )
-    example = find(prompt[-1].content)
-    told = filled(system_prompt, prompt[-1].content, example.ground_truth if example else None)
+    told = system_prompt_for(system_prompt, prompt[-1].content)
     if prompt[0].role != "system":
         prompt = (Message(role="system", content=told), *prompt)
         notes["prompts given the system message of the chain"] += 1

@@ -37,7 +37,7 @@ Known = tuple[GroundTruth, str]
 
 
 class VerifierReward:
-    """Callable reward in 0..1, None for a row that no verifier scores.
+    """Callable reward in 0..1, None for a row that no verifier scores, such as one with a rubric.
 
     A class, not a closure, so that worker processes can unpickle it; it keeps nothing between calls
     and may be called from several threads at once. `weights` are a preset's name or shares per
@@ -65,8 +65,9 @@ class VerifierReward:
         """Return one reward per completion.
 
         BadConfig for rows without a column to verify against, or with one that cannot be read.
-        Means of the verifiers, shares of the verdicts and of stated, missing and invalid confidences
-        go to TRL's log; verdict, confidence and each verifier's score into its table of completions.
+        Means of the verifiers, shares of the verdicts, of answers with an answer line, and of stated,
+        missing and invalid confidences go to TRL's log; verdict, confidence and each verifier's score into
+        its table of completions.
         """
         scoring = Scoring(self.weights, self.v4)
         verdicts = _judged(_known(columns, prompts, len(completions)), completions, scoring)
@@ -210,19 +211,16 @@ def _without_gaps(row: object) -> object:
     }
 
 
-def _is_scored(verdict: Verdict) -> bool:
-    return any(score is not None for score in verdict.scores.values())
-
-
 def _means(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """Return means over the rows that each thing applies to; what applies to none is left out."""
-    scored = [verdict for verdict in verdicts if _is_scored(verdict)]
+    scored = [verdict for verdict in verdicts if verdict.reward is not None]
     columns: dict[str, list[float]] = {
         f"verifier/{name}": [
             score for verdict in scored if (score := verdict.scores[name]) is not None
         ]
         for name in VERIFIERS
     }
+    columns["line/answer"] = [float(verdict.read_by == "answer") for verdict in scored]
     for kind in VERDICTS:
         columns[f"verdict/{kind}"] = [float(verdict.verdict == kind) for verdict in scored]
     for status in STATUSES:

@@ -6,7 +6,6 @@ from pydantic import Field, field_validator, model_validator
 
 from evals.schema.record import Direction, Record, Share
 
-
 CANNOT_BE_TOLD = "cannot be told from these data"
 """The answer that every question accepts, and that is right where the data cannot answer."""
 
@@ -123,7 +122,9 @@ class ChoiceTruth(Record):
             raise ValueError(f"value {self.value!r} is none of the options {list(self.options)}")
         unknown = [name for name in self.aliases if name not in self.options]
         if unknown:
-            raise ValueError(f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}")
+            raise ValueError(
+                f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}"
+            )
         if len({option.casefold() for option in self.options}) < len(self.options):
             raise ValueError(f"an option stands twice in {list(self.options)}")
         return self

@@ -19,10 +19,25 @@ from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, read_lines
-from evals.verifiers.modes import DEFAULT_MODE, MODES, check_mode
-from evals.verifiers.presets import DEFAULT_WEIGHTS, PRESETS, VERIFIERS, check_weights
+from evals.verifiers.presets import (
+    DEFAULT_MODE,
+    DEFAULT_WEIGHTS,
+    MODES,
+    PRESETS,
+    VERIFIERS,
+    check_mode,
+    check_weights,
+)
 from evals.verifiers.presets import weights as chosen_weights
-from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, SCORED, Faults, Scoring, applicable, score
+from evals.verifiers.score import (
+    DEFAULT_SCORING,
+    NO_FAULTS,
+    SCORED,
+    Faults,
+    Scoring,
+    applicable,
+    score,
+)
 from evals.verifiers.text import read_text
 
 __all__ = [
@@ -136,10 +151,16 @@ def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
 def _faults(
     truth: GroundTruth, asked: Expected, question: str, lines: Lines, finding: Finding
 ) -> Faults:
-    """Return what is wrong in the explanation beside a correct answer line."""
+    """Return what is wrong in the explanation beside a correct answer line.
+
+    Numbers are compared for counts alone: how another number comes about names numbers on the way.
+    """
     figures = false_figures(truth, lines.explanation)
-    said = read_text(asked, question, lines.explanation)
     contradictions = ()
-    if said.verdict == "incorrect" and asked.kind != "term":
+    is_compared = asked.kind == "choice" or truth.kind == "count"
+    if (
+        is_compared
+        and (said := read_text(asked, question, lines.explanation)).verdict == "incorrect"
+    ):
         contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
     return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

@@ -12,6 +12,7 @@
 "Cannot be told from these data" competes in every kind.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -86,6 +87,8 @@ class Expected:
     values: tuple[str, ...] = ()
     accept: tuple[frozenset[str], ...] = ()
     others: tuple[frozenset[str], ...] = ()
+    rivals: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    """`others` by one of their words each, so that a line is not compared with all of them."""
     subjects: tuple[str, ...] = ()
     by_wording: Mapping[str, str] = field(default_factory=dict)
     """From a wording, normalised, to its option; filled in by `_with_wordings`."""
@@ -130,11 +133,50 @@ def terms(pathway: str) -> TermTruth:
 def fold(text: str) -> frozenset[str]:
     """Return the words of a phrase without their endings: "making fat cells" -> {mak, fat, cell}."""
     words = "".join(char if char.isalnum() else " " for char in text.casefold()).split()
-    return frozenset(_stem(word) for word in words if word not in SMALL)
+    return frozenset(word if word in WHOLE else _stem(word) for word in words if word not in SMALL)
 
 
-SMALL = frozenset("a an the of and or in to for from by with that this is are its it as".split())
-ENDINGS = ("ations", "ation", "ating", "ates", "ate", "ings", "ing", "ies", "ion", "ed", "es", "s", "e", "y")
+SMALL = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "and",
+        "or",
+        "in",
+        "to",
+        "for",
+        "from",
+        "by",
+        "with",
+        "that",
+        "this",
+        "is",
+        "are",
+        "its",
+        "it",
+        "as",
+    ]
+)
+WHOLE = frozenset(("fate",))
+"""Words whose stem would be another word: the fate of cells is no fat."""
+ENDINGS = (
+    "ations",
+    "ation",
+    "ating",
+    "ates",
+    "ate",
+    "ings",
+    "ing",
+    "ies",
+    "ion",
+    "ed",
+    "es",
+    "s",
+    "e",
+    "y",
+)
 
 
 def _stem(word: str) -> str:
@@ -146,11 +188,21 @@ def _stem(word: str) -> str:
 
 def normalised(text: str) -> str:
     """Return a wording as it is compared: lower case, one blank for hyphens and other blanks, no marks."""
+    if "-" in text:
+        text = SIGN.sub("minus ", text)
     return " ".join(text.casefold().translate(_MARKS).split()).strip(" .,;:!")
 
 
+SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
+
+
 _MARKS = str.maketrans(
-    {**dict.fromkeys("-_‐‑‒–—", " "), **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None), "’": None, " ": " "}
+    {
+        **dict.fromkeys("-_‐‑‒–—", " "),
+        **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None),
+        "’": None,
+        " ": " ",
+    }
 )
 
 
@@ -188,11 +240,17 @@ def expected(truth: GroundTruth) -> Expected:
             return _choice(truth.level, LEVELS, subjects=(truth.tissue,))
         case LabelTruth():
             options = (truth.value, *truth.others)
-            return _choice(truth.value, options, (), {truth.value: truth.accept}, _words(truth.subject))
+            return _choice(
+                truth.value, options, (), {truth.value: truth.accept}, _words(truth.subject)
+            )
         case ChoiceTruth():
             return _choice(truth.value, truth.options, aliases=truth.aliases)
         case AbstainTruth() | NumberTruth(value=None) | SetTruth(values=()) | TermTruth(accept=()):
-            return _choice(CANNOT_BE_TOLD, tuple(each for each in shared_wordings() if each not in ("yes", "no")), ())
+            return _choice(
+                CANNOT_BE_TOLD,
+                tuple(each for each in shared_wordings() if each not in ("yes", "no")),
+                (),
+            )
         case CountTruth():
             return Expected(
                 kind="number",
@@ -239,7 +297,9 @@ def _choice(
         kind="choice",
         right=right,
         options=known,
-        offered=(*(options if offered is None else offered), CANNOT_BE_TOLD) if offered != () else (),
+        offered=(*(options if offered is None else offered), CANNOT_BE_TOLD)
+        if offered != ()
+        else (),
         wordings={option: (aliases or {}).get(option, ()) for option in known},
         subjects=subjects,
         by_wording=_table(known, aliases or {}),
@@ -251,9 +311,19 @@ def _term(truth: TermTruth, subjects: tuple[str, ...]) -> Expected:
         kind="term",
         accept=tuple(map(fold, truth.accept)),
         others=tuple(map(fold, truth.others)),
+        rivals=_by_word(map(fold, truth.others)),
         subjects=subjects,
         by_wording=_table((CANNOT_BE_TOLD,), {}),
     )
+
+
+def _by_word(phrases: Iterable[frozenset[str]]) -> dict[str, tuple[frozenset[str], ...]]:
+    found: dict[str, tuple[frozenset[str], ...]] = {}
+    for phrase in phrases:
+        if phrase:
+            word = max(phrase, key=lambda each: (len(each), each))
+            found[word] = (*found.get(word, ()), phrase)
+    return found
 
 
 def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -274,7 +344,9 @@ def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> di
 
 def _subjects(pathway: str, *tissues: str) -> tuple[str, ...]:
     row = load_hallmark().get(pathway)
-    names = (row.name, *row.synonyms) if row else (pathway.removeprefix("HALLMARK_").replace("_", " "),)
+    names = (
+        (row.name, *row.synonyms) if row else (pathway.removeprefix("HALLMARK_").replace("_", " "),)
+    )
     return (*tissues, *(name.casefold() for name in names))
 
 

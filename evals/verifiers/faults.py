@@ -10,35 +10,56 @@ denies ("not in RR-1"), is left alone.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from evals.facts import load_enrichment
-from evals.schema import ConservationTruth, DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
+from evals.schema import (
+    ConservationTruth,
+    DirectTruth,
+    GroundTruth,
+    MechanismTruth,
+    UncertaintyTruth,
+)
 from evals.verifiers.expected import kept_by_truth
 from evals.verifiers.numbers import WORDS
 
 SIGNIFICANT = 0.05
 """The padj below which a gene set counts in a mission."""
 
-MISSION = re.compile(r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE)
+MISSION = re.compile(
+    r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE
+)
 SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
-DENIED = re.compile(r"\b(?:not|no|unlike|except|without|never|neither|nor|did not|didn't)\b[^,;.]*$", re.IGNORECASE)
-UP = re.compile(r"\b(?:up(?!-to)|upregulat\w*|up-regulat\w*|higher|increas\w*|activat\w*|raised|rises?|elevat\w*|positive)\b", re.I)
+DENIED = re.compile(
+    r"\b(?:not|no|unlike|except|without|never|neither|nor|did not|didn't)\b[^,;.]*$", re.IGNORECASE
+)
+UP = re.compile(
+    r"\b(?:up(?!-to)|upregulat\w*|up-regulat\w*|higher|increas\w*|activat\w*|raised|rises?|elevat\w*|positive)\b",
+    re.I,
+)
 DOWN = re.compile(
-    r"\b(?:down|downregulat\w*|down-regulat\w*|lower|decreas\w*|suppress\w*|reduc\w*|falls?|negative|repress\w*)\b", re.I
+    r"\b(?:down|downregulat\w*|down-regulat\w*|lower|decreas\w*|suppress\w*|reduc\w*|falls?|negative|repress\w*)\b",
+    re.I,
 )
 NUMBER = r"[-−–+]?\d+(?:\.\d+)?"
 NES = re.compile(rf"\b(?:NES|enrichment score)s?\b\D{{0,12}}?({NUMBER})", re.IGNORECASE)
-NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE)
-SCORED = re.compile(rf"[ (:=]{{1,4}}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
+NES_BEFORE = re.compile(
+    rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE
+)
+SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
 COUNTED = re.compile(
-    r"\b(\d+|" + "|".join(word for word in WORDS if word != "none") + r")\s+(?:of|out of)\s+(?:the\s+)?(\d+|"
-    + "|".join(word for word in WORDS if word != "none") + r")\s+missions\b",
+    r"\b(\d+|"
+    + "|".join(word for word in WORDS if word != "none")
+    + r")\s+(?:of|out of)\s+(?:the\s+)?(\d+|"
+    + "|".join(word for word in WORDS if word != "none")
+    + r")\s+missions\b",
     re.IGNORECASE,
 )
-TRIGGER = re.compile(rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE)
+TRIGGER = re.compile(
+    rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE
+)
 """An explanation without any of these states no figure that is checked."""
 AGAINST = re.compile(r"\((\d+) against\)", re.IGNORECASE)
 CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}?({NUMBER})", re.IGNORECASE)
@@ -62,9 +83,9 @@ class Table(NamedTuple):
 
     tissue: str
     direction: str | None
-    sides: dict[str, str | None]
-    counted: dict[str, str | None]
-    scores: dict[str, float]
+    sides: Mapping[str, str | None]
+    counted: Mapping[str, str | None]
+    scores: Mapping[str, float]
 
 
 @kept_by_truth
@@ -82,7 +103,9 @@ def _table(truth: GroundTruth) -> Table | None:
     sides = {name: "UP" if row.nes > 0 else "DOWN" for name, row in rows.items()}
     found = {name: row.padj is not None and row.padj < SIGNIFICANT for name, row in rows.items()}
     counted = {name: side if found[name] else None for name, side in sides.items()}
-    return Table(truth.tissue, truth.direction, sides, counted, {name: row.nes for name, row in rows.items()})
+    return Table(
+        truth.tissue, truth.direction, sides, counted, {name: row.nes for name, row in rows.items()}
+    )
 
 
 def _of_missions(table: Table, text: str) -> Iterator[str]:
@@ -145,7 +168,10 @@ def _correlations(truth: ConservationTruth, text: str) -> Iterator[str]:
 
 def _said(before: str) -> str | None:
     """Return the direction word that stands last before a mission, None where there is none."""
-    ups, downs = [m.start() for m in UP.finditer(before)], [m.start() for m in DOWN.finditer(before)]
+    ups, downs = (
+        [m.start() for m in UP.finditer(before)],
+        [m.start() for m in DOWN.finditer(before)],
+    )
     last = max([*ups, *downs], default=None)
     return None if last is None else "UP" if last in ups else "DOWN"
 
@@ -176,5 +202,8 @@ def _names_other_tissue(sentence: str, tissue: str) -> bool:
 
 @cache
 def _tissues() -> re.Pattern[str]:
-    known = sorted({row.tissue for row in load_enrichment()} | {"heart", "soleus", "hippocampus", "spleen", "brain", "lung"})
+    known = sorted(
+        {row.tissue for row in load_enrichment()}
+        | {"heart", "soleus", "hippocampus", "spleen", "brain", "lung"}
+    )
     return re.compile(rf"\b(?:{'|'.join(known)})\b", re.IGNORECASE)

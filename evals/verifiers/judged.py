@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from evals.confidence import read_confidence
 from evals.questions.prompt import answer_form
 from evals.schema import (
     CANNOT_BE_TOLD,
@@ -25,6 +24,7 @@ from evals.schema import (
     StatedConfidence,
     Verdict,
 )
+from evals.verifiers import stated_confidence
 from evals.verifiers.expected import Finding, expected, normalised, shared_wordings
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import MISSING, Lines, read_answer_line, without_thought
@@ -104,7 +104,7 @@ def problem_of(task: Task, answer: str) -> str:
         return f"answer is {answer!r}; give one answer, {NONE}, or both: a; b"
     known = {normalised(word) for each in task.options for word in (each, *_wordings(each))}
     for part in parts or ():
-        if known and normalised(part) not in known:
+        if known and normalised(part) not in {*known, normalised(task.form)}:
             return f"answer is {part[:80]!r}; it takes {' / '.join(task.options)}, {NONE}, or both: a; b"
     return ""
 
@@ -116,7 +116,7 @@ def verdict_of(answer: Answer, reading: Reading, scoring: Scoring = DEFAULT_SCOR
     confidence = _confidence(completion, reading.confidence)
     if isinstance(truth, RubricTruth | FactsTruth):
         finding = _graded(_items(truth), reading.scores)
-        confidence = read_confidence(completion)
+        confidence = stated_confidence(completion)
     elif parts := _parts(reading.answer, task_of(*answer).options):
         also = parts[0] if len(parts) > 1 else None
         finding = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""))
@@ -149,10 +149,14 @@ def _confidence(completion: str, stated: float | None) -> StatedConfidence:
     if stated is None:
         return MISSING
     share = stated if 0 < stated < 1 else stated / 100
-    ours = read_confidence(completion)
+    ours = stated_confidence(completion)
     figures = re.findall(r"\d+(?:[.,]\d+)?", without_thought(completion))
-    stands = {float(each.replace(",", ".")) for each in figures} & {stated, share, round(share, 6)}
-    return StatedConfidence(value=share, status="stated") if stands and ours.value is None else ours
+    stands = {float(each.replace(",", ".")) for each in figures} & {stated, round(share, 6)}
+    if not stands or ours.value in (share, stated / 100):
+        return ours
+    if not 0 <= share <= 1:
+        return StatedConfidence(value=None, status="invalid")
+    return StatedConfidence(value=share, status="stated")
 
 
 def _items(truth: RubricTruth | FactsTruth) -> tuple[RubricItem, ...]:

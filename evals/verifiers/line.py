@@ -1,11 +1,11 @@
-"""Read the last lines of an answer: `Answer: …` and `Confidence: N%`.
+r"""Read the last lines of an answer: `Answer: …` and `Confidence: N%`.
 
     "It falls in two missions.\n**Answer:** Down.\nConfidence: 80%"   ->  answer "Down", confidence 0.8
     "<think>Answer: up</think>\nAnswer: down"                         ->  answer "down"
     "> Answer: up\nIt cannot be told."                                ->  no answer line
 
 Thought blocks and quoted lines are left out first. The last answer line counts, unless an earlier one says
-something else. `stated_in` then looks for the question's own options behind the colon; nothing else in the
+something else. Behind the colon the question's own options, number or term are looked for; nothing else in the
 answer is read.
 """
 
@@ -32,8 +32,12 @@ BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 ASIDE = re.compile(r"\([^()]*\)")
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
-PERCENT = re.compile(r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?")
-TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer"))
+PERCENT = re.compile(
+    r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?"
+)
+TEMPLATE = frozenset(
+    ("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer")
+)
 MISSING = StatedConfidence(value=None, status="missing")
 
 
@@ -103,7 +107,9 @@ def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding
     found = _stated(expected, question, value, says, place)
     if lines.also is not None:
         other = _stated(expected, question, lines.also, normalised(lines.also), place)
-        is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
+        is_same = other.verdict == found.verdict and (
+            found.verdict == "correct" or other.answer == found.answer
+        )
         if not is_same and "no_claim" not in (other.verdict, found.verdict):
             reason = f"two answer lines: {lines.also!r} and {value!r}"
             return Finding("contradictory", reason, found.answer, found.claims)
@@ -111,7 +117,9 @@ def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding
     return found
 
 
-def _stated(expected: Expected, question: str, value: str, says: str, place: tuple[int, int]) -> Finding:
+def _stated(
+    expected: Expected, question: str, value: str, says: str, place: tuple[int, int]
+) -> Finding:
     match expected.kind:
         case "choice":
             return _choice(expected, question, says, place)
@@ -138,7 +146,11 @@ def _choice(expected: Expected, question: str, says: str, place: tuple[int, int]
     if len(asserted) == 1:
         return _verdict(expected, asserted[0], place)
     if not asserted:
-        what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
+        what = (
+            f"it only denies {', '.join(denied)}"
+            if denied
+            else "it names no option of the question"
+        )
         return Finding("no_claim", what)
     listed = expected.offered or expected.options
     if {option for option in listed if option != CANNOT_BE_TOLD} <= set(asserted):
@@ -187,7 +199,27 @@ def is_denied(text: str, at: int) -> bool:
 
 
 DENIAL = frozenset(
-    "not no never neither nor without isnt dont doesnt arent wasnt didnt cant wont false wrong rather instead unlike".split()
+    [
+        "not",
+        "no",
+        "never",
+        "neither",
+        "nor",
+        "without",
+        "isnt",
+        "dont",
+        "doesnt",
+        "arent",
+        "wasnt",
+        "didnt",
+        "cant",
+        "wont",
+        "false",
+        "wrong",
+        "rather",
+        "instead",
+        "unlike",
+    ]
 )
 BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
 
@@ -224,7 +256,14 @@ def _verdict(expected: Expected, option: str, place: tuple[int, int]) -> Finding
 
 def _claims(says: list[str], place: tuple[int, int]) -> tuple[Claim, ...]:
     return tuple(
-        Claim.model_construct(subject="answer line", says=each, start=place[0], end=place[1], about="answer", is_denied=False)
+        Claim.model_construct(
+            subject="answer line",
+            says=each,
+            start=place[0],
+            end=place[1],
+            about="answer",
+            is_denied=False,
+        )
         for each in says
     )
 
@@ -239,7 +278,9 @@ def _number(expected: Expected, value: str, says: str, place: tuple[int, int]) -
     text = MINUS.sub("-", ASIDE.sub(" ", value))
     if expected.unit:
         text = re.sub(rf"(?<=\d){re.escape(expected.unit)}", f" {expected.unit}", text)
-    found = [each for each in numbers_in(text) if not each.is_share or expected.unit in ("%", "percent")]
+    found = [
+        each for each in numbers_in(text) if not each.is_share or expected.unit in ("%", "percent")
+    ]
     stated = [each for each in found if not is_denied(text.casefold(), each.start)]
     if stated:
         return number_verdict(expected, stated, place)
@@ -259,7 +300,9 @@ def number_verdict(expected: Expected, found: list[Number], place: tuple[int, in
     claims = _claims([shown], place)
     truth = f"{expected.number:,.10g}" + (f" {expected.unit}" if expected.unit else "")
     if all(credits):
-        return Finding("correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits)))
+        return Finding(
+            "correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits))
+        )
     if any(credits):
         return Finding("contradictory", f"it names {shown}; the data say {truth}", shown, claims)
     return Finding("incorrect", f"it says {shown}; the data say {truth}", shown, claims)
@@ -271,21 +314,34 @@ def _credit(expected: Expected, number: Number) -> float:
     tolerance = expected.tolerance
     allowed = 0.0
     if tolerance is not None:
-        allowed = tolerance.absolute if tolerance.absolute is not None else (tolerance.relative or 0) * abs(expected.number)
+        allowed = (
+            tolerance.absolute
+            if tolerance.absolute is not None
+            else (tolerance.relative or 0) * abs(expected.number)
+        )
     if off <= allowed + 1e-9 * max(1.0, abs(expected.number)):
         return 1.0
-    is_rounded = number.digits >= 2 and off <= number.step / 2 and off <= 0.05 * abs(expected.number)
+    is_rounded = (
+        number.digits >= 2 and off <= number.step / 2 and off <= 0.05 * abs(expected.number)
+    )
     return expected.rounded_credit if is_rounded else 0.0
 
 
 def _cannot(says: str, truth: str, place: tuple[int, int]) -> Finding:
-    return Finding("incorrect", f"it says that the data cannot tell; they say {truth}", says, _claims([says], place))
+    return Finding(
+        "incorrect",
+        f"it says that the data cannot tell; they say {truth}",
+        says,
+        _claims([says], place),
+    )
 
 
 # ---- a term and a set -------------------------------------------------------------------------
 
 
-def _term(expected: Expected, question: str, value: str, says: str, place: tuple[int, int]) -> Finding:
+def _term(
+    expected: Expected, question: str, value: str, says: str, place: tuple[int, int]
+) -> Finding:
     if says in expected.by_wording:
         return _cannot(says, "what it is", place)
     asserted, denied = _parts(value)
@@ -293,10 +349,12 @@ def _term(expected: Expected, question: str, value: str, says: str, place: tuple
     if not words:
         return Finding("no_claim", "it only denies" if denied else "it says nothing")
     right = any(each <= words for each in expected.accept)
-    wrong = any(each <= words for each in expected.others)
+    wrong = any(each <= words for word in words for each in expected.rivals.get(word, ()))
     claims = _claims([value], place)
     if right and wrong:
-        return Finding("contradictory", "it names what is right and what competes with it", value, claims)
+        return Finding(
+            "contradictory", "it names what is right and what competes with it", value, claims
+        )
     if right:
         return Finding("correct", "as the data say", value, claims, 1.0)
     if words <= fold(question) | GENERAL:
@@ -309,9 +367,13 @@ GENERAL = fold("hallmark gene set pathway process signaling genes")
 
 def _parts(value: str) -> tuple[str, str]:
     """Return what a phrase asserts and what it denies: "mitochondria, not glycolysis"."""
-    pieces = re.split(r"[,;()]|\bbut\b", value)
-    denied = [piece for piece in pieces if re.match(r"\s*(?:not|no|rather than|instead of|never)\b", piece, re.IGNORECASE)]
+    pieces = PIECE.split(value)
+    denied = [piece for piece in pieces if DENIED_PIECE.match(piece)]
     return ", ".join(piece for piece in pieces if piece not in denied), ", ".join(denied)
+
+
+PIECE = re.compile(r"[,;()]|\bbut\b")
+DENIED_PIECE = re.compile(r"\s*(?:not|no|rather than|instead of|never)\b", re.IGNORECASE)
 
 
 def _set(expected: Expected, value: str, place: tuple[int, int]) -> Finding:
@@ -326,7 +388,13 @@ def _set(expected: Expected, value: str, place: tuple[int, int]) -> Finding:
     if named == set(expected.values):
         return Finding("correct", "the same names as the data", shown, claims, 1.0)
     f1 = 2 * right / (len(named) + len(expected.values))
-    return Finding("incorrect", f"F1 {f1:.2f} against the data's {', '.join(expected.values)}", shown, claims, f1 / 2)
+    return Finding(
+        "incorrect",
+        f"F1 {f1:.2f} against the data's {', '.join(expected.values)}",
+        shown,
+        claims,
+        f1 / 2,
+    )
 
 
 # ---- the confidence line ----------------------------------------------------------------------
@@ -354,12 +422,23 @@ def _percent(value: str) -> StatedConfidence:
         elif number <= 1 or number > 10:
             share = number if number <= 1 else number / 100
     if share is None or not 0 <= share <= 1:
-        return StatedConfidence.model_construct(value=None, status="invalid", quote=f"Confidence: {value}")
-    return StatedConfidence.model_construct(value=share, status="stated", quote=f"Confidence: {value}")
+        return StatedConfidence.model_construct(
+            value=None, status="invalid", quote=f"Confidence: {value}"
+        )
+    return StatedConfidence.model_construct(
+        value=share, status="stated", quote=f"Confidence: {value}"
+    )
 
 
 def _blank(quoted: re.Match[str]) -> str:
     return " " * len(quoted[0])
 
 
-__all__ = ["Lines", "number_verdict", "options_in", "read_answer_line", "read_lines", "without_thought"]
+__all__ = [
+    "Lines",
+    "number_verdict",
+    "options_in",
+    "read_answer_line",
+    "read_lines",
+    "without_thought",
+]

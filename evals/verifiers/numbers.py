@@ -4,10 +4,29 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen twenty"
-).split()
+SMALL = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
 WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
 NUMBER = re.compile(
@@ -55,5 +74,10 @@ def numbers_in(text: str) -> Iterator[Number]:
         value = float(plain) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
         step = scale * (10.0 ** -len(decimals) if decimals else 10.0**zeros)
         yield Number(
-            value, step, max(1, len(significant) - zeros), bool(found["share"]), found.start(), found.end()
+            value,
+            step,
+            max(1, len(significant) - zeros),
+            bool(found["share"]),
+            found.start(),
+            found.end(),
         )

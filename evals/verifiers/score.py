@@ -17,8 +17,14 @@ from dataclasses import dataclass, field
 
 from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
 from evals.verifiers.expected import Expected, Finding
-from evals.verifiers.modes import DEFAULT_MODE, MODES, check_mode
-from evals.verifiers.presets import DEFAULT_WEIGHTS, VERIFIERS, check_weights
+from evals.verifiers.presets import (
+    DEFAULT_MODE,
+    DEFAULT_WEIGHTS,
+    MODES,
+    VERIFIERS,
+    check_mode,
+    check_weights,
+)
 
 WITH_FIGURES = ("V1", "V2", "V3", "V4")
 WITHOUT_FIGURES = ("V1", "V3", "V4")
@@ -26,7 +32,20 @@ WITHOUT_FIGURES = ("V1", "V3", "V4")
 JUDGED = ("V1", "V4")
 """What applies to a rubric, once a judge has graded its items: V1 is the share of their weight that is met."""
 SCORED = frozenset(
-    "direct mechanism uncertainty comparison conservation count label abstain choice number set term".split()
+    [
+        "direct",
+        "mechanism",
+        "uncertainty",
+        "comparison",
+        "conservation",
+        "count",
+        "label",
+        "abstain",
+        "choice",
+        "number",
+        "set",
+        "term",
+    ]
 )
 """Kinds of truth that are scored; `rubric` and `facts` are for a judge."""
 
@@ -59,7 +78,9 @@ def applicable(truth: GroundTruth) -> tuple[str, ...]:
     """Return the verifiers that apply to a question; none for a kind that is not scored."""
     if truth.kind not in SCORED:
         return ()
-    has_figures = isinstance(truth, UncertaintyTruth | ConservationTruth) or bool(getattr(truth, "missions", None))
+    has_figures = isinstance(truth, UncertaintyTruth | ConservationTruth) or bool(
+        getattr(truth, "missions", None)
+    )
     return WITH_FIGURES if has_figures else WITHOUT_FIGURES
 
 

@@ -10,14 +10,14 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from evals.confidence import read_confidence
 from evals.model import Sampling
 from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
-from evals.verifiers import verify
+from evals.verifiers import stated_confidence, verify
 from lab.commands.chain import AsJson, BaseOption, progress_shown
+from lab.commands.questions import know
 from lab.console import emit, notes
-from lab.settings import from_environment
+from lab.settings import comma_separated, from_environment
 
 if TYPE_CHECKING:
     from training.streaming import Piece
@@ -50,6 +50,12 @@ def ask(
     max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
     temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="Question sets of your own, with commas: a question of theirs gets a verdict."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a question; every stage answers as it writes.
@@ -58,9 +64,11 @@ def ask(
     """
     from training.chain import load_chain
 
+    settings = from_environment()
+    know(settings.questions if questions is None else comma_separated(questions))
     sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
     with progress_shown() as progress:
-        loaded = load_chain(chain, progress=progress, base=base, cache=from_environment().cache)
+        loaded = load_chain(chain, progress=progress, base=base, cache=settings.cache)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     stages = loaded.stages if stage == "all" else tuple(stage.split(","))
@@ -115,11 +123,9 @@ class _Texts:
 
 def _judged(question: str, completion: Completion) -> Answered:
     example = find(question)
-    return Answered(
-        completion=completion,
-        confidence=read_confidence(completion.text),
-        verdict=verify(example, completion.text) if example else None,
-    )
+    verdict = verify(example, completion.text) if example else None
+    stated = verdict.confidence if verdict else stated_confidence(completion.text)
+    return Answered(completion=completion, confidence=stated, verdict=verdict)
 
 
 def _panel(answer: Answered) -> Panel:
@@ -127,7 +133,11 @@ def _panel(answer: Answered) -> Panel:
     stated = answer.confidence
     notice = f"confidence: {stated.status}" if stated.value is None else f"{stated.value:.0%} sure"
     if answer.verdict:
-        notice += f" · {answer.verdict.verdict}: {answer.verdict.reason}"
+        is_scored = answer.verdict.reward is not None
+        verdict = answer.verdict.verdict if is_scored else "not scored"
+        notice += f" · {verdict}: {answer.verdict.reason}"
+        if is_scored and answer.verdict.read_by == "text":
+            notice += " (read from the text: it has no answer line)"
     if answer.completion.finish_reason == "length":
         notice += " · cut at the length limit"
     return Panel(

@@ -10,6 +10,7 @@ import typer
 
 from evals.errors import LabError
 from evals.model import Progress
+from evals.questions import system_prompt
 from evals.schema import ChainManifest, Record
 from lab.console import emit, notes, table_of
 from lab.settings import from_environment
@@ -174,7 +175,7 @@ def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
         ("tokenizer", base.tokenizer_sha256),
         ("chat template", base.template_sha256),
         ("vocabulary", f"{base.vocab_size:,}"),
-        ("system prompt", manifest.system_prompt),
+        ("system prompt", system_prompt(manifest.system_prompt, "")),
     ]
     for stage in manifest.stages:
         rows += [

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig
+from lab.commands import answer_judge
+from lab.commands.verify import Read
 from lab.console import counted, emit, notes
-from lab.standings import change_table, comparison_table, rescored_table, shift_table
+from lab.standings import change_table, comparison_table, reading_table, rescored_table, shift_table
 
 if TYPE_CHECKING:
     from evals.comparison import Answers
@@ -42,7 +44,8 @@ def compare(
 
     Differences are second minus first. Whole clusters of questions are resampled and swapped together;
     "p, Holm" is corrected for every figure in the table. Reports of different verifiers or questions
-    are refused.
+    are refused. The table says how the answers were read; a note marks two reports that were read in
+    different ways.
 
     Example: assay eval compare before.json after.json --stage grpo --metric accuracy --metric ece
 
@@ -70,20 +73,34 @@ def rescore(
     out: Annotated[
         Path | None, typer.Option(help="Where the new report goes; the same file if not given.")
     ] = None,
+    read: Read = "auto",
+    judge: answer_judge.Url = "",
+    judge_model: answer_judge.Model = "",
+    key_env: answer_judge.KeyEnv = "",
+    allow_remote: answer_judge.Remote = False,
+    labels: answer_judge.Labels = None,
+    any_judge: answer_judge.AnyJudge = False,
     show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Judge the answers of a report again, with today's verifiers, and write it whole.
 
     Nothing is generated: questions and texts are the stored ones. The versions that judged before are
-    kept in the report.
+    kept in the report. Answers without an answer line are read from their text, and marked so.
 
     Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json --show
     """
+    from evals.readers import check_way
     from evals.report import load_report, save_report
     from evals.rescore import rescore as judge_again
 
-    found = judge_again(load_report(report))
+    stored = load_report(report)
+    tried = answer_judge.tried_judge(
+        read, judge, judge_model, key_env, allow_remote, labels, any_judge
+    )
+    found = judge_again(stored, check_way(read), tried)
+    if tried is not None:
+        found = found.model_copy(update={"report": tried.marked(found.report)})
     target = out or report
     save_report(found.report, target)
     changed = sum(change.is_of_verdict for change in found.changes)
@@ -91,15 +108,18 @@ def rescore(
         f"wrote {target}: {counted(changed, 'verdict')} of {len(found.report.rows)} changed,"
         f" {counted(len(found.changes) - changed, 'answer')} more in score or confidence"
     )
+    if tried is not None:
+        tried.tell()
     document = {
         "out": str(target),
         "before": found.before,
         "after": found.report.versions,
         "n": len(found.report.rows),
         "n_changed": changed,
+        "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
-    tables = [rescored_table(found)] if changed else []
+    tables = [reading_table(found), *([rescored_table(found)] if changed else [])]
     tables += [shift_table(found), *([change_table(found)] if show else [])]
     emit(document, as_json=as_json)
     for table in () if as_json else tables:

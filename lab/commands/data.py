@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.commands import refiner_data, review_data
+from lab.commands import export_questions, questions, refiner_data, review_data
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Write training and test questions, preference pairs and reviewed papers as JSONL files.",
+    help="Question sets of your own, and training and test questions, pairs and reviewed papers as JSONL files.",
 )
 
 app.command("refiner", epilog="Example: assay data refiner --out data/refiner")(
@@ -25,6 +25,11 @@ app.command("refiner", epilog="Example: assay data refiner --out data/refiner")(
 app.command("review", epilog="Example: assay data review --corpus a --out data/review")(
     review_data.review
 )
+
+app.command("check")(questions.check)
+app.command("new")(questions.new)
+app.command("import")(questions.import_set)
+app.command("export")(export_questions.export)
 
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")
@@ -108,6 +113,7 @@ def pairs(
     from evals.errors import BadConfig
     from evals.model import Sampling
     from evals.preferred import make_pairs
+    from lab.settings import from_environment
     from training.runs import RunFolder
     from training.samples import Draws, RunSamples, run_samples
 
@@ -115,6 +121,7 @@ def pairs(
         raise BadConfig("name one source of answers: --chain NAME to draw them, or --run FOLDER.")
     settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
     if run is not None:
+        questions.know(from_environment().questions)
         found = run_samples(RunFolder(run))
         settings |= {"answers from": f"the run {run.resolve().name}"}
     else:

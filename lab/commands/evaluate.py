@@ -1,5 +1,6 @@
 """`assay eval`: run a chain on questions, judge answers that are on file, measure calibration."""
 
+import re
 import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from evals.errors import BadConfig
 from evals.model import Progress, Sampling
-from lab.commands import calibration, compare, verify
+from lab.commands import answer_judge, calibration, compare, readers, verify
+from lab.commands.verify import Read
 from lab.console import emit, notes
 from lab.figures import summary_table
 
@@ -27,10 +28,16 @@ app = typer.Typer(
 )
 app.command("calibration")(calibration.calibration)
 app.command("verify")(verify.verify)
+app.command("readers")(readers.readers)
 app.command("compare")(compare.compare)
 app.command("rescore")(compare.rescore)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
+"""The training rows that belong to a set of test questions."""
+PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 
 
 class Dtype(StrEnum):
@@ -46,7 +53,8 @@ def run(
     data: Annotated[
         str,
         typer.Option(
-            help="pathways-heldout, kmp-test, kmp-train, pathways-train, or a JSONL file of examples."
+            help="pathways-heldout, kmp-test, …, or a question set of your own: a file, a name, hub:owner/name."
+            " Of its rows the test rows are asked; [dev], [train] or [all] behind it asks others."
         ),
     ] = "pathways-heldout",
     chain: Annotated[
@@ -65,6 +73,13 @@ def run(
     dtype: Annotated[Dtype, typer.Option(help="float32 is slower and repeats exactly.")] = (
         Dtype.BFLOAT16
     ),
+    read: Read = "auto",
+    judge: answer_judge.Url = "",
+    judge_model: answer_judge.Model = "",
+    key_env: answer_judge.KeyEnv = "",
+    allow_remote: answer_judge.Remote = False,
+    labels: answer_judge.Labels = None,
+    any_judge: answer_judge.AnyJudge = False,
     as_json: Json = False,
 ) -> None:
     """Answer every question with every stage and write a report with all rows in full.
@@ -75,12 +90,18 @@ def run(
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
     """
     from evals.questions import SYSTEM_PROMPT
+    from evals.readers import check_way
     from evals.report import Origin, build_report, instrument, save_report
+    from evals.rescore import rescore
     from evals.run import RunSettings, baseline_rows, run_evaluation
     from lab.settings import from_environment
     from training.chain import load_chain
     from training.surroundings import versions
 
+    way = check_way(read)
+    tried = answer_judge.tried_judge(
+        read, judge, judge_model, key_env, allow_remote, labels, any_judge
+    )
     examples = _examples(data)[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
     with _bar("loading the chain", 100) as progress:
@@ -92,6 +113,7 @@ def run(
         batch_size=batch_size,
         stage_checksums=loaded.stage_checksums,
         dtype=loaded.dtype,
+        read="auto" if way == "judge" else way,
         partial=partial,
     )
     with _bar("answering", len(examples)) as progress:
@@ -105,7 +127,7 @@ def run(
         data_name=name if limit is None else f"{name} (first {len(examples)})",
         chain_name=loaded.manifest.name,
         stage_checksums={name: loaded.stage_checksums[name] for name in stages},
-        settings={**asdict(settings.sampling), **options, **told},
+        settings={**asdict(settings.sampling), **options, "read": way, **told},
         created_at=datetime.now(UTC),
         command=_command(
             chain=chain,
@@ -114,32 +136,43 @@ def run(
             data=data,
             out=out,
             max_new_tokens=max_new_tokens,
+            read=None if way == "auto" else way,
+            judge="URL" if tried else None,
+            judge_model=judge_model or None,
             **options,
         ),
         libraries={name: each for name, each in versions().items() if name not in instrument()},
     )
-    report = build_report(
-        examples, (*rows, *baseline_rows(examples, settings.system_prompt)), origin
-    )
+    baselines = baseline_rows(examples, settings.system_prompt, _training_rows(data), settings.read)
+    report = build_report(examples, (*rows, *baselines), origin)
+    if tried is not None:
+        report = tried.marked(rescore(report, way, tried).report)
     save_report(report, out)
     partial.unlink(missing_ok=True)
     notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
+    if tried is not None:
+        tried.tell()
     emit(report, as_json=as_json, table=summary_table(report))
 
 
 def _examples(data: str) -> "tuple[Example, ...]":
-    """Return the questions of a data set that we make, or of a JSONL file."""
-    from evals.questions import DATASETS, read_examples
+    """Return the questions to ask: of a set of one's own its test rows, if it has any."""
+    from evals.questions.sets import load_questions
+    from training.questions import from_hub
+
+    return load_questions(data, from_hub, part="test")
+
+
+def _training_rows(data: str) -> "tuple[Example, ...]":
+    """Return the training rows that belong to a set, none where they are not known."""
+    from evals.questions import DATASETS
+    from evals.questions.sets import load_questions
+    from training.questions import from_hub
 
     if data in DATASETS:
-        return DATASETS[data]()
-    path = Path(data)
-    if not path.exists() and path.suffix != ".jsonl":
-        raise BadConfig(
-            f"no data set is called {data!r} and there is no such file; known are"
-            f" {', '.join(DATASETS)}, or name a JSONL file of examples"
-        )
-    return read_examples(path)
+        return DATASETS[TRAINING[data]]() if data in TRAINING else ()
+    rows = load_questions(f"{PART.sub('', data)}[all]", from_hub)
+    return tuple(row for row in rows if row.split == "train")
 
 
 def _command(**options: object) -> str:

@@ -103,7 +103,10 @@ def adapter(
 @app.command()
 def dataset(
     folder: Annotated[
-        Path, typer.Argument(help="A folder of rows, or of reports of `assay eval run`.")
+        Path,
+        typer.Argument(
+            help="A folder of rows, or of reports of `assay eval run`, or the file of a question set."
+        ),
     ],
     repo: Repo,
     dry_run: DryRun = False,
@@ -119,11 +122,12 @@ def dataset(
 ) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
 
-    A folder without a README.md gets a card if its rows are concerns, reviews to train on, or judged
-    answers: figures, columns, checksums and, where several people labelled the same, their agreement.
+    A folder without a README.md gets a card if its rows are a question set, concerns, reviews to train
+    on, or judged answers: figures, columns, checksums and, where several people labelled the same, their agreement.
     E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
 
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
+    Example: assay publish dataset my-questions.yaml --repo my-org/questions --license cc-by-4.0 --dry-run
     Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
     """
     from hub.checks import GIGABYTE, Limits
@@ -142,7 +146,7 @@ def dataset(
         return
     warn(planned.warnings)
     receipt = publish(connect(), parcel, target, limits, Steps(tell))
-    write_receipt(receipt, folder)
+    write_receipt(receipt, folder if folder.is_dir() else folder.parent)
     show_receipts([receipt], as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evals.errors import BadRow, LabError
+from lab.commands.questions import know
 from lab.console import emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def lab(
     auth_file: Annotated[
         Path | None, typer.Option(help="Who may enter: a file with one name:password per line.")
     ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="Question sets of your own, with commas: their questions get a verdict in Ask."
+        ),
+    ] = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
@@ -41,7 +48,7 @@ def lab(
 
     Example: assay lab --chain runs/my-grpo --port 7861
     """
-    from lab.settings import from_environment, is_loopback
+    from lab.settings import comma_separated, from_environment, is_loopback
 
     people = read_people(auth_file) if auth_file else None
     chosen = choose_port(host, port)
@@ -49,6 +56,8 @@ def lab(
     is_shared = people is None and (share or not is_loopback(host))
     training = replace(settings.training, is_shared=is_shared)
     settings = replace(settings, training=training, chain=chain or settings.chain)
+    if questions is not None:
+        settings = replace(settings, questions=comma_separated(questions))
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
         settings,
@@ -74,6 +83,7 @@ def open_lab(
     `tabs` names those to show, None = all; only a chain that they ask is loaded. `ready` is called once the
     page and the database are there. Raises LabError if the database cannot be opened.
     """
+    know(settings.questions)
     # Read by gradio when it is imported.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     with collecting_nothing():

@@ -5,15 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import track
 
 from evals.errors import BadConfig
 from evals.schema import GroundTruth, Record, Verdict
+from lab.commands import answer_judge
 from lab.console import counted, emit, notes, plain
-from lab.figures import VerifiedRow, verdict_table, verdict_totals
-
-MANY = 1000
-"""From so many rows on, progress is shown while they are judged."""
+from lab.figures import VerifiedRow, read_totals, verdict_table, verdict_totals
 
 
 class AnswerRow(Record):
@@ -39,6 +36,13 @@ Mode = Annotated[
         help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware.",
     ),
 ]
+Read = Annotated[
+    str,
+    typer.Option(
+        help="How answers are read: auto = the answer line where there is one, else the text; answer = the"
+        " line alone; text = the text alone; judge = a model says what the answer says (--judge)."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")
 ]
@@ -47,47 +51,62 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 def verify(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
+    read: Read = "auto",
+    judge: answer_judge.Url = "",
+    judge_model: answer_judge.Model = "",
+    key_env: answer_judge.KeyEnv = "",
+    allow_remote: answer_judge.Remote = False,
+    labels: answer_judge.Labels = None,
+    any_judge: answer_judge.AnyJudge = False,
     weights: Weights = None,
     v4: Mode = "proper",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Judge answers that are on file: verdict, stated confidence, scores, reward, claims.
+    r"""Judge answers that are on file: verdict, what was read and how, stated confidence, scores, reward.
 
     A row of the file: {"id": "q1", "prompt": "Is adipogenesis up in thymus?",
-    "completion": "It falls. Confidence: 80%", "ground_truth": {"kind":
-    "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS",
-    "direction": "DOWN"}}. Other kinds of ground truth: mechanism, uncertainty,
-    comparison, conservation, count, label, abstain, facts (docs/verifiers.md).
+    "completion": "It falls.\nAnswer: down\nConfidence: 80%", "ground_truth":
+    {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS",
+    "direction": "DOWN"}}. Other kinds of ground truth: choice, number, set,
+    term, rubric, and those of our own questions (docs/verifiers.md).
 
-    The verdict is correct, incorrect, contradictory or no_claim. V1 asks for
-    what was asked, V2 for true side statements on enrichment, V3 for no
-    contradiction, V4 for an honest confidence; null where one does not apply.
-    The reward is their weighted mean; the verdict never looks at V4.
+    The verdict is correct, incorrect, contradictory or no_claim; read_by says
+    whether it comes from the answer line or from text. V1 asks for what was
+    asked, V2 for true figures beside it, V3 for no contradiction, V4 for an
+    honest confidence; null where one does not apply. The reward is their
+    weighted mean, null for a rubric; the verdict never looks at V4.
 
     Example: assay eval verify answers.jsonl --weights phase4 --json
+
+    Example: assay eval verify answers.jsonl --read judge --judge http://127.0.0.1:8000/v1
     """
     from evals.jsonl import read_rows
     from evals.questions.rows import write_whole
-    from evals.verifiers import Scoring, instrument, judge
+    from evals.readers import check_way, verdicts_on
+    from evals.verifiers import Scoring, instrument
+    from evals.verifiers.judged import Answer
     from evals.verifiers.presets import weights as weights_of
 
+    way = check_way(read)
     scoring = Scoring(weights_of(weights), v4)
     if out is not None and out.resolve() == rows.resolve():
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
-    read = read_rows(rows, AnswerRow, key=lambda row: row.id)
-    shown = track(
-        read,
-        "judging",
-        console=notes,
-        transient=True,
-        disable=len(read) < MANY or not notes.is_terminal,
+    answers = read_rows(rows, AnswerRow, key=lambda row: row.id)
+    tried = answer_judge.tried_judge(
+        read, judge, judge_model, key_env, allow_remote, labels, any_judge
     )
-    judged = [
-        _row(row.id, judge(row.ground_truth, row.prompt, row.completion, scoring)) for row in shown
-    ]
+    with notes.status(f"judging {counted(len(answers), 'answer')}"):
+        asked = [Answer(row.ground_truth, row.prompt, row.completion) for row in answers]
+        verdicts = verdicts_on(asked, way, scoring, tried)
+    judged = [_row(row.id, verdict) for row, verdict in zip(answers, verdicts, strict=True)]
     versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
-    notes.print(f"judged {counted(len(judged), 'answer')} by {versions}")
+    notes.print(
+        f"judged {counted(len(judged), 'answer')} by {versions}; read by {read_totals(judged)}",
+        soft_wrap=True,
+    )
+    if tried is not None:
+        tried.tell()
     if out is not None:
         write_whole(out, "".join(_line(row) for row in judged))
         notes.print(f"wrote {out}")
@@ -99,6 +118,8 @@ def _row(name: str, verdict: Verdict) -> VerifiedRow:
     return VerifiedRow(
         id=name,
         verdict=verdict.verdict,
+        answer=verdict.answer,
+        read_by=verdict.read_by,
         stated_confidence=verdict.confidence.value,
         confidence_status=verdict.confidence.status,
         scores=verdict.scores,

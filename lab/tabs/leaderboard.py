@@ -9,6 +9,7 @@ import gradio as gr
 from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow
 from evals.measures import LOWER_IS_BETTER, MEASURES
+from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from lab.answers import stage_name
 from lab.evaluations import Evaluations
@@ -171,6 +172,10 @@ def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
         name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
         if has_chains:
             name = f"{name} <small>{shown(say('leaderboard.of', chain=row.chain))}</small>"
+    if row.read_by.keys() - {"answer"}:
+        name = (
+            f"{name} <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
+        )
     return Html(
         f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>'
     )

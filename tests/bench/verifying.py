@@ -1,10 +1,14 @@
-"""How many completions the verifiers judge per second on one core, and how time grows with length.
+"""How many answers the verifiers judge per second on one core, and how time grows with length.
 
-The reference, measured in the same run, is one pass of `re` over the words of the same texts: the
-least that any reader of words must do. Texts are written from templates, all of them different; the
-seed fixes them. What GRPO samples repeats itself, and the reward judges what repeats in a batch once; so
-the batches of the embedded run are timed apart. Times are process time, the median of ROUNDS rounds,
-readings and passes in turn.
+    lines      the last two lines and their verdict
+    reward     an explanation of 300 characters and the two lines, as a training reward reads them: V1 to V4
+    short,     free texts of 290 and 1,165 characters on average, without an answer line
+    long
+    embedded   what the embedded chain really answered
+
+The reference, measured in the same run, is one pass of `re` over the words of the same texts: the least that
+any reader of words must do. Texts are written from templates, all of them different; the seed fixes them.
+Times are process time, the median of ROUNDS rounds, readings and passes in turn.
 """
 
 import json
@@ -15,24 +19,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from evals.questions import (
-    kmp_training,
-    lone_missions,
-    lone_missions_parted,
-    pathway_heldout,
-    pathway_training,
-)
+from evals.questions import pathway_heldout
 from evals.schema import Example
-from evals.verifiers import verify
-from training.data import grpo_row
-from training.rewards import text_of, verifier_reward
+from evals.verifiers import Read, verify
 
 ROUNDS = 5
 PER_QUESTION = 16
-LENGTHS = (290, 1165)
-"""Mean characters per completion."""
+LENGTHS = {"short": 290, "long": 1165}
+"""Mean characters per free text."""
 RUN = Path(__file__).resolve().parents[2] / "training" / "embedded" / "grpo"
 WORD = re.compile(r"[^\W_]+")
 GROWTH = tuple(2**power for power in range(11))
@@ -112,9 +106,28 @@ def completions(question: Example, mean: int, rng: random.Random) -> list[str]:
 
 
 def written(mean: int) -> list[tuple[Example, str]]:
-    """Return the held-out questions, each with its different answers."""
+    """Return the held-out questions, each with its different answers in free text."""
     rng = random.Random(mean)
     return [(q, text) for q in pathway_heldout() for text in completions(q, mean, rng)]
+
+
+def lined(explained: int) -> list[tuple[Example, str]]:
+    """Return answers that end with the two lines, behind an explanation of so many characters.
+
+    The line says the truth in most of them: a wrong one is judged faster, as nothing else is read.
+    """
+    rng = random.Random(explained)
+    rows = []
+    for question, text in written(max(explained, 60)):
+        own = question.answer.split("\n")
+        said = (
+            f"{own[0]} {text.split(chr(10))[0]}"[:explained].replace("\n", " ") + "\n"
+            if explained
+            else ""
+        )
+        answer = own[-2] if rng.random() < 0.7 else "Answer: up"
+        rows.append((question, f"{said}{answer}\nConfidence: {rng.randint(1, 99)}%"))
+    return rows
 
 
 def embedded() -> list[tuple[Example, str]]:
@@ -129,19 +142,6 @@ def embedded() -> list[tuple[Example, str]]:
     return rows
 
 
-def sampled() -> list[list[tuple[Example, str]]]:
-    """Return what each step of the embedded GRPO run sampled, with its questions."""
-    trained = (*pathway_training(), *lone_missions_parted(), *lone_missions(), *kmp_training())
-    asked = {each.prompt: each for each in trained}
-    batches = []
-    for path in sorted(RUN.glob("completions/*.parquet")):
-        rows = pq.read_table(path, columns=["prompt", "completion"]).to_pylist()
-        batches.append(
-            [(asked[text_of(row["prompt"])], text_of(row["completion"])) for row in rows]
-        )
-    return batches
-
-
 def seconds(work: Callable[[], object]) -> float:
     """Return the process time that `work` takes."""
     started = time.process_time()
@@ -149,56 +149,34 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def rates(pairs: Sequence[tuple[Example, str]]) -> tuple[float, float]:
-    """Return completions per second: verified, and merely split into words."""
-    verified: list[float] = []
+def rates(pairs: Sequence[tuple[Example, str]], read: Read) -> tuple[float, float]:
+    """Return answers per second: judged, and merely split into words."""
+    judged: list[float] = []
     split: list[float] = []
     for _ in range(ROUNDS):
         split.append(seconds(lambda: [WORD.findall(text.lower()) for _, text in pairs]))
-        verified.append(seconds(lambda: [verify(question, text) for question, text in pairs]))
-    return len(pairs) / statistics.median(verified), len(pairs) / statistics.median(split)
-
-
-def print_batches() -> None:
-    """Print how fast the batches of a GRPO run are judged, answer by answer and as rewards."""
-    batches = sampled()
-    rows = [row for batch in batches for row in batch]
-    columns = [[grpo_row(question)["example"] for question, _ in batch] for batch in batches]
-    answers = [[text for _, text in batch] for batch in batches]
-
-    def reward() -> None:
-        for examples, completions in zip(columns, answers, strict=True):
-            verifier_reward(completions=completions, example=examples)
-
-    apart: list[float] = []
-    together: list[float] = []
-    for _ in range(ROUNDS):
-        apart.append(seconds(lambda: [verify(question, text) for question, text in rows]))
-        together.append(seconds(reward))
-    one, all_of = len(rows) / statistics.median(apart), len(rows) / statistics.median(together)
-    different = sum(len({(question.id, text) for question, text in batch}) for batch in batches)
-    print(
-        f"\nsampled by GRPO: {len(rows):,} answers in {len(batches)} batches, {different:,} of them"
-        f" different within theirs\n{one:,.0f}/s one by one, {all_of:,.0f}/s as rewards,"
-        f" {all_of / one:.2f} times"
-    )
+        judged.append(seconds(lambda: [verify(row, text, read=read) for row, text in pairs]))
+    return len(pairs) / statistics.median(judged), len(pairs) / statistics.median(split)
 
 
 def main() -> None:
-    """Print verified completions per second by kind of text, then time by length."""
-    tables = [(f"written, mean {mean}", written(mean)) for mean in LENGTHS]
-    print("texts                     n   different  characters  verified/s  words only/s  times")
-    for name, pairs in [*tables, ("embedded chain", embedded())]:
+    """Print answers judged per second by what is read, then time by length."""
+    tables: list[tuple[str, list[tuple[Example, str]], Read]] = [
+        ("lines", lined(0), "answer"),
+        ("reward", lined(300), "answer"),
+        *((name, written(mean), "text") for name, mean in LENGTHS.items()),
+        ("embedded", embedded(), "auto"),
+    ]
+    print("answers       n   different  characters   judged/s  words only/s  times")
+    for name, pairs, read in tables:
         length = statistics.mean(len(text) for _, text in pairs)
         different = len({(question.id, text) for question, text in pairs})
-        verified, split = rates(pairs)
+        judged, split = rates(pairs, read)
         print(
-            f"{name:20} {len(pairs):6} {different:11} {length:11.0f} {verified:11,.0f}"
-            f" {split:13,.0f} {split / verified:6.1f}"
+            f"{name:9} {len(pairs):6} {different:9} {length:11.0f} {judged:11,.0f} {split:13,.0f} {split / judged:6.1f}"
         )
-    print_batches()
     question = pathway_heldout()[0]
-    source = " ".join(text for _, text in written(LENGTHS[1]))[: GROWTH[-1] << 10]
+    source = " ".join(text for _, text in written(LENGTHS["long"]))[: GROWTH[-1] << 10]
     print("\n   kB   seconds   times the first, per character")
     first = 0.0
     for size in GROWTH:

@@ -18,7 +18,7 @@ from tests.lab.reviewers import SAID, ScriptedReader
 
 ANSWERS = {
     "base": "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}",
-    "sft": "beta is up in the liver.\nConfidence: 75%",
+    "sft": "beta is up in the liver.\nAnswer: up\nConfidence: 75%",
     "grpo": "gamma is down in the liver, HALLMARK_OXIDATIVE_PHOSPHORYLATION.\nConfidence: 85%",
 }
 

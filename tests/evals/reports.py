@@ -27,12 +27,12 @@ def few(n: int = 12) -> tuple[Example, ...]:
 
 
 def scripted(examples: Sequence[Example]) -> ScriptedModel:
-    """Return a model whose base always says "down" and whose sft gives every third gold answer."""
+    """Return a model whose base always says "down", not how sure, and whose sft gives every third gold answer."""
     script = {}
     for place, example in enumerate(examples):
-        script["base", example.prompt] = "It is downregulated."
+        script["base", example.prompt] = "Answer: down"
         gold = place % 3 == 0
-        script["sft", example.prompt] = example.answer if gold else "It goes up.\nConfidence: 70%"
+        script["sft", example.prompt] = example.answer if gold else "Answer: up\nConfidence: 70%"
     return ScriptedModel(script)
 
 
@@ -45,7 +45,10 @@ def small_report(n: int = 12) -> EvalReport:
 
 
 def judged(
-    stage: str, outcomes: Sequence[tuple[str, float | None]], clusters: Sequence[str] | None = None
+    stage: str,
+    outcomes: Sequence[tuple[str, float | None]],
+    clusters: Sequence[str] | None = None,
+    read_by: str | None = "answer",
 ) -> tuple[EvalRow, ...]:
     """Return one row per (verdict, stated confidence), each in its own cluster if none are named."""
     names = clusters or [f"cluster {place}" for place in range(len(outcomes))]
@@ -66,6 +69,7 @@ def judged(
                     ),
                     "scores": {"V1": float(verdict == "correct")},
                     "reward": (verdict == "correct") * 0.6 + (stated or 0.0) * 0.4,
+                    "read_by": read_by,
                 }
             ),
         )

@@ -16,10 +16,8 @@ FIRST, SECOND, THIRD = DIRECTS[:3]
 
 
 def answer(example: Example, confidence: int | None, *, is_right: bool = True) -> str:
-    truth = example.ground_truth
-    way = "up" if (truth.direction == "UP") == is_right else "down"
-    name = truth.pathway.removeprefix("HALLMARK_").replace("_", " ").lower()
-    text = f"The {name} gene set goes {way} in mouse {truth.tissue}."
+    way = "up" if (example.ground_truth.direction == "UP") == is_right else "down"
+    text = f"In mouse {example.tissue}, most missions say so.\nAnswer: {way}"
     return text if confidence is None else f"{text}\nConfidence: {confidence}%"
 
 
@@ -90,8 +88,10 @@ def test_a_confidence_close_to_the_right_one_and_a_cut_answer_teach_nothing():
 
 def test_an_answer_that_claims_nothing_is_never_given_a_confidence():
     empty = [sample(FIRST, f"Nothing to say.\nConfidence: {level}%") for level in (10, 95)]
-    both = answer(FIRST, None) + " " + answer(FIRST, None, is_right=False)
-    drawn = [*empty, sample(FIRST, f"{both}\nConfidence: 95%"), *answers(SECOND, 4, 4)]
+    both = answer(FIRST, None) + "\n" + answer(FIRST, None, is_right=False)
+    said = "The gene set goes up in mouse liver."  # without an answer line
+    drawn = [sample(FIRST, f"{text}\nConfidence: 95%") for text in (both, said)]
+    drawn = [*empty, *drawn, *answers(SECOND, 4, 4)]
     made = make_calibrated_pairs(drawn, 0.2, 3)
     assert not [row for row in made.rows if row.example_id == FIRST.id]
 
@@ -109,8 +109,8 @@ def test_the_widest_pairs_come_first_and_at_most_so_many_per_question():
         sample(FIRST, f"{text}\nConfidence: {level}%")
         for text, level in (
             (answer(FIRST, None), 70),
-            (answer(FIRST, None) + " So it is.", 95),
-            (answer(FIRST, None) + " So it was.", 5),
+            ("So it is. " + answer(FIRST, None), 95),
+            ("So it was. " + answer(FIRST, None), 5),
         )
     ]
     made = make_calibrated_pairs([*drawn, *answers(SECOND, 4, 4)], 0.2, 2)

@@ -288,3 +288,17 @@ def test_reports_with_other_settings_are_compared_with_a_note() -> None:
     other = SMALL.model_copy(update={"settings": {"max_new_tokens": 48}})
     (pair,) = compare([((SMALL, "sft"), (other, "sft"))]).comparisons
     assert pair.notes == ("max_new_tokens: 96 and 48",)
+
+
+def test_answers_read_in_different_ways_are_compared_with_their_counts_and_a_note_between_reports() -> (
+    None
+):
+    line, text = judged("before", BEFORE), judged("after", AFTER, read_by="text")
+    pairing = Pairing(metrics=["accuracy"], group="all", draws=50)
+    both = report_of(*line, *text)
+    (pair,) = compare([((both, "before"), (both, "after"))], pairing).comparisons
+    assert (pair.first.read_by, pair.second.read_by) == ({"answer": 6}, {"text": 6})
+    assert pair.notes == ()
+    reports = report_of(*line), report_of(*text)
+    (pair,) = compare([((reports[0], "before"), (reports[1], "after"))], pairing).comparisons
+    assert pair.notes == ("answers read by: line 6 and text 6",)

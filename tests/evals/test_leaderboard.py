@@ -173,6 +173,23 @@ def test_two_reports_of_one_chain_on_one_data_set_are_refused() -> None:
         leaderboard([REPORT, REPORT])
 
 
+def test_figures_of_different_reading_never_share_a_row() -> None:
+    line, text = (
+        report_of(
+            *judged("sft", [("correct", 0.7)] * 6, read_by=way),
+            *judged("empty answer", [("no_claim", None)] * 6, read_by=way),
+        )
+        for way in ("answer", "text")
+    )
+    rows = leaderboard([line, text], "all", "accuracy", draws=50)
+    assert [(row.stage, row.read_by) for row in rows] == [
+        ("sft", {"answer": 6}),
+        ("sft", {"text": 6}),
+        ("empty answer", {"answer": 6}),
+        ("empty answer", {"text": 6}),
+    ]
+
+
 def test_each_set_of_questions_has_a_table_of_its_own() -> None:
     other = small_report(8).model_copy(update={"data_name": "another"})
     found = standings([REPORT, other])

@@ -61,7 +61,7 @@ def test_errors_are_better_low_and_a_mean_confidence_has_no_better_end() -> None
         "missing_share",
         "no_claim_share",
     } <= LOWER_IS_BETTER
-    assert not {"accuracy", "reward", "auroc", "stated_share"} & LOWER_IS_BETTER
+    assert not {"accuracy", "reward", "auroc", "line_share", "stated_share"} & LOWER_IS_BETTER
     assert MEASURES["mean_confidence"].better is None
 
 

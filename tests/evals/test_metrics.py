@@ -104,7 +104,7 @@ def test_a_paired_difference_is_the_same_as_in_our_comparisons(
 
 def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
     examples = pathway_heldout()[::9]
-    answers = [each.answer if place % 2 else "It goes up." for place, each in enumerate(examples)]
+    answers = [each.answer if place % 2 else "Answer: up" for place, each in enumerate(examples)]
     found = load("verifier_verdict").compute(
         predictions=answers,
         references=[
@@ -120,6 +120,19 @@ def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
     assert found["accuracy"] == pytest.approx(right / len(expected))
     assert sum(found["shares"].values()) == pytest.approx(1)
     assert found["versions"] == instrument()
+    assert set(found["read_by"]) == {"answer"}
+
+
+def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scored() -> None:
+    asked = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
+    free = {"prompt": "Why?", "ground_truth": '{"kind": "rubric", "items": ["It says so."]}'}
+    found = load("verifier_verdict").compute(
+        predictions=["The data cannot tell.", "Who knows."], references=[asked, free], read="answer"
+    )
+    assert (found["n"], found["verdicts"][0], found["rewards"]) == (1, "no_claim", [0.0, None])
+    assert found["read_by"] == [None, None]
+    with pytest.raises(ValueError, match="only a judge"):
+        load("verifier_verdict").compute(predictions=["Who knows."], references=[free])
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,14 @@ from evals.pairs import Sample, SampleOrigin
 from evals.preferred import make_pairs
 from evals.questions import DATASETS, kmp_test
 from evals.run import conversation
-from evals.schema import Example
+from evals.schema import Example, RubricTruth
 
 ORIGIN = SampleOrigin(source="embedded", stage="sft", seed=0, temperature=1.0)
 DIRECT = next(row for row in DATASETS["pathways-train"]() if row.ground_truth.kind == "direct")
 
 
 def answer(way: str, confidence: int | None, example: Example = DIRECT) -> str:
-    truth = example.ground_truth
-    name = truth.pathway.removeprefix("HALLMARK_").replace("_", " ").lower()
-    text = f"The {name} gene set goes {way} in mouse {truth.tissue}."
+    text = f"In mouse {example.tissue}, most missions say so.\nAnswer: {way}"
     return text if confidence is None else f"{text}\nConfidence: {confidence}%"
 
 
@@ -98,6 +96,16 @@ def test_a_held_out_question_gives_no_pair_whatever_its_row_says():
     made = make_pairs([*good, *bad], 0.2, 2)
     assert {row.example_id for row in made.rows} == {DIRECT.id}
     assert made.left_out == {"held_out": 1}
+
+
+def test_verdicts_are_those_of_the_answer_line_and_a_rubric_gives_no_pair():
+    said = f"The gene set goes {RIGHT} in mouse {DIRECT.tissue}.\nConfidence: 90%"
+    with pytest.raises(LabError, match="1 none right"):
+        make_pairs([sample(said), sample(answer(WRONG, 90))], 0.2, 2)
+    rubric = RubricTruth(items=("It says so.",))
+    free = DIRECT.model_copy(update={"ground_truth": rubric, "prompt": "Why?", "id": "mine/1"})
+    with pytest.raises(LabError, match="1 not scored"):
+        make_pairs([sample(said, free), sample("No idea.", free)], 0.2, 2)
 
 
 def test_the_same_answers_in_any_order_make_the_same_pairs():

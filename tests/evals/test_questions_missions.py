@@ -70,7 +70,9 @@ def test_they_are_for_training_and_each_has_a_wording_of_its_own():
 def test_the_answers_are_right_and_the_other_way_round_wrong():
     for row in lone_missions():
         assert verify(row, row.answer).verdict == "correct", row.answer
-        assert verify(row, turned(row.answer)).verdict == "incorrect", turned(row.answer)
+        text, line, confidence = row.answer.split("\n")
+        other = "Answer: up" if line == "Answer: down" else "Answer: down"
+        assert verify(row, "\n".join((turned(text), other, confidence))).verdict == "incorrect"
 
 
 def test_parted_each_finding_is_asked_one_way_only_so_that_no_question_gives_another_away():

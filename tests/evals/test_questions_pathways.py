@@ -141,7 +141,8 @@ def test_answers_are_short_and_end_with_the_confidence_of_their_row():
     for row in everything():
         match = CONFIDENCE.search(row.answer)
         assert match and int(match[1]) == round(100 * row.confidence), row.id
-        assert len(row.answer[: match.start()].split()) <= 50, row.id
+        assert len(row.answer[: match.start()].split()) <= 60, row.id
+        assert row.answer.splitlines()[-2].startswith("Answer: "), row.id
         assert not re.search(r"[{}_]|None", row.prompt + row.answer), row.id
 
 

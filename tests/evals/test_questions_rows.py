@@ -77,7 +77,7 @@ def test_equal_rows_are_equal_bytes_and_leave_no_other_file(path):
             with_field(ground_truth={"kind": "count", "value": "many", "subject": "x"}),
             "ground_truth.count.value",
         ),
-        (with_field(split="dev"), "split"),
+        (with_field(split="validation"), "split"),
         (with_field(id="kmp/test/dominant_stressor/heart"), "id"),
     ],
 )
@@ -157,6 +157,7 @@ def test_the_named_data_sets_are_the_standard_ones():
     assert {name: len(rows()) for name, rows in DATASETS.items()} == {
         "pathways-heldout": 107,
         "kmp-test": 20,
+        "kmp-rewordings": 169,
         "kmp-train": 562,
         "pathways-train": 144,
         "hallmark-train": 100,
@@ -169,4 +170,5 @@ def test_the_named_data_sets_are_the_standard_ones():
 
 def test_the_system_prompt_asks_for_the_form_that_answers_have():
     assert len(SYSTEM_PROMPT.split()) < 40
+    assert SYSTEM_PROMPT.splitlines()[-2] == "Answer: {answer}"
     assert "Confidence: N%" in SYSTEM_PROMPT.splitlines()[-1]

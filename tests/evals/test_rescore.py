@@ -1,8 +1,12 @@
 """Old answers under today's verifiers."""
 
+import pytest
+
+from evals.errors import BadConfig
 from evals.report import instrument, summarise
 from evals.rescore import rescore
 from evals.schema import EvalReport, EvalRow, Verdict
+from evals.verifiers.judged import Reading
 from tests.evals.reports import small_report
 
 TODAY = small_report(12)
@@ -37,13 +41,53 @@ def test_texts_questions_and_origin_stay_as_they_were_stored() -> None:
         "data_name",
         "data_sha256",
         "stage_checksums",
-        "settings",
         "created_at",
         "command",
     ):
         assert getattr(found, name) == getattr(old, name)
+    assert found.settings == {**old.settings, "read": "auto"}
     kept = [(row.example, row.stage, row.prompt, row.completion) for row in found.rows]
     assert kept == [(row.example, row.stage, row.prompt, row.completion) for row in old.rows]
+
+
+def test_answers_without_an_answer_line_are_read_from_text_and_say_so() -> None:
+    plain = {"Answer: down": "It is downregulated."}
+    rows = tuple(
+        row.model_copy(update={"completion": plain.get(row.completion, row.completion)})
+        for row in TODAY.rows
+    )
+    old = TODAY.model_copy(update={"rows": rows, "versions": LONG_AGO})
+    found = {read: rescore(old, read).report for read in ("auto", "answer", "text")}
+    n = len({row.example.id for row in rows})
+    assert {
+        read: {s.stage: s.read_by for s in report.summaries if s.group == "all"}["base"]
+        for read, report in found.items()
+    } == {"auto": {"text": n}, "answer": {"none": n}, "text": {"text": n}}
+    assert found["text"].settings["read"] == "text"
+    right = [
+        row
+        for row in found["auto"].rows
+        if row.stage == "base" and row.verdict.verdict == "correct"
+    ]
+    assert right and {row.verdict.read_by for row in right} == {"text"}
+
+
+def test_a_judge_reads_every_answer_that_is_there() -> None:
+    found = rescore(TODAY, "judge", lambda tasks: [Reading("down") for _ in tasks]).report
+    read_by = {s.stage: s.read_by for s in found.summaries if s.group == "all"}
+    assert read_by["base"].keys() == {"judge"} and found.settings["read"] == "judge"
+    with pytest.raises(BadConfig, match="none is named"):
+        rescore(TODAY, "judge")
+
+
+def test_a_baseline_of_an_older_report_stays_a_baseline() -> None:
+    name = "both directions, 60%"
+    rows = tuple(
+        row.model_copy(update={"stage": name}) for row in TODAY.rows if row.stage == "base"
+    )
+    summaries = summarise(rows, draws=10, baselines=(name,))
+    found = rescore(TODAY.model_copy(update={"rows": rows, "summaries": summaries})).report
+    assert {s.is_baseline for s in found.summaries} == {True}
 
 
 def test_the_earlier_versions_are_kept_and_todays_are_not_added_twice() -> None:

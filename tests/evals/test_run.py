@@ -5,10 +5,10 @@ import pytest
 
 from evals.errors import BadConfig
 from evals.model import Sampling, ScriptedModel
-from evals.questions import SYSTEM_PROMPT
+from evals.questions import DATASETS, SYSTEM_PROMPT, answer_form
 from evals.run import RunSettings, baseline_rows, run_evaluation
 from evals.schema import Completion, Message
-from evals.verifiers import verify
+from evals.verifiers import Read, verify
 from tests.evals.reports import few, scripted
 
 EXAMPLES = few(7)
@@ -45,7 +45,8 @@ def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
     ]
     for row in rows:
         assert [message.role for message in row.prompt] == ["system", "user"]
-        assert row.prompt[0].content == SYSTEM_PROMPT
+        form = answer_form(row.example.prompt, row.example.ground_truth)
+        assert row.prompt[0].content == SYSTEM_PROMPT.replace("{answer}", form)
         assert row.prompt[1].content == row.example.prompt
         assert row.verdict == verify(row.example, row.completion)
 
@@ -81,7 +82,7 @@ def test_a_line_that_was_cut_off_is_answered_again(tmp_path: Path) -> None:
     assert run_evaluation(third, EXAMPLES, STAGES, settings(partial)) == whole
 
 
-@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights", "dtype"])
+@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights", "dtype", "read"])
 def test_an_unfinished_run_of_something_else_is_not_continued(change: str, tmp_path: Path) -> None:
     partial = tmp_path / "partial.jsonl"
     run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
@@ -92,6 +93,7 @@ def test_an_unfinished_run_of_something_else_is_not_continued(change: str, tmp_p
         batch_size=3 if change == "batch" else 2,
         stage_checksums={"base": "other"} if change == "weights" else None,
         dtype="float32" if change == "dtype" else None,
+        read="text" if change == "read" else "auto",
         partial=partial,
     )
     with pytest.raises(BadConfig, match="delete"):
@@ -109,7 +111,13 @@ def test_two_questions_with_one_id_are_refused() -> None:
         run_evaluation(scripted(EXAMPLES), twice, STAGES, settings())
 
 
-def test_baselines_are_judged_like_a_model() -> None:
-    for row in baseline_rows(EXAMPLES, SYSTEM_PROMPT):
-        assert row.verdict == verify(row.example, row.completion)
+@pytest.mark.parametrize("read", ["auto", "answer", "text"])
+def test_baselines_are_judged_like_a_model(read: Read) -> None:
+    rows = baseline_rows(EXAMPLES, SYSTEM_PROMPT, DATASETS["pathways-train"](), read)
+    assert "most frequent in training, 60%" in {row.stage for row in rows}
+    model = run_evaluation(
+        scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings(SYSTEM_PROMPT, read=read)
+    )
+    for row in (*rows, *model):
+        assert row.verdict == verify(row.example, row.completion, read=read)
         assert row.prompt[1].content == row.example.prompt

@@ -53,7 +53,9 @@ KINDS: dict[str, Example] = {row.ground_truth.kind: row for row in BANK}
 TRUTHS: dict[str, GroundTruth] = {
     kind: row.ground_truth for kind, row in KINDS.items() if kind in SCORED
 } | {
-    "direct, no missions": DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN"),
+    "direct, no missions": DirectTruth(
+        tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN"
+    ),
     "choice": ChoiceTruth(value="hydrolase", options=("hydrolase", "lyase")),
     "number": NumberTruth(value=37.0, unit="°C"),
     "set": SetTruth(values=("UAA", "UAG", "UGA")),
@@ -93,7 +95,8 @@ def test_the_banks_own_answers_are_right_and_have_no_fault() -> None:
         for row in BANK
         if row.ground_truth.kind in SCORED
         for found in [verify(row, row.answer, read="answer")]
-        if found.verdict != "correct" or {found.scores["V1"], found.scores["V2"], found.scores["V3"]} - {1.0, None}
+        if found.verdict != "correct"
+        or {found.scores["V1"], found.scores["V2"], found.scores["V3"]} - {1.0, None}
     ]
     assert not wrong
 
@@ -105,7 +108,11 @@ def test_false_figures_and_missions_cost_v2_and_true_ones_nothing() -> None:
     for group in table:
         row = by_id[group["question"]]
         answer = row.answer.split("\n")[-2:]
-        for verifier, kind, value in (("V2", "false", 0.0), ("V2", "true", 1.0), ("V3", "against", 0.0)):
+        for verifier, kind, value in (
+            ("V2", "false", 0.0),
+            ("V2", "true", 1.0),
+            ("V3", "against", 0.0),
+        ):
             for said in group.get(kind, ()):
                 found = verify(row, "\n".join((said, *answer)), read="answer")
                 if found.verdict != "correct" or found.scores[verifier] != value:
@@ -121,7 +128,10 @@ def test_an_empty_explanation_earns_no_more_than_a_true_one() -> None:
 
 
 def test_auto_reads_the_line_where_there_is_one_and_the_text_else() -> None:
-    lined, prose = "It rises.\nAnswer: down\nConfidence: 80%", "Adipogenesis is downregulated in mouse thymus."
+    lined, prose = (
+        "It rises.\nAnswer: down\nConfidence: 80%",
+        "Adipogenesis is downregulated in mouse thymus.",
+    )
     assert verify(DIRECT, lined).read_by == "answer"
     assert verify(DIRECT, lined).answer == "down"
     assert verify(DIRECT, prose).read_by == "text"
@@ -144,7 +154,9 @@ def test_the_prompt_never_tells_the_truth() -> None:
             case "comparison":
                 data["is_consistent"] = not data["is_consistent"]
             case "conservation":
-                data["level"] = "moderately conserved" if data["level"][0] != "m" else "poorly conserved"
+                data["level"] = (
+                    "moderately conserved" if data["level"][0] != "m" else "poorly conserved"
+                )
             case "count":
                 return AbstainTruth()
             case "abstain":
@@ -159,7 +171,10 @@ def test_the_prompt_never_tells_the_truth() -> None:
         changed = row.model_copy(update={"ground_truth": other(row.ground_truth)})
         assert conversation(row) == conversation(changed), row.id
         assert CANNOT_BE_TOLD in conversation(row)[0].content
-    forms = {kind: {conversation(row)[0].content for row in BANK if row.ground_truth.kind == kind} for kind in KINDS}
+    forms = {
+        kind: {conversation(row)[0].content for row in BANK if row.ground_truth.kind == kind}
+        for kind in KINDS
+    }
     assert all(len(found) == 1 for found in forms.values())
     assert forms["direct"] == forms["uncertainty"]
     assert forms["count"] == forms["label"] == forms["abstain"]
@@ -187,27 +202,41 @@ def scored(
     credit: float = 1.0,
     faults: Faults = NO_FAULTS,
 ) -> Verdict:
-    stated = StatedConfidence(value=confidence, status="missing" if confidence is None else "stated")
+    stated = StatedConfidence(
+        value=confidence, status="missing" if confidence is None else "stated"
+    )
     finding = Finding(outcome, "", None, (), credit if outcome == "correct" else 0.0)
     return score(truth, expected(truth), finding, stated, "answer", faults, scoring or Scoring())
 
 
-def reward(truth: GroundTruth, outcome: Outcome, confidence: float | None, scoring: Scoring | None = None) -> float:
+def reward(
+    truth: GroundTruth, outcome: Outcome, confidence: float | None, scoring: Scoring | None = None
+) -> float:
     return scored(truth, outcome, confidence, scoring).reward or 0.0
 
 
 def test_what_applies_depends_on_the_truth_alone() -> None:
-    with_figures = {kind for kind, truth in TRUTHS.items() if applicable(truth) == ("V1", "V2", "V3", "V4")}
+    with_figures = {
+        kind for kind, truth in TRUTHS.items() if applicable(truth) == ("V1", "V2", "V3", "V4")
+    }
     assert with_figures == {"direct", "mechanism", "uncertainty", "conservation"}
-    assert {applicable(truth) for kind, truth in TRUTHS.items() if kind not in with_figures} == {("V1", "V3", "V4")}
-    for truth, outcome, confidence in product(TRUTHS.values(), ("correct", "incorrect", "no_claim"), (None, 0.8)):
+    assert {applicable(truth) for kind, truth in TRUTHS.items() if kind not in with_figures} == {
+        ("V1", "V3", "V4")
+    }
+    for truth, outcome, confidence in product(
+        TRUTHS.values(), ("correct", "incorrect", "no_claim"), (None, 0.8)
+    ):
         found = scored(truth, outcome, confidence).scores
         assert tuple(name for name in VERIFIERS if found[name] is not None) == applicable(truth)
 
 
 def test_a_rubric_has_no_score_and_no_reward_without_a_judge() -> None:
     verdict = verify(KINDS["facts"], KINDS["facts"].answer)
-    assert (applicable(KINDS["facts"].ground_truth), set(verdict.scores.values()), verdict.reward) == ((), {None}, None)
+    assert (
+        applicable(KINDS["facts"].ground_truth),
+        set(verdict.scores.values()),
+        verdict.reward,
+    ) == ((), {None}, None)
 
 
 def test_the_reward_is_the_weighted_mean_of_what_applies_and_faults_take_away() -> None:
@@ -220,16 +249,23 @@ def test_the_reward_is_the_weighted_mean_of_what_applies_and_faults_take_away() 
     for truth, name in product(TRUTHS.values(), PRESETS):
         found = scored(truth, "correct", 0.7, Scoring(PRESETS[name]))
         parts = [(PRESETS[name].get(v, 0.0), s) for v, s in found.scores.items() if s is not None]
-        assert found.reward == pytest.approx(sum(w * s for w, s in parts) / sum(w for w, _ in parts))
+        assert found.reward == pytest.approx(
+            sum(w * s for w, s in parts) / sum(w for w, _ in parts)
+        )
 
 
 @pytest.mark.parametrize("kind", TRUTHS)
 def test_a_correct_answer_beats_every_other_and_a_known_falsehood_never_pays(kind: str) -> None:
     truth = TRUTHS[kind]
     poorest = min(
-        scored(truth, "correct", c, credit=LEAST, faults=FAULTY).reward or 0.0 for c in (None, *PERCENTS)
+        scored(truth, "correct", c, credit=LEAST, faults=FAULTY).reward or 0.0
+        for c in (None, *PERCENTS)
     )
-    richest = max(reward(truth, o, c) for o in ("incorrect", "contradictory", "no_claim") for c in (None, *PERCENTS))
+    richest = max(
+        reward(truth, o, c)
+        for o in ("incorrect", "contradictory", "no_claim")
+        for c in (None, *PERCENTS)
+    )
     assert poorest > richest
     for share in range(1, 101):
         p = share / 100
@@ -237,26 +273,43 @@ def test_a_correct_answer_beats_every_other_and_a_known_falsehood_never_pays(kin
         assert p * right + (1 - p) * reward(truth, "incorrect", p) > reward(truth, "incorrect", 0.0)
 
 
-def test_an_incorrect_set_of_names_earns_less_than_a_correct_one_and_more_the_closer_it_is() -> None:
+def test_an_incorrect_set_of_names_earns_less_than_a_correct_one_and_more_the_closer_it_is() -> (
+    None
+):
     truth = SetTruth(values=("UAA", "UAG", "UGA"))
     lines = ("UAA, UAG, UGA", "UAA, UAG", "UAA", "AUG")
-    found = [verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%").scores["V1"] for line in lines]
+    found = [
+        verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%").scores["V1"]
+        for line in lines
+    ]
     assert found == [1.0, pytest.approx(0.4), pytest.approx(0.25), 0.0]
 
 
-def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_the_proper_mode() -> None:
+def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_the_proper_mode() -> (
+    None
+):
     def earned(truth: GroundTruth, p: float, c: float, scoring: Scoring) -> float:
-        return p * reward(truth, "correct", c, scoring) + (1 - p) * reward(truth, "incorrect", c, scoring)
+        return p * reward(truth, "correct", c, scoring) + (1 - p) * reward(
+            truth, "incorrect", c, scoring
+        )
 
     for truth, name, p in product(TRUTHS.values(), PRESETS, PERCENTS):
         scoring = Scoring(PRESETS[name])
         assert max(PERCENTS, key=lambda c: earned(truth, p, c, scoring)) == p
         assert earned(truth, p, p, scoring) > p * reward(truth, "correct", None, scoring)
     best = {
-        mode: [max(PERCENTS, key=lambda c: earned(TRUTHS["direct"], p, c, Scoring({"V4": 1.0}, mode))) for p in (0.3, 0.8)]
+        mode: [
+            max(PERCENTS, key=lambda c: earned(TRUTHS["direct"], p, c, Scoring({"V4": 1.0}, mode)))
+            for p in (0.3, 0.8)
+        ]
         for mode in MODES
     }
-    assert best == {"proper": [0.3, 0.8], "legacy": [0.5, 0.5], "match_v1": [0, 1], "calibration_aware": [0, 1]}
+    assert best == {
+        "proper": [0.3, 0.8],
+        "legacy": [0.5, 0.5],
+        "match_v1": [0, 1],
+        "calibration_aware": [0, 1],
+    }
 
 
 @pytest.mark.parametrize(
@@ -276,7 +329,9 @@ def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_t
 def test_each_mode_scores_a_confidence_by_its_own_rule(
     mode: str, kind: str, outcome: Outcome, confidence: float | None, value: float
 ) -> None:
-    assert scored(TRUTHS[kind], outcome, confidence, Scoring(v4=mode)).scores["V4"] == pytest.approx(value)
+    assert scored(TRUTHS[kind], outcome, confidence, Scoring(v4=mode)).scores[
+        "V4"
+    ] == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +344,9 @@ def test_each_mode_scores_a_confidence_by_its_own_rule(
         ({"V3": 1.0}, {"V3": 1.0}),
     ],
 )
-def test_weights_come_by_name_list_or_mapping(choice: str | dict[str, float] | None, found: dict[str, float]) -> None:
+def test_weights_come_by_name_list_or_mapping(
+    choice: str | dict[str, float] | None, found: dict[str, float]
+) -> None:
     assert dict(weights(choice)) == found
     assert verify(DIRECT, DIRECT.answer, choice) == verify(DIRECT, DIRECT.answer, found)
 
@@ -305,7 +362,9 @@ def test_weights_come_by_name_list_or_mapping(choice: str | dict[str, float] | N
         ("V1=.5,V1=.4", "twice"),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(choice: str | dict[str, float], complaint: str) -> None:
+def test_weights_that_make_no_sense_are_refused(
+    choice: str | dict[str, float], complaint: str
+) -> None:
     with pytest.raises(BadConfig, match=complaint):
         verify(DIRECT, "Down.", choice)
 
@@ -343,7 +402,10 @@ def test_any_text_gets_a_verdict_in_every_kind() -> None:
 
 
 @pytest.mark.parametrize("read", ["answer", "text"])
-@pytest.mark.parametrize("piece", ["Answer: up\n", "not down, ", "confidence: 80% ", "8,484 genes ", "<think>", "> a\n", "a"])
+@pytest.mark.parametrize(
+    "piece",
+    ["Answer: up\n", "not down, ", "confidence: 80% ", "8,484 genes ", "<think>", "> a\n", "a"],
+)
 def test_the_time_to_judge_grows_with_the_length_only(piece: str, read: str) -> None:
     def seconds(row: Example, n: int) -> float:
         text = piece * (n // len(piece))
@@ -360,7 +422,11 @@ def test_the_time_to_judge_grows_with_the_length_only(piece: str, read: str) -> 
 
 def test_a_verdict_survives_pickling_and_json_and_repeats() -> None:
     verdict = verify(DIRECT, DIRECT.answer)
-    assert pickle.loads(pickle.dumps(verdict)) == verdict == Verdict.model_validate_json(verdict.model_dump_json())
+    assert (
+        pickle.loads(pickle.dumps(verdict))
+        == verdict
+        == Verdict.model_validate_json(verdict.model_dump_json())
+    )
     assert verdict == judge(DIRECT.ground_truth, DIRECT.prompt, DIRECT.answer)
 
 
@@ -371,13 +437,35 @@ def test_numbers_sets_and_choices_of_anybodys_are_judged_by_the_same_rules() -> 
         (NumberTruth(value=-2.5, tolerance={"absolute": 0.1}), "-2.45", "correct"),
         (NumberTruth(value=8484, rounded_credit=0.5), "about 8.5k", "correct"),
         (NumberTruth(value=8484), "about 8.5k", "incorrect"),
-        (TermTruth(accept=("peptide bond",), others=("hydrogen bond",)), "a peptide bond between them", "correct"),
-        (TermTruth(accept=("peptide bond",), others=("hydrogen bond",)), "hydrogen bonds", "incorrect"),
+        (
+            TermTruth(accept=("peptide bond",), others=("hydrogen bond",)),
+            "a peptide bond between them",
+            "correct",
+        ),
+        (
+            TermTruth(accept=("peptide bond",), others=("hydrogen bond",)),
+            "hydrogen bonds",
+            "incorrect",
+        ),
         (ChoiceTruth(value="B", options=("A", "B", "C")), "B", "correct"),
-        (ChoiceTruth(value="B", options=("A", "B", "C"), aliases={"B": ("lyase",)}), "a lyase", "correct"),
+        (
+            ChoiceTruth(value="B", options=("A", "B", "C"), aliases={"B": ("lyase",)}),
+            "a lyase",
+            "correct",
+        ),
         (ChoiceTruth(value=CANNOT_BE_TOLD, options=("A", "B")), "cannot be determined", "correct"),
-        (UncertaintyTruth(tissue="eye", pathway="HALLMARK_HYPOXIA", missions_up=("RR-1",), missions_down=("RR-3",)),
-         "missions agree", "incorrect"),
+        (
+            UncertaintyTruth(
+                tissue="eye",
+                pathway="HALLMARK_HYPOXIA",
+                missions_up=("RR-1",),
+                missions_down=("RR-3",),
+            ),
+            "missions agree",
+            "incorrect",
+        ),
     ]
-    found = [(line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases]
+    found = [
+        (line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases
+    ]
     assert found == [(line, verdict) for _, line, verdict in cases]

@@ -110,6 +110,14 @@ def load_rows(repo: str) -> list[dict[str, Any]]:
     return list(load_dataset(repo, split="train"))
 
 
+def load_question_set(source: str) -> Any:
+    """Return a question set of the Hub as commands read it."""
+    from evals.questions import load_questions
+    from training.questions import from_hub
+
+    return load_questions(source, from_hub)
+
+
 def publish_space(name: str, repo: str, *, is_public: bool = False) -> Any:
     """Publish a Space; return the receipt, or the message of the error."""
     from hub.bundles import bundle_folder, pack_space

@@ -47,7 +47,7 @@ def eval_row(stage: str, verdict: str = "correct", at: int = 1) -> EvalRow:
             source="kmp",
             kind="factual",
             prompt="Which stressor dominates in heart?",
-            answer="Unloading.\nConfidence: 90%",
+            answer="Unloading.\nAnswer: HU\nConfidence: 90%",
             confidence=0.9,
             ground_truth=LabelTruth(value="HU"),
             facts=("kmp/f",),
@@ -56,7 +56,7 @@ def eval_row(stage: str, verdict: str = "correct", at: int = 1) -> EvalRow:
         ),
         stage=stage,
         prompt=(Message(role="user", content="Which stressor dominates in heart?"),),
-        completion="Unloading.\nConfidence: 80%",
+        completion="Unloading.\nAnswer: HU\nConfidence: 80%",
         finish_reason="stop",
         verdict=Verdict.model_validate(
             {
@@ -65,6 +65,8 @@ def eval_row(stage: str, verdict: str = "correct", at: int = 1) -> EvalRow:
                 "confidence": StatedConfidence(value=0.8, status="stated", quote="80%"),
                 "scores": {"V1": 1.0, "V4": None},
                 "reward": 0.9,
+                "answer": "HU",
+                "read_by": "answer",
             }
         ),
     )
@@ -98,7 +100,13 @@ def report() -> EvalReport:
 
 def _summary(stage: str, accuracy: Metric, *, is_baseline: bool = False) -> StageSummary:
     metrics = {"accuracy": accuracy}
-    return StageSummary(stage=stage, is_baseline=is_baseline, group="unaided", metrics=metrics)
+    return StageSummary(
+        stage=stage,
+        is_baseline=is_baseline,
+        group="unaided",
+        metrics=metrics,
+        read_by={"text" if stage == "base" else "answer": 2},
+    )
 
 
 def put_report(folder: Path, name: str = "kmp.json") -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from evals.questions import SYSTEM_PROMPT
 from evals.schema import BaseIdentity, ChainManifest, ChainStage, Probe, RunRecord
 
 BASE = "org/base"
@@ -70,7 +71,7 @@ def write_run(folder: Path, *, stages: tuple[str, ...] = ("sft",), **changes: An
         ]
         manifest = ChainManifest(
             name=name,
-            system_prompt="Answer in one sentence.",
+            system_prompt=SYSTEM_PROMPT,
             base=BaseIdentity(
                 source=BASE,
                 hub_id=BASE,

@@ -4,6 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from evals.questions import data_sha256, load_questions
+from evals.questions.sets import EXAMPLES
 from hub.checks import Limits, check_parcel
 from hub.datasets import pack_dataset
 from tests.hub import calls, publishing
@@ -126,3 +128,32 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
     (tmp_path / "private.jsonl").write_text("{}\n")
     (folder / "linked.jsonl").symlink_to(tmp_path / "private.jsonl")
     assert any("leads out of the folder" in each for each in problems(folder))
+
+
+def test_a_question_set_is_published_by_split_with_a_card_of_its_figures_and_read_back(
+    stand, tmp_path
+):
+    file = EXAMPLES / "codons-and-enzymes.yaml"
+    mine = tmp_path / "mine.yaml"
+    mine.write_bytes(file.read_bytes())
+    receipt = stand.run(publishing.publish_dataset, mine, "org/codons", "cc0-1.0")
+    parts = {f"data/{split}.jsonl" for split in ("train", "validation", "test")}
+    assert set(receipt.files) == {"README.md", "mine.yaml", *parts}
+    card = pack_dataset(mine, "org/codons", "cc0-1.0", Limits()).parts["README.md"].read().decode()
+    assert "| rows | 60 |" in card
+    assert "“always abstain, 60%” gets right, an answer without a model | 2 of 16 |" in card
+    read = stand.run(publishing.load_question_set, "hub:org/codons")
+    assert data_sha256(read) == data_sha256(load_questions(file))
+
+
+def test_a_question_set_with_a_bad_row_is_not_published_and_the_row_is_named(tmp_path):
+    good = {"id": "a", "prompt": "Which way?", "group": "g", "split": "test"}
+    good |= {"truth": {"kind": "choice", "value": "up", "options": ["up", "down"]}}
+    rows = [good, {**good, "id": "b", "split": "exam"}]
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    errors = [
+        each for each in pack_dataset(tmp_path, "org/x", "mit", Limits()).findings if each.is_error
+    ]
+    assert [(each.path, each.line, each.problem[:13]) for each in errors] == [
+        ("set.jsonl", 2, "field 'split'")
+    ]

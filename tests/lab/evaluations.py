@@ -42,7 +42,8 @@ def scripted_report(
         created_at=NOON,
         command=f"assay eval run --chain scripted --stage all --data {data}",
     )
-    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT)), origin)
+    train = DATASETS["kmp-train" if data == "kmp-test" else "pathways-train"]()
+    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT, train)), origin)
 
 
 def _answer(

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from evals import questions
 from evals.errors import LabError
+from evals.verifiers.line import read_lines
 from lab.answers import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.history import earlier
 from lab.tabs.ask import ask, examples, show_earlier
 from lab.views import Card, cards, escape
 from lab.visitors import new_visitor as somebody
+from lab.wording import say
 from tests.lab.chains import ScriptedChain, lab_with
 
 SETTINGS = (0, 64, 0)
@@ -59,19 +61,25 @@ def test_an_answer_is_kept_by_the_time_it_is_shown_as_complete(room):
 
 
 def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
-    services = lab_with(
-        tmp_path, ScriptedChain({"base": "It rises.", "sft": "It rises.\nConfidence: 80%"})
-    )
+    said = {
+        "base": "It rises.",
+        "sft": "I was 10% sure.\nAnswer: up\nConfidence: 80%",
+        "grpo": "It rises, I am 70% confident.",
+    }
+    services = lab_with(tmp_path, ScriptedChain(said))
 
     view = last(ask(services, somebody(), "What rises?", SETTINGS))
 
-    assert "States 80% confidence" in view.cards
-    assert "States no confidence" in view.cards
+    for words in ("States no confidence", "States 80% confidence", "States 70% confidence"):
+        assert view.cards.count(words) == 1
+    assert view.cards.count("<mark>") == view.cards.count("<mark>up</mark>") == 1
 
 
 def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     example = questions.kmp_test()[0]
-    services = lab_with(tmp_path, ScriptedChain({"base": "Bananas.", "sft": example.answer}))
+    services = lab_with(
+        tmp_path, ScriptedChain({"base": "Bananas.", "sft": example.answer}, ("base", "sft"))
+    )
 
     view = last(ask(services, somebody(), example.prompt, SETTINGS))
 
@@ -80,8 +88,22 @@ def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     assert stored["base"].verdict.verdict != "correct"
     assert ">Correct<" in view.cards
     reason = stored["base"].verdict.reason
-    assert escape(reason[:1].upper() + reason[1:]) in view.cards
+    told = f"{reason[:1].upper()}{reason[1:]} (read from the text: it has no answer line)"
+    assert escape(told) in view.cards
+    assert view.cards.count("read from the text") == 1
+    assert f"<mark>{read_lines(example.answer).answer}</mark>" in view.cards
     assert stored["sft"].example_id == example.id
+
+
+def test_an_answer_that_no_rule_can_grade_is_not_called_one_without_a_claim(tmp_path):
+    example = next(row for row in questions.kmp_training() if row.ground_truth.kind == "facts")
+    services = lab_with(tmp_path, ScriptedChain())
+
+    view = last(ask(services, somebody(), example.prompt, SETTINGS))
+
+    assert view.cards.count(">Not scored<") == 3
+    assert "Makes no claim" not in view.cards
+    assert "read from the text" not in view.cards
 
 
 def test_a_question_of_ones_own_says_that_there_is_no_verdict(room):
@@ -286,3 +308,7 @@ def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():
         assert len({row.prompt for row in rows}) == 3
     assert len({row.kind for rows in groups.values() for row in rows}) >= 4
     assert all(questions.find(row.prompt) == row for rows in groups.values() for row in rows)
+
+
+def test_the_example_in_the_empty_box_is_a_question_of_the_bank():
+    assert questions.find(say("ask.placeholder").removeprefix("For example: "))

@@ -126,6 +126,24 @@ def test_rescoring_brings_a_report_up_to_date_in_another_file(tmp_path: Path) ->
     assert [file.name for file in out.parent.iterdir()] == ["b.json"]
 
 
+def test_rescoring_says_how_the_answers_were_read_and_can_be_told_how(tmp_path: Path) -> None:
+    old = stored(tmp_path, versions=OLD)
+    command = ["eval", "rescore", old, "--out", str(tmp_path / "new.json")]
+    shown = RUN.invoke(app, command, catch_exceptions=False).stdout
+    assert "How answers are read" in shown and "line 16" in shown
+    found = document(*command, "--read", "text")
+    assert found["read_by"]["sft"] == {"text": 16}
+    assert load_report(tmp_path / "new.json").settings["read"] == "text"
+    reports = [stored(tmp_path, "line.json", settings={"read": "auto"}), str(tmp_path / "new.json")]
+    shown = RUN.invoke(app, ["eval", "compare", *reports, "--metric", "accuracy"])
+    assert "answers read by: line" in " ".join(shown.stderr.split())
+    assert "sft of scripted: answers read by text" in " ".join(shown.stdout.split())
+    board = RUN.invoke(
+        app, ["leaderboard", *reports, "--order", "accuracy"], catch_exceptions=False
+    )
+    assert board.stdout.count("sft of") == 2
+
+
 def test_rescoring_without_out_replaces_the_report(tmp_path: Path) -> None:
     old = stored(tmp_path, versions=OLD)
     command = ["eval", "rescore", old, "--show"]

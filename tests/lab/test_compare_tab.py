@@ -259,7 +259,8 @@ def test_over_http_the_stages_stay_on_the_server_until_the_vote(room):
 
 
 def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
-    services = lab_with(tmp_path, ScriptedChain(SAID, seconds_per_word=0.02))
+    gate = threading.Semaphore(2)
+    services = lab_with(tmp_path, ScriptedChain(SAID, gate=gate))
     visitor = new_visitor()
     desk, _ = last(next_pair(services, visitor, None))
     going_on = vote(services, visitor, desk, "left")
@@ -267,6 +268,7 @@ def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
 
     taking_back = undo(services, visitor, voted)
     next(taking_back)
+    gate.release(100)
 
     assert list(going_on) == []
     back, _ = last(taking_back)

@@ -5,7 +5,8 @@ import pytest
 
 from evals.errors import LabError, MissingModel
 from evals.model import Sampling
-from lab.engine import Engine, Request, Waiting
+from evals.questions import DATASETS
+from lab.engine import Engine, Request, Waiting, prompt_of
 from tests.lab.chains import ScriptedChain
 
 
@@ -67,6 +68,16 @@ def test_the_model_reads_the_system_prompt_of_its_chain_then_the_question():
         ("system", "Be brief."),
         ("user", "how many?"),
     ]
+
+
+def test_a_question_is_told_what_may_answer_it_and_one_of_ones_own_is_an_open_one():
+    known = next(row for row in DATASETS["pathways-heldout"]() if row.kind == "direct")
+    told = {asked: prompt_of("{answer}", asked)[0].content for asked in (known.prompt, "Why?")}
+
+    assert told == {
+        known.prompt: "up / down / missions disagree / cannot be told from these data",
+        "Why?": "a name, a number, yes or no, or cannot be told from these data",
+    }
 
 
 def test_visitors_are_answered_one_at_a_time_in_the_order_they_came():

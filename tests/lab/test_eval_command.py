@@ -128,6 +128,64 @@ def test_run_takes_a_file_of_examples_and_some_stages(chain: Path, tmp_path: Pat
     assert [r.stage for r in report.rows[:4]] == ["sft", "grpo", "sft", "grpo"]
 
 
+OWN = """
+questions:
+- {id: a, prompt: "Which class is a kinase?", group: kinase, split: train,
+   truth: {kind: choice, value: transferase, options: [transferase, hydrolase]}}
+- {id: b, prompt: "Which class is a protease?", group: protease, split: test,
+   truth: {kind: choice, value: hydrolase, options: [transferase, hydrolase]}}
+- {id: c, prompt: "Why?", group: why, split: test, truth: {kind: rubric, items: [It says why.]}}
+"""
+
+
+def test_run_asks_the_test_rows_of_a_set_of_ones_own_and_reads_them_as_it_is_told(
+    chain: Path, tmp_path: Path
+) -> None:
+    rows = tmp_path / "mine.yaml"
+    rows.write_text(OWN, encoding="utf-8")
+    run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "base", "--read", "answer")
+    report = load_report(tmp_path / "r.json")
+    assert {row.example.id for row in report.rows} == {"b", "c"}
+    assert (report.settings["read"], " --read answer " in report.command) == ("answer", True)
+    found = {(s.stage, s.group): s for s in report.summaries}
+    assert found["base", "all"].read_by == {"none": 1}
+    assert {group for _, group in found} == {"all", "unaided", "choice"}
+    constant = found["most frequent in training, 60%", "unaided"]
+    assert (constant.metrics["accuracy"].value, constant.read_by) == (0.0, {"answer": 1})
+    assert found["system prompt only, 60%", "unaided"].metrics["accuracy"].value == 1.0
+
+
+def test_readers_shows_agreement_confusion_and_kappa(tmp_path: Path) -> None:
+    asked = {"prompt": "Which class?", "ground_truth": {"kind": "abstain"}}
+    said = "Answer: cannot be told from these data"
+    rows = [
+        {"id": "1", "completion": said, "label": "correct", **asked},
+        {"id": "2", "completion": said, "label": ["no_claim", "incorrect"], **asked},
+        {
+            "id": "3",
+            "completion": "",
+            "label": "no_claim",
+            "labelled_twice": ["no_claim"] * 2,
+            **asked,
+        },
+    ]
+    path = jsonl(tmp_path, rows)
+    found = document("readers", path, "--read", "answer", "--draws", "50")
+    assert isinstance(found, dict)
+    (reader,) = found["readers"]
+    assert (reader["reader"], reader["n"], reader["n_unread"]) == ("answer", 2, 1)
+    assert reader["verdicts"]["value"] == 0.5 and found["labellers"]["cohen_kappa"]["n"] == 1
+    shown = RUN.invoke(app, ["readers", path, "--show"], catch_exceptions=False).stdout
+    for part in (
+        "3 labelled answers to 1 question",
+        "Label, and what auto reads",
+        "What text reads otherwise",
+    ):
+        assert part in " ".join(shown.split())
+    with pytest.raises(BadRow, match="label"):
+        document("readers", jsonl(tmp_path, [{**rows[0], "label": "right"}]))
+
+
 def test_a_report_keeps_no_path_of_this_machine(chain: Path, tmp_path: Path) -> None:
     rows = tmp_path / "mine.jsonl"
     write_examples(rows, pathway_heldout()[:1])

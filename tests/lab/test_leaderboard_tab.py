@@ -69,6 +69,13 @@ def test_every_stage_and_every_baseline_stands_in_one_table(tmp_path):
         assert f"{name} baseline" in shown
 
 
+def test_answers_that_were_not_read_from_a_line_say_how_beside_the_name():
+    report = scripted_report()
+    shown = plain(board(Evaluations((report,)), None, None).page)
+    assert "empty answer baseline read by text 59" in shown
+    assert re.search(r"always down, 60% baseline \d", shown)
+
+
 def test_accuracy_stands_with_its_n_and_interval():
     report = scripted_report()
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
@@ -117,7 +124,7 @@ def test_a_difference_is_told_with_whether_it_is_more_than_chance():
 
 
 def test_a_difference_that_may_be_chance_is_not_called_better_or_worse():
-    shown = plain(board(Evaluations((scripted_report(),)), None, None, "brier").page)
+    shown = plain(board(Evaluations((scripted_report(),)), None, "all", "brier").page)
     assert re.search(
         r"SFT is not shown to be better or worse than Base on Brier score: diff", shown
     )

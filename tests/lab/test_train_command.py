@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, MissingModel
-from evals.questions import DATASETS, SYSTEM_PROMPT, write_examples
+from evals.questions import DATASETS, SYSTEM_PROMPT, system_prompt, write_examples
 from lab.commands.train import app
 from tests.models import tiny_base
 
@@ -56,7 +56,8 @@ def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings:
     assert plan["settings"]["epochs"] == 2
     assert plan["data"]["rows"] == 4
     assert len(plan["examples"]) == 2
-    assert plan["examples"][0]["prompt"][0] == {"role": "system", "content": SYSTEM_PROMPT}
+    told, asked = plan["examples"][0]["prompt"]
+    assert told == {"role": "system", "content": system_prompt(SYSTEM_PROMPT, asked["content"])}
 
 
 def test_a_dry_run_for_people_shows_the_same(settings: Path):

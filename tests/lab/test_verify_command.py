@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals.questions import pathway_heldout
-from evals.verifiers import verify
+from evals.verifiers import instrument, verify
 
 ASSAY = Path(sys.executable).with_name("assay")
 DIRECT = {
@@ -22,7 +22,7 @@ ANSWERS: list[dict[str, object]] = [
     {
         "id": "right",
         "prompt": "In mouse thymus, is adipogenesis up or down?",
-        "completion": "Adipogenesis falls.\nConfidence: 80%",
+        "completion": "It falls in two missions.\nAnswer: down\nConfidence: 80%",
         "ground_truth": DIRECT,
     },
     {
@@ -53,16 +53,48 @@ def test_every_row_gets_verdict_scores_reward_reason_and_claims(tmp_path: Path) 
     assert (right["id"], right["verdict"], right["stated_confidence"]) == ("right", "correct", 0.8)
     assert right["scores"] == {"V1": 1.0, "V2": None, "V3": 1.0, "V4": pytest.approx(0.96)}
     assert right["reward"] == pytest.approx((0.29 + 0.29 + 0.13 * 0.96) / 0.71)
-    assert right["reason"] == "adipogenesis in thymus: DOWN, as in the data"
+    assert (right["answer"], right["read_by"]) == ("down", "answer")
+    assert right["reason"] == "down, as the data say"
     (claim,) = right["claims"]
-    assert (claim["subject"], claim["says"]) == ("adipogenesis in thymus", "DOWN")
-    assert ANSWERS[0]["completion"][claim["start"] : claim["end"]] == "falls"
-    assert (silent["verdict"], silent["stated_confidence"], silent["reward"]) == (
+    assert ANSWERS[0]["completion"][claim["start"] : claim["end"]] == claim["says"] == "down"
+    assert (silent["verdict"], silent["answer"], silent["stated_confidence"], silent["reward"]) == (
         "no_claim",
+        None,
         None,
         0,
     )
-    assert "judged 2 answers by verifiers verifiers-5, confidence confidence-3" in done.stderr
+    versions = ", ".join(f"{name} {version}" for name, version in instrument().items())
+    assert f"judged 2 answers by {versions}; read by line 1, text 1" in " ".join(
+        done.stderr.split()
+    )
+
+
+PLAIN = {**ANSWERS[0], "id": "plain", "completion": "The adipogenesis gene set is downregulated."}
+FREE = {
+    **ANSWERS[1],
+    "id": "free",
+    "completion": "It is.",
+    "ground_truth": {"kind": "rubric", "items": ["It is."]},
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ("auto", [("correct", "answer"), ("correct", "text")]),
+        ("answer", [("correct", "answer"), ("no_claim", None)]),
+        ("text", [(None, "text"), ("correct", "text")]),
+    ],
+)
+def test_answers_are_read_from_the_line_the_text_or_both_and_a_rubric_has_no_reward(
+    read: str, found: list[tuple[str | None, str | None]], tmp_path: Path
+) -> None:
+    done = called(jsonl(tmp_path, [ANSWERS[0], PLAIN, FREE]), "--read", read, "--json")
+    assert done.returncode == 0, done.stderr
+    *rows, free = json.loads(done.stdout)
+    for row, (verdict, read_by) in zip(rows, found, strict=True):
+        assert (row["read_by"], verdict in (None, row["verdict"])) == (read_by, True)
+    assert free["reward"] is None and set(free["scores"].values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +124,7 @@ def test_weights_and_the_mode_of_v4_can_be_chosen_by_name(
         (("--weights", "V1=0"), "every weight is 0"),
         (("--weights", "V1=.5,V1=.5"), "V1 is weighed twice"),
         (("--v4", "brier"), "V4 has no mode 'brier'; choose one of proper, legacy"),
+        (("--read", "ear"), "cannot be read by 'ear'; choose one of auto, answer, text, judge"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_in_one_line(

@@ -1,15 +1,19 @@
-"""A judge of one answer for tests: quick to give up, asked over real HTTP."""
+"""Judges for tests: quick to give up, asked over real HTTP."""
 
+import re
 from dataclasses import replace
 
 from evals.refiner.judging import Verdicts
 from evals.refiner.score import Prepared, settle
 from tests.evals.refiner.answers import GOOD, prepared
-from tests.training.judge_server import Behaviour, JudgeServer, says
+from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
 from training.judging.batch import judged
+from training.judging.extraction import canaries
+from training.judging.fence import harmless
 from training.judging.http import HttpJudge
 from training.judging.settings import HttpSettings
 
+KNOWN = {harmless(each.answer): (each.says[0], each.confidence) for each in canaries()}
 FAST = {"timeout_seconds": 5.0, "backoff_seconds": 0.001, "retries": 2}
 
 
@@ -33,3 +37,19 @@ def rewarded(behaviour: Behaviour, **settings: object) -> float | None:
 
 def changed(**fields: object) -> Behaviour:
     return lambda asked: says({"verdicts": [{**row, **fields} for row in asked.verdicts()]})
+
+
+def reads(asked: Asked) -> Reply:
+    """Read as a good judge does: known answers as they are meant, others by their last lines."""
+    if "ITEMS" in asked.parts:
+        return well(asked)
+    text = asked.parts["ANSWER"]
+    if text in KNOWN:
+        answer, confidence = KNOWN[text]
+    else:
+        lines = dict(re.findall(r"^(Answer|Confidence): (.*)$", text, re.MULTILINE))
+        answer, stated = lines.get("Answer", "none"), lines.get("Confidence", "").rstrip("%")
+        confidence = float(stated) if stated.isdigit() else None
+        options = asked.parts["OPTIONS"].split(" / ")
+        answer = answer if len(options) == 1 or answer in options else "none"
+    return says({"answer": answer, "confidence": confidence})

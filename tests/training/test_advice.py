@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evals.verifiers.modes import MODES
+from evals.verifiers.presets import MODES
 from training.advice import advice
 from training.config import GrpoSettings, SftSettings
 

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from evals.questions import (
     kmp_test,
     pathway_heldout,
     pathway_training,
+    system_prompt,
     write_examples,
 )
 from evals.schema import Example
@@ -165,7 +167,7 @@ def test_an_sft_row_is_the_question_after_the_system_prompt_and_its_own_answer()
     example = DATASETS["kmp-train"]()[0]
     assert sft_row(example) == {
         "prompt": [
-            {"role": "system", "content": SYSTEM_PROMPT},
+            {"role": "system", "content": system_prompt(SYSTEM_PROMPT, example.prompt)},
             {"role": "user", "content": example.prompt},
         ],
         "completion": [{"role": "assistant", "content": example.answer}],
@@ -176,3 +178,55 @@ def test_an_sft_row_is_the_question_after_the_system_prompt_and_its_own_answer()
 def test_the_example_of_a_grpo_row_comes_back_unchanged(name: str):
     for example in DATASETS[name]():
         assert Example.model_validate_json(str(grpo_row(example)["example"])) == example
+
+
+OWN = {
+    "id": "a",
+    "prompt": "Which way?",
+    "truth": {"kind": "choice", "value": "up", "options": ["up", "down"]},
+    "group": "g",
+    "split": "train",
+}
+
+
+def own_set(folder: Path, *changes: dict[str, object]) -> str:
+    file = folder / "own.jsonl"
+    rows = [
+        {**OWN, "id": f"r{at}", "prompt": f"Which way goes {at}?", **change}
+        for at, change in enumerate(changes)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def test_of_a_question_set_the_training_rows_are_taken_and_no_test_row_ever(tmp_path: Path):
+    source = own_set(
+        tmp_path, {}, {"split": "dev"}, {"split": "test"}, {"explanation": "So it is."}
+    )
+    data = sft_data([source], 0)
+    assert [row.answer for row in data.examples] == [
+        "Answer: up\nConfidence: 95%",
+        "So it is.\nAnswer: up\nConfidence: 95%",
+    ]
+    assert data.record()["rows of own.jsonl"] == 2
+    assert [row.id for row in watched_questions([f"{source}[dev]"], 9, 0)] == ["r1"]
+    with pytest.raises(BadConfig, match="kept for testing"):
+        sft_data([f"{source}[test]"], 0)
+    with pytest.raises(BadConfig, match="kept for testing"):
+        sft_data([own_set(tmp_path, {"split": "test"})], 0)
+
+
+def test_rubrics_have_no_reward_and_without_an_explanation_nothing_to_teach(tmp_path: Path):
+    rubric = {"truth": {"kind": "rubric", "items": ["says why"]}}
+    source = own_set(tmp_path, {}, rubric, {**rubric, "explanation": "Because."})
+    assert grpo_data([source], 0).left_out == {"no verifier scores them": 2}
+    data = sft_data([source], 0)
+    assert data.left_out == {"no answer to teach": 1}
+    assert data.examples[1].answer == "Because.\nConfidence: 95%"
+
+
+def test_a_set_that_comes_with_assay_can_be_trained_on_by_its_name_and_narrowed():
+    assert sft_data(["codons-and-enzymes"], 0).count == 36
+    assert {
+        row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).examples
+    } == {"choice"}

@@ -45,6 +45,15 @@ def test_a_right_answer_earns_more_than_a_wrong_one_and_silence_earns_nothing():
     assert right_reward > wrong_reward >= silent_reward == 0.0
 
 
+def test_only_the_answer_line_earns_whatever_the_text_before_it_says():
+    text, _, lines = DIRECT.answer.partition("\nAnswer: ")
+    without_line = f"{text}\n{lines.splitlines()[1]}"
+    in_text, in_line = verifier_reward(
+        completions=said(without_line, f"Answer: {lines}"), example=column(DIRECT, DIRECT)
+    )
+    assert (in_text, in_line) == (0.0, verify(DIRECT, DIRECT.answer).reward)
+
+
 def test_a_question_that_no_verifier_judges_is_not_scored():
     rewards = verifier_reward(
         completions=said(FREE.answer, DIRECT.answer), example=column(FREE, DIRECT)
@@ -102,6 +111,7 @@ def test_the_parts_and_the_verdicts_go_to_the_trainers_log():
     )
     assert metrics["verdict/correct"] == metrics["verdict/no_claim"] == 0.5
     assert metrics["verifier/V1"] == metrics["verifier/V3"] == 0.5
+    assert metrics["line/answer"] == 0.5
     assert metrics["confidence/stated"] == metrics["confidence/missing"] == 0.5
     assert metrics["confidence/invalid"] == 0.0
     assert metrics["confidence/mean"] == DIRECT.confidence

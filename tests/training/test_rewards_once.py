@@ -15,7 +15,7 @@ KINDS = {
 
 @pytest.mark.parametrize("v4", MODES)
 def test_all_verifiers_together_judge_each_different_answer_once(v4: str):
-    texts = [f"I think it is down. Confidence: {percent}%" for percent in (20, 90)]
+    texts = [f"I think so.\nAnswer: down\nConfidence: {percent}%" for percent in (20, 90)]
     rows = list(product(KINDS.values(), [*texts, texts[0]]))
     completions = [text for _, text in rows]
     examples = [example.model_dump_json() for example, _ in rows]
@@ -27,6 +27,6 @@ def test_all_verifiers_together_judge_each_different_answer_once(v4: str):
     for name in VERIFIERS:
         alone = Scoring({name: 1.0}, v4)
         assert found[name] == [
-            judge(example.ground_truth, example.prompt, text, alone).scores[name]
+            judge(example.ground_truth, example.prompt, text, alone, "answer").scores[name]
             for example, text in rows
         ]

@@ -7,7 +7,7 @@ from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.pairs import SampleOrigin
 from evals.preferred import make_pairs
-from evals.questions import DATASETS
+from evals.questions import DATASETS, SYSTEM_PROMPT
 from tests.models import tiny_chain
 from tests.training.runs import one_thread
 from training.chain import load_chain
@@ -36,8 +36,7 @@ def test_pairs_from_a_run_are_rows_that_dpo_trains_on(tmp_path: Path):
     made = make_pairs(run_samples(RunFolder(EMBEDDED)).samples, 0.2, 2)
     file = tmp_path / "train.jsonl"
     file.write_text("".join(row.model_dump_json() + "\n" for row in made.rows), encoding="utf-8")
-    system = made.rows[0].prompt[0].content
-    read = read_preferences([str(tmp_path)], system)
+    read = read_preferences([str(tmp_path)], SYSTEM_PROMPT)
     assert len(read.pairs) == len(made.rows)
     assert read.notes == {}
 

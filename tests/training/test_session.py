@@ -7,7 +7,7 @@ from accelerate import PartialState
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from evals.questions import SYSTEM_PROMPT
+from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import GRPO, SFT, one_thread, record, settings_file
@@ -89,7 +89,8 @@ def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked(unt
     row = seen.examples[0]
     asked, learned = "".join(row.tokens[: row.given]), "".join(row.tokens[row.given :])
     example = next(each for each in plan.data.examples if each.id == row.name)
-    assert asked.startswith(f"<|im_start|>{SYSTEM_PROMPT}\n\n### Instruction:\n")
+    told = system_prompt(SYSTEM_PROMPT, example.prompt)
+    assert asked.startswith(f"<|im_start|>{told}\n\n### Instruction:\n")
     assert asked.endswith(f"{example.prompt}\n\n### Response:\n")
     assert learned == f"{example.answer}<|im_end|>"
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from evals.errors import LabError
 from evals.refiner.judging import Inquiry, Judge, Verdicts, missing
 
+Asked = TypeVar("Asked")
 Result = TypeVar("Result")
 
 
@@ -29,21 +30,30 @@ async def judge_all(
 
     `tell` hears how many are done. LabError, which a person can act on, is raised; so is any bug.
     """
-    done = 0
-
-    async def work(inquiry: Inquiry) -> Verdicts:
-        nonlocal done
-        verdicts = await judge.judge(inquiry)
-        done += 1
-        if tell is not None:
-            tell(done)
-        return verdicts
-
-    given = await by_deadline(map(work, inquiries), deadline_seconds)
+    given = await by_deadline(counting(judge.judge, inquiries, tell), deadline_seconds)
     return [
         late(inquiry, deadline_seconds) if each is None else each
         for inquiry, each in zip(inquiries, given, strict=True)
     ]
+
+
+def counting(
+    ask: Callable[[Asked], Coroutine[Any, Any, Result]],
+    asked: Iterable[Asked],
+    tell: Callable[[int], None] | None,
+) -> Iterator[Coroutine[Any, Any, Result]]:
+    """Yield the work of asking each; `tell` hears how many are done."""
+    done = 0
+
+    async def one(each: Asked) -> Result:
+        nonlocal done
+        result = await ask(each)
+        done += 1
+        if tell is not None:
+            tell(done)
+        return result
+
+    return map(one, asked)
 
 
 def late(inquiry: Inquiry, deadline_seconds: float) -> Verdicts:

@@ -1,4 +1,4 @@
-"""Verdicts that were given before, in one sqlite file: the same question to the same judge costs nothing.
+"""Replies that were given before, in one sqlite file: the same question to the same judge costs nothing.
 
 Only whole replies are kept; a failure is never remembered. Safe for several threads and processes.
 Replies are written many in one transaction: whoever breaks off a step loses those of the last moments.
@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from evals.errors import LabError
 from training.judging.reply import Verdict
@@ -35,15 +36,18 @@ class VerdictCache:
 
     def get(self, key: str) -> dict[str, Verdict] | None:
         """Return the verdicts kept under a key, or None."""
+        kept = self.document(key)
+        return kept and {name: Verdict(*each) for name, each in kept.items()}
+
+    def document(self, key: str) -> dict[str, Any] | None:
+        """Return what is kept under a key as JSON has it, or None."""
         with self._lock:
             text = self._unwritten.get(key) or self._written(key)
-        if text is None:
-            return None
-        return {name: Verdict(*each) for name, each in json.loads(text).items()}
+        return None if text is None else json.loads(text)
 
-    def put(self, key: str, verdicts: Mapping[str, Verdict]) -> None:
-        """Keep the verdicts of a whole reply; they are in the file after `write` or some replies more."""
-        text = json.dumps(dict(verdicts), ensure_ascii=False)
+    def put(self, key: str, document: Mapping[str, object]) -> None:
+        """Keep a whole reply, such as its verdicts; it is in the file after `write` or some replies more."""
+        text = json.dumps(dict(document), ensure_ascii=False)
         with self._lock:
             self._unwritten[key] = text
             if len(self._unwritten) >= TOGETHER:

@@ -12,7 +12,9 @@ import unicodedata
 from functools import lru_cache
 
 RULES = re.compile(r"===+|-----+")
-BOUNDS = re.compile(r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|ANSWER|ITEMS)\b)", re.IGNORECASE)
+BOUNDS = re.compile(
+    r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|OPTIONS|ANSWER|ITEMS)\b)", re.IGNORECASE
+)
 TURNS = re.compile(
     r"<(?:\|[^<>|]{1,40}\||<?/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>?)>"
     r"|\[/?INST\]",

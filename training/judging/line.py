@@ -25,14 +25,7 @@ from training.judging.settings import HttpSettings
 
 RETRIED = (408, 429)
 REFUSED_FIELDS = (400, 415, 422)
-EXTRAS: tuple[dict[str, Any], ...] = (
-    {
-        "response_format": {"type": "json_schema", "json_schema": SCHEMA},
-        "chat_template_kwargs": {"enable_thinking": False},
-    },
-    {"chat_template_kwargs": {"enable_thinking": False}},
-    {},
-)
+EXTRAS = (("chat_template_kwargs", "response_format"), ("chat_template_kwargs",), ())
 """What is asked of a server beyond the plain request, from the most to nothing."""
 log = logging.getLogger(__name__)
 Messages = list[dict[str, str]]
@@ -101,11 +94,17 @@ class Line:
             )
         return names[0]
 
-    async def ask(self, model: str, compose: Callable[[], Messages], vote: int = 0) -> str:
+    async def ask(
+        self,
+        model: str,
+        compose: Callable[[], Messages],
+        vote: int = 0,
+        schema: Mapping[str, Any] = SCHEMA,
+    ) -> str:
         """Return the text of the reply; JudgeFailure if there is none after all tries.
 
         `compose` makes the messages once it is their turn, so requests that wait cost those that are
-        under way nothing.
+        under way nothing. `schema` is the JSON that a reply is held to, by servers that can.
         """
         problem = ""
         for attempt in range(self._settings.retries + 1):
@@ -114,7 +113,7 @@ class Line:
                 await asyncio.sleep(self._pause(attempt))
             async with self._turn:
                 request = self._request(model, compose(), vote)
-                reply, problem, may_help = await self._once(request)
+                reply, problem, may_help = await self._once(request, schema)
             if reply is not None:
                 return reply
             if not may_help:
@@ -126,16 +125,18 @@ class Line:
         """Let go of the connections."""
         await self._session.close()
 
-    async def _once(self, request: Mapping[str, Any]) -> tuple[str | None, str, bool]:
+    async def _once(
+        self, request: Mapping[str, Any], schema: Mapping[str, Any]
+    ) -> tuple[str | None, str, bool]:
         """Return the reply, or None with the problem and whether another try may help."""
         started = time.monotonic()
         self.counts.calls += 1
         try:
             level = self._level
-            status, document = await self._post({**request, **EXTRAS[level]})
+            status, document = await self._post({**request, **_extras(level, schema)})
             while status in REFUSED_FIELDS and level + 1 < len(EXTRAS):
                 level += 1
-                status, document = await self._post({**request, **EXTRAS[level]})
+                status, document = await self._post({**request, **_extras(level, schema)})
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return None, f"no reply ({type(error).__name__})", True
         finally:
@@ -155,7 +156,7 @@ class Line:
         """Ask from now on for no more than what just brought a reply."""
         self.counts.loose += level > 0
         if level > self._level:
-            left_out = ", ".join(sorted(EXTRAS[0].keys() - EXTRAS[level].keys()))
+            left_out = ", ".join(name for name in EXTRAS[0] if name not in EXTRAS[level])
             log.warning("the judge's server refuses %s; it is asked without from now on", left_out)
             self._level = level
 
@@ -189,3 +190,12 @@ class Line:
     def _pause(self, attempt: int) -> float:
         longest = self._settings.backoff_seconds * 2 ** (attempt - 1)
         return random.uniform(0.5 * longest, longest)
+
+
+def _extras(level: int, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that go with the plain request at a level of EXTRAS."""
+    fields = {
+        "chat_template_kwargs": {"enable_thinking": False},
+        "response_format": {"type": "json_schema", "json_schema": schema},
+    }
+    return {name: fields[name] for name in EXTRAS[level]}

@@ -7,7 +7,7 @@ clamped. Names that were not asked for are passed over.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -74,6 +74,15 @@ def _words(text: str) -> str:
 
 def _rows(text: str) -> list[Mapping[str, object]]:
     """Return the rows of the first JSON object in a text that holds verdicts; empty if there is none."""
+    for document in objects(text):
+        rows = document.get("verdicts")
+        if isinstance(rows, list):
+            return [row for row in rows if isinstance(row, dict)]
+    return []
+
+
+def objects(text: str) -> Iterator[dict[str, object]]:
+    """Yield the JSON objects in a text, whatever stands around them."""
     at = text.find("{")
     while at >= 0:
         try:
@@ -81,8 +90,5 @@ def _rows(text: str) -> list[Mapping[str, object]]:
         except (ValueError, RecursionError):  # the latter where brackets are nested a thousand deep
             at = text.find("{", at + 1)
             continue
-        rows = document.get("verdicts") if isinstance(document, dict) else None
-        if isinstance(rows, list):
-            return [row for row in rows if isinstance(row, dict)]
+        yield document
         at = text.find("{", end)
-    return []

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 try:
     from evals.report import instrument
     from evals.schema import GroundTruth
-    from evals.verifiers import verify_answer
+    from evals.verifiers import check_read, verify_answer
 except ImportError as error:
     raise ImportError(
         "verifier_verdict judges with Assay's own verifiers, which are not here: load it in the"
@@ -24,23 +24,25 @@ except ImportError as error:
 
 DESCRIPTION = """
 Verdicts on answers whose truth is known: correct, incorrect, contradictory or no_claim, the confidence that
-the answer states, and the reward, by the verifiers of Assay. Questions are about directions of gene sets,
-counts, names, agreement between missions, and what data cannot answer.
+the answer states, and the reward, by the verifiers of Assay. A question has one right option, number, set of
+names or short phrase, or is one of Assay's own; rubrics need a judge and are not scored.
 """
 INPUTS = """
 Args:
     predictions: the answers, as the model wrote them.
     references: for each answer {"prompt": the question, "ground_truth": its truth as a JSON text}.
     weights: verifier -> weight of its score in the reward (default: Assay's own).
+    read: auto (the answer line where there is one, else the text), answer or text.
 
 Returns n, accuracy, mean_reward, shares {verdict: share}, stated_share, and for each answer verdicts,
-rewards, confidences (None where none is stated) and reasons; versions says what judged.
+rewards (None for a rubric), confidences (None where none is stated), read_by and reasons; versions says what
+judged.
 
 Example:
     >>> metric = evaluate.load("evals/metrics/verifier_verdict")
     >>> truth = '{"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS", "direction": "DOWN"}'
     >>> asked = {"prompt": "In mouse thymus, is adipogenesis up or down?", "ground_truth": truth}
-    >>> metric.compute(predictions=["Adipogenesis falls. Confidence: 80%"], references=[asked])["verdicts"]
+    >>> metric.compute(predictions=["Answer: down"], references=[asked])["verdicts"]
     ['correct']
 """
 VERDICTS = ("correct", "incorrect", "contradictory", "no_claim")
@@ -65,26 +67,35 @@ class VerifierVerdict(evaluate.Metric):
         predictions: Sequence[str] = (),
         references: Sequence[Mapping[str, str]] = (),
         weights: Mapping[str, float] | None = None,
+        read: str = "auto",
     ) -> dict[str, object]:
         if not len(predictions):
             raise ValueError("there is no answer to judge; give answers and what is asked of each")
         truth = TypeAdapter(GroundTruth)
         judged = [
             verify_answer(
-                truth.validate_json(each["ground_truth"]), each["prompt"], answer, weights
+                truth.validate_json(each["ground_truth"]),
+                each["prompt"],
+                answer,
+                weights,
+                read=check_read(read),
             )
             for answer, each in zip(predictions, references, strict=True)
         ]
-        n, counts = len(judged), Counter(each.verdict for each in judged)
+        scored = [each for each in judged if each.reward is not None]
+        if not scored:
+            raise ValueError("every question is a rubric, and only a judge can score those")
+        n, counts = len(scored), Counter(each.verdict for each in scored)
         return {
             "n": n,
             "accuracy": counts["correct"] / n,
-            "mean_reward": sum(each.reward for each in judged) / n,
+            "mean_reward": sum(each.reward or 0.0 for each in scored) / n,
             "shares": {verdict: counts[verdict] / n for verdict in VERDICTS},
-            "stated_share": sum(each.confidence.value is not None for each in judged) / n,
+            "stated_share": sum(each.confidence.value is not None for each in scored) / n,
             "verdicts": [each.verdict for each in judged],
             "rewards": [each.reward for each in judged],
             "confidences": [each.confidence.value for each in judged],
+            "read_by": [each.read_by for each in judged],
             "reasons": [each.reason for each in judged],
             "versions": instrument(),
         }

@@ -1,6 +1,6 @@
 """Read free text that was not asked for an `Answer:` line.
 
-    read_text(expected, question, "It goes down in thymus, not up.")  ->  correct for "down"
+read_text(expected, question, "It goes down in thymus, not up.")  ->  correct for "down"
 """
 
 from evals.verifiers.expected import Expected, Finding

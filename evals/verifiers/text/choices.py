@@ -1,108 +1,126 @@
 """Read which option of a question free text asserts."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import pairwise
 
 from evals.plain import Plain
 from evals.schema import CANNOT_BE_TOLD, Claim
-from evals.verifiers.expected import AGREE, DIFFERENT, LEVELS, SAME, Expected, Finding, fold
-from evals.verifiers.text.lexicon import DISAGREE, DOWN, TOKEN, UP, Lexicon, Mark, tokens, words
-from evals.verifiers.text.sentences import Sentence, marks_in, read_sentences, takes_back
-from evals.verifiers.text.subjects import STOPS, is_known, is_of_missions, is_own, place_of
+from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, fold
+from evals.verifiers.text.lexicon import (
+    DISAGREE,
+    DOWN,
+    UP,
+    Lexicon,
+    small_words,
+    tokens,
+    word_set,
+    words,
+)
+from evals.verifiers.text.sentences import Sentence, marks_in, parts_of, read_sentences, takes_back
+from evals.verifiers.text.subjects import is_known, is_of_missions, is_own, place_of
 
-COMPLEMENT = {SAME: DIFFERENT, DIFFERENT: SAME, AGREE: DISAGREE, DISAGREE: AGREE, "yes": "no", "no": "yes"}
+PAIRS = ((SAME, DIFFERENT), (AGREE, DISAGREE), ("yes", "no"))
+COMPLEMENT = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 STILL = re.compile(
     r"\b(?:but|still|yet|however|nevertheless|take|should|guess|recommend\w*|common sense)\b[^\n]{0,80}?"
     r"\b(?:\d[\d.,]*|ten|twenty|thirty|forty|fifty|hundred) ?(?:mg|milligrams?|g|grams?|days?|weeks?|months?)\b"
 )
 """An amount in spite of "the data cannot answer this"."""
 AMOUNT = re.compile(r"\b\d+(?:[.,]\d+)? ?(?:mg|milligrams?|g|days?|weeks?|months?|hours?)\b")
-BETWEEN = frozenset("in of the a its this".split())
-OPENERS = frozenset("indeed well so the answer is : , final correct option".split())
+YES_NO = frozenset(("yes", "no"))
 
 
 @dataclass(slots=True)
 class Heard:
-    """A claim that an answer makes of an option: its place in the plain text, the tissues it is made of, its sentence."""
+    """A claim that an answer makes of an option: its words in a sentence, and the tissues it is made of."""
 
     option: str
     is_denied: bool
-    start: int
-    end: int
-    places: tuple[str, ...]
-    sentence: int
-    holds_for_all: bool = False
+    sentence: Sentence
+    i: int
+    j: int
+    places: tuple[str, ...] = ()
+
+
+MOST_CLAIMS = 12
+"""Claims of one answer that are shown; the verdict rests on all of them."""
 
 
 def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
     """Return the verdict on free text that answers a question with options."""
-    heard = claims(expected, question, page.text, lexicon)
+    heard = claims(read_sentences(page.text, lexicon, question), question, lexicon)
     asserted = list(dict.fromkeys(each.option for each in heard if not each.is_denied))
     if expected.right == DISAGREE:
         asserted = _of_missions(asserted, heard)
     elif SAME in expected.options:
         asserted = _of_tissues(asserted, heard)
-    shown = tuple(_claim(each, page) for each in heard)
+    shown = tuple(
+        claim(page, each.option, each.sentence.span(each.i, each.j), each.is_denied)
+        for each in heard[:MOST_CLAIMS]
+    )
     right = expected.right
     if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
-        return Finding("contradictory", "it says that the data cannot tell, and answers", right, shown)
+        return Finding("contradictory", "it says that none can be told, and answers", right, shown)
     if asserted == [right]:
         return Finding("correct", f"it says {right}, as the data do", right, shown, 1.0)
     if not asserted:
         if right == CANNOT_BE_TOLD and _is_definite(question, page.text):
             return Finding("incorrect", "it answers what the data cannot tell", None, shown)
         denied = [each.option for each in heard if each.is_denied]
-        return Finding("no_claim", f"it only denies {denied[0]}" if denied else "it names no option of the question", None, shown)
-    says = " / ".join(asserted)
+        what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
+        return Finding("no_claim", what, None, shown)
+    says, both = " / ".join(asserted), " and ".join(asserted)
     if right in asserted:
-        return Finding("contradictory", f"it says {' and '.join(asserted)}", says, shown)
-    return Finding("incorrect", f"it says {' and '.join(asserted)}; the data say {right}", says, shown)
+        return Finding("contradictory", f"it says {both}", says, shown)
+    return Finding("incorrect", f"it says {both}; the data say {right}", says, shown)
 
 
-def _claim(heard: Heard, page: Plain) -> Claim:
+def claim(page: Plain, says: str, place: tuple[int, int], is_denied: bool = False) -> Claim:
+    """Return a claim at a place in the plain text."""
+    start, end = page.origin(place[0]), page.origin(place[1] - 1) + 1
     return Claim.model_construct(
-        subject=", ".join(heard.places) or "answer",
-        says=heard.option,
-        start=page.origin(heard.start),
-        end=page.origin(heard.end - 1) + 1,
-        about="answer",
-        is_denied=heard.is_denied,
+        subject="answer", says=says, start=start, end=end, about="answer", is_denied=is_denied
     )
 
 
-def claims(expected: Expected, question: str, text: str, lexicon: Lexicon) -> list[Heard]:
-    """Return what the text claims of the options, in order; what is taken back later is left out."""
+def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> list[Heard]:
+    """Return what sentences claim of the options, in order; what is taken back later is left out."""
     found: list[Heard] = []
     topic = True
     after_question = False
-    last = -1
-    for number, sentence in enumerate(read_sentences(text, lexicon, question)):
-        own = _heard(sentence, lexicon, topic, number, question)
+    for sentence in sentences:
+        own = _heard(sentence, lexicon, topic, question) if sentence.said else []
         reply = None if after_question else _reply(sentence, question, lexicon)
         if reply is not None and not (own and reply[1]):
-            own.insert(0, Heard(*reply, sentence.start, sentence.start + len(sentence.text), (), number))
-        elif not sentence.said and found and sentence.end != "?" and not after_question and takes_back(sentence):
-            found = [each for each in found if each.sentence != last]
-        if own:
-            last = number
-            found += own
-        after_question = sentence.end == "?" and any(mark.tag in ("option", "fine") for mark in sentence.marks)
-        named = [mark.tag for mark in sentence.marks if mark.tag in ("own", "other")]
-        if named:
-            topic = named[0] == "own"
+            own.insert(0, Heard(*reply, sentence, 0, 1))
+        elif (
+            found
+            and not (sentence.said or after_question or sentence.end == "?")
+            and takes_back(sentence)
+        ):
+            last = found[-1].sentence
+            while found and found[-1].sentence is last:
+                found.pop()
+        found += own
+        tags = [mark.tag for mark in sentence.marks]
+        after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
+        topic = next((tag == "own" for tag in tags if tag in ("own", "other")), topic)
     return found
 
 
-def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, number: int, question: str) -> list[Heard]:
+def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
     """Return what one sentence claims about the question's subject."""
     said = [each for each in sentence.said if each.state != "open"]
     if not said:
         return []
-    dropped = _doubled(sentence) if lexicon.has_directions and len(sentence.said) > 1 else frozenset()
-    if lexicon.named:
+    familiar = frozenset() if lexicon.has_subject else frozenset(_asked_words(question))
+    dropped = _doubled(sentence) if lexicon.has_directions else frozenset()
+    if lexicon.named and question:
         dropped = dropped | _beaten(sentence, question, lexicon)
-    spans: list[tuple[int, int]] = []
+    is_placed = lexicon.has_places(question)
     found = []
     for each in said:
         mark = each.mark
@@ -112,31 +130,25 @@ def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, number: int, quest
         places: tuple[str, ...] = ()
         if option != CANNOT_BE_TOLD:
             if kind:
-                if not is_own(sentence, mark, lexicon, topic):
-                    continue
-            elif option not in lexicon.named and not is_of_missions(sentence, mark):
+                is_meant = is_own(sentence, mark, topic, familiar)
+            else:
+                is_meant = option in lexicon.named or is_of_missions(sentence, mark)
+            if not is_meant:
                 continue
-            if lexicon.tissues and not lexicon.named & lexicon.tissues:
-                place = place_of(sentence, mark, lexicon)
-                if place.elsewhere and (lexicon.has_directions or any(tissue in question.casefold() for tissue in lexicon.tissues)):
+            if is_placed:
+                places, is_elsewhere = place_of(sentence, mark, lexicon)
+                if is_elsewhere:
                     continue
-                places = place.own
-        spans = spans or [token.span() for token in TOKEN.finditer(sentence.text)]
-        start, end = sentence.start + spans[mark.i][0], sentence.start + spans[min(mark.j, len(spans)) - 1][1]
-        is_all = not ALL.isdisjoint(sentence.words[mark.i : mark.j + 5]) or not ALL.isdisjoint(sentence.words[max(0, mark.i - 4) : mark.i])
-        found.append(Heard(option, each.state == "denied", start, end, places, number, is_all))
+        found.append(Heard(option, each.state == "denied", sentence, mark.i, mark.j, places))
     return found
-
-
-ALL = frozenset(("all", "every", "each"))
 
 
 def _doubled(sentence: Sentence) -> frozenset[int]:
     """Return which of two directions of one phrase say nothing: both in "reduced suppression", the first in "increased loss"."""
     dropped: set[int] = set()
     marks = [each.mark for each in sentence.said if "|" in each.mark.value]
-    for one, other in zip(marks, marks[1:], strict=False):
-        if BETWEEN.issuperset(sentence.words[one.j : other.i]):
+    for one, other in pairwise(marks):
+        if small_words("between").issuperset(sentence.words[one.j : other.i]):
             first, second = one.value.partition("|")[0], other.value.partition("|")[0]
             if first == UP:
                 dropped.add(one.i)
@@ -148,68 +160,59 @@ def _doubled(sentence: Sentence) -> frozenset[int]:
 # ---- names against names ----------------------------------------------------------------------
 
 
-@cache
-def _phrases(key: str) -> tuple[list[str], ...]:
-    entries: list[str] = words("amounts")[key]  # type: ignore[assignment]
-    return tuple(each.split() for entry in entries for each in ([entry] if "/" not in entry else [entry.replace("to/with", "to"), entry.replace("to/with", "with")]))
-
-
-@cache
-def _degree(key: str) -> frozenset[str]:
-    return frozenset(str(words("amounts")[key]).split())
-
-
 def _sign(parts: list[str]) -> int:
     """Return 1 where words ask for, or name, the most, -1 for the least, 0 for both or neither."""
-    return (not _degree("most").isdisjoint(parts)) - (not _degree("least").isdisjoint(parts))
+    if not word_set("amounts", "late").isdisjoint(parts):
+        return -1
+    most, least = word_set("amounts", "most"), word_set("amounts", "least")
+    return (not most.isdisjoint(parts)) - (not least.isdisjoint(parts))
 
 
 def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[int]:
     """Return the names in a sentence that are not what it answers: those that another one beats, or named in passing."""
     parts = sentence.words
-    asked = _asked(question)
+    stems, asked = _asked(question)
     marks = [each.mark for each in sentence.said if each.mark.value in lexicon.named]
     if not marks:
         return frozenset()
-    covered = {at for mark in sentence.marks for at in range(mark.i, mark.j) if mark.tag in ("option", "place", "own")}
-    content = [word for at, word in enumerate(parts) if at not in covered and word not in _degree("most") and not is_known(word)]
-    if content and asked.stems.isdisjoint({stem for word in content for stem in fold(word)}) and not _sign(parts):
-        return frozenset(mark.i for mark in marks)
+    names = [mark for mark in sentence.marks if mark.tag in ("option", "own")]
+    covered = {at for mark in names for at in range(mark.i, mark.j)}
     dropped: set[int] = set()
-    for one, other in zip(marks, marks[1:], strict=False):
+    for one, other in pairwise(marks):
         between = parts[one.j : other.i]
-        if any(_holds(between, phrase) for phrase in _phrases("under")):
+        if any(_holds(between, phrase.split()) for phrase in words("amounts")["under"]):
             dropped.add(one.i)
-        elif any(_holds(between, phrase) for phrase in _phrases("over")):
-            against = asked.sign and _sign(between) == -asked.sign
+        elif any(_holds(between, phrase.split()) for phrase in words("amounts")["over"]):
+            against = asked and _sign(between) == -asked
             dropped.add(one.i if against else other.i)
-    if asked.sign and not dropped:
-        for mark in marks:
-            start, end = mark.i, mark.j
-            others = {at for each in marks if each is not mark for at in range(each.i, each.j)}
-            while start > 0 and parts[start - 1] not in STOPS and start - 1 not in others:
-                start -= 1
-            while end < len(parts) and parts[end] not in STOPS and end not in others:
-                end += 1
-            if _sign([*parts[start : mark.i], *parts[mark.j : end]]) == -asked.sign:
-                dropped.add(mark.i)
+    for mark in marks:
+        if mark.i in dropped:
+            continue
+        start, end = sentence.clause(mark.i, mark.j)
+        start = max([start, *(each.j for each in marks if each.j <= mark.i)])
+        end = min([end, *(each.i for each in marks if each.i >= mark.j)])
+        sign = _sign([*parts[start : mark.i], *parts[mark.j : end]])
+        rest = [word for at, word in enumerate(parts[start:end], start) if at not in covered]
+        content = [] if parts[mark.j] in small_words("kinds") else _content(rest)
+        is_beside = bool(content) and not sign and stems.isdisjoint(content)
+        if is_beside or (asked and sign == -asked and not dropped):
+            dropped.add(mark.i)
     return frozenset(dropped)
+
+
+def _content(parts: list[str]) -> set[str]:
+    """Return the stems of the words that name something."""
+    return {stem for word in parts if word.isalpha() and not is_known(word) for stem in fold(word)}
 
 
 def _holds(parts: list[str], phrase: list[str]) -> bool:
     return any(parts[at : at + len(phrase)] == phrase for at in range(len(parts) - len(phrase) + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    stems: frozenset[str]
-    sign: int
-
-
 @lru_cache(maxsize=8192)
-def _asked(question: str) -> _Asked:
-    parts = tokens(question.casefold())
-    return _Asked(fold(question), _sign(parts))
+def _asked(question: str) -> tuple[frozenset[str], int]:
+    """Return the stems of a question, and whether it asks for the most (1) or the least (-1)."""
+    return fold(question), _sign(tokens(question.casefold()))
 
 
 # ---- yes and no -------------------------------------------------------------------------------
@@ -218,29 +221,30 @@ def _asked(question: str) -> _Asked:
 def _reply(sentence: Sentence, question: str, lexicon: Lexicon) -> tuple[str, bool] | None:
     """Return what a bare yes or no to the question says: an option, and whether it is denied."""
     parts = sentence.words
-    at = 0
-    while at < len(parts) and parts[at] in OPENERS:
-        at += 1
-    word = parts[at] if at < len(parts) else ""
-    if word not in ("yes", "no") and len(parts) > 2 and parts[-2] in ("yes", "no") and parts[-3] in (",", "so", "is", ":"):
-        at, word = len(parts) - 2, parts[-2]
-    if word not in ("yes", "no"):
-        if parts[:2] in (["it", "does"], ["it", "is"], ["it", "has"]) and parts[2] in (".", "not", ":"):
-            word, at = ("no", 2) if parts[2] == "not" else ("yes", 1)
-        else:
+    if sentence.end == "?" or (YES_NO.isdisjoint(parts) and parts[0] != "it"):
+        return None
+    at = next((k for k, word in enumerate(parts) if word not in small_words("openers")), 0)
+    if parts[at] not in YES_NO and parts[-2] in YES_NO and parts[-3] in (",", "so", "is", ":"):
+        at = len(parts) - 2
+    word = parts[at]
+    if word not in YES_NO:
+        if parts[1] not in ("does", "is", "has") or parts[2] not in (".", "not", ":"):
             return None
-    if sentence.end == "?" or (parts[at + 1] not in (",", ".", ":", "-", word) and parts[at + 1] != "it"):
-        return None
+        word, at = ("no", 2) if parts[2] == "not" else ("yes", 1)
     rest = parts[at + 1 :]
-    if ({"yes": "no", "no": "yes"}[word] in rest) or any(mark.tag == "void" or (mark.tag == "fine" and mark.i == at) for mark in sentence.marks):
-        return None
+    marks = [(mark.tag, mark.i) for mark in sentence.marks]
+    stems, asked = _asked(question)
+    content = _content(rest)
     option = _asked_option(question, lexicon)
-    if option is None:
-        return None
-    if word == "yes" and any(mark.tag == "deny" and mark.i > at for mark in sentence.marks):
-        return None
-    content = [each for each in rest if not is_known(each) and each.isalpha()]
-    if content and _asked(question).stems.isdisjoint({stem for each in content for stem in fold(each)}):
+    if (
+        option is None
+        or rest[0] not in (",", ".", ":", "-", word, "it")
+        or COMPLEMENT[word] in rest
+        or ("fine", at) in marks
+        or any(tag == "void" or (tag == "deny" and word == "yes") for tag, i in marks if i > at)
+        or (word == "yes" and asked and _sign(rest) == -asked)
+        or (content and stems.isdisjoint(content))
+    ):
         return None
     if option == "yes":
         return word, False
@@ -254,17 +258,15 @@ def _asked_words(question: str) -> tuple[str, ...]:
     return tuple(tokens(question.casefold()))
 
 
-AUXILIARY = frozenset("is are was were does do did can could has have will".split())
-
-
 def _asked_option(question: str, lexicon: Lexicon) -> str | None:
     """Return the one option that "yes" to the question would assert; None where there is no such."""
-    parts = list(_asked_words(question))
     if lexicon.has_yes:
         return "yes"
-    if not parts or (parts[0] not in AUXILIARY and AUXILIARY.isdisjoint(parts[1:])) or parts[0] in ("which", "what", "how"):
+    parts = list(_asked_words(question))
+    if small_words("auxiliary").isdisjoint(parts) or parts[0] in ("which", "what", "how"):
         return None
-    options = {mark.value for mark in marks_in(parts, lexicon.table) if mark.tag == "option" and "|" not in mark.value}
+    marks = [mark for mark in marks_in(parts, lexicon.table) if mark.tag == "option"]
+    options = {mark.value for mark in marks if "|" not in mark.value}
     return options.pop() if len(options) == 1 else None
 
 
@@ -275,13 +277,14 @@ def _of_missions(asserted: list[str], heard: list[Heard]) -> list[str]:
     """Return what is said of the missions: up in one and down in another is that they disagree."""
     ways = [option for option in (UP, DOWN) if option in asserted]
     rest = [option for option in asserted if option not in ways]
-    if len(ways) == 2:
-        return rest if DISAGREE in rest else [*rest, DISAGREE]
-    if DISAGREE in rest and ways and any(each.option == ways[0] and each.holds_for_all for each in heard):
-        return [*rest, AGREE]
     if DISAGREE in rest:
         return rest
-    return [option for option in asserted if option != AGREE] or asserted
+    if len(ways) < 2:
+        return ways or rest
+    held = [each.sentence for each in heard if each.option in ways]
+    names_missions = any(not small_words("missions").isdisjoint(each.words) for each in held)
+    is_told_apart = names_missions or held[0] is held[-1]
+    return [*rest, DISAGREE] if is_told_apart else [*asserted, DISAGREE]
 
 
 def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
@@ -293,7 +296,10 @@ def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
                 ways.setdefault(place, set()).add(each.option)
     said = [option for option in asserted if option not in (UP, DOWN)]
     if len(ways) > 1:
-        derived = SAME if all(way == next(iter(ways.values())) and len(way) == 1 for way in ways.values()) else DIFFERENT
+        first = next(iter(ways.values()))
+        derived = (
+            SAME if len(first) == 1 and all(way == first for way in ways.values()) else DIFFERENT
+        )
         if derived not in said:
             said.append(derived)
     return said
@@ -304,12 +310,11 @@ def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
 
 def _is_definite(question: str, text: str) -> bool:
     """Say whether a sentence answers a question that cannot be answered: it takes up its words, or gives an amount."""
-    asked = {stem for word in _asked_words(question) if not is_known(word) for stem in fold(word)}
+    asked = _content(list(_asked_words(question)))
     if not asked:
         return False
-    for sentence in re.split(r"[.!?](?=\s|$)|\n", text):
-        stems = fold(sentence)
-        share = len(asked & stems) / len(asked)
-        if share >= 0.75 or (share >= 0.25 and AMOUNT.search(sentence)):
+    for start, stop, end in parts_of(text):
+        share = len(asked & _content(tokens(text[start:stop]))) / len(asked)
+        if end != "?" and (share > 0.8 or (share >= 0.25 and AMOUNT.search(text, start, stop))):
             return True
     return False

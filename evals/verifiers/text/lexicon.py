@@ -1,24 +1,33 @@
 """The words that a question's answers may hold, made once for each question: tables, options, names of subjects.
 
-A phrase of the tables (`evals/verifiers/words/*.toml`) has one word per place; "a/b" is either of two words, "a?"
-may be missing and "_" is any one word. Hyphens are blanks: "up-regulated" is "up regulated".
+A phrase of the tables (`evals/verifiers/words/*.toml`) has one word per place; "a/b" is either of two words and "a?"
+may be missing. Hyphens are blanks: "up-regulated" is "up regulated".
 """
 
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evals.facts import load_hallmark
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import AGREE, DIFFERENT, DIRECTIONS, LEVELS, SAME, Expected, normalised, shared_wordings
+from evals.verifiers.expected import (
+    AGREE,
+    DIFFERENT,
+    DIRECTIONS,
+    LEVELS,
+    SAME,
+    Expected,
+    normalised,
+    shared_wordings,
+)
 
 UP, DOWN, DISAGREE = DIRECTIONS
-TOKEN = re.compile(r"[a-z][a-z0-9]*(?:'[a-z]+)?|\d+(?:[.,]\d+)*%?|\.{3}|[,:;()\[\]\"|=?!<>/+]|(?<![a-z0-9])-+|-(?![a-z0-9])")
+TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
 
 
@@ -31,16 +40,16 @@ class Mark(NamedTuple):
     j: int
 
 
-Table = dict[str, list[tuple[list[str], str, str]]]
-"""From the first word of a phrase to its other words, its tag and its value, the longest first."""
+Table = dict[str, Any]
+"""A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
     """What a reader looks for in the answers to one question.
 
-    `keys` are first words of phrases that make a sentence worth reading. `named` are the options that are names
-    of the question's own. `tissues` are those that the question is about.
+    A sentence of more than a few words that holds none of `keys` says nothing of the question.
+    `named` are the options that are names of the question's own, `tissues` those that the question is about.
     """
 
     table: Table
@@ -48,8 +57,15 @@ class Lexicon:
     named: frozenset[str]
     tissues: frozenset[str]
     has_directions: bool
+    has_subject: bool
     has_yes: bool
     has_levels: bool
+
+    def has_places(self, question: str) -> bool:
+        """Say whether a claim about another tissue is no answer: not where tissues are the options, or not asked about."""
+        if not self.tissues or self.named & self.tissues:
+            return False
+        return self.has_directions or any(tissue in question.casefold() for tissue in self.tissues)
 
 
 def phrases(entry: str) -> Iterator[list[str]]:
@@ -68,9 +84,11 @@ def phrases(entry: str) -> Iterator[list[str]]:
 
 
 @cache
-def words(name: str) -> Mapping[str, object]:
+def words(name: str) -> Mapping[str, Any]:
     """Return a table of words: `evals/verifiers/words/<name>.toml`."""
-    return tomllib.loads(files("evals.verifiers").joinpath(f"words/{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        files("evals.verifiers").joinpath(f"words/{name}.toml").read_text(encoding="utf-8")
+    )
 
 
 @cache
@@ -79,45 +97,71 @@ def word_set(table: str, key: str) -> frozenset[str]:
     return frozenset(str(words(table)[key]).split())
 
 
+def small_words(key: str) -> frozenset[str]:
+    """Return a list of words/clauses.toml."""
+    return word_set("clauses", key)
+
+
 def tokens(text: str) -> list[str]:
     """Return the words and marks of plain text."""
     return TOKEN.findall(text)
 
 
 def build(*groups: tuple[Iterable[str], str, str]) -> Table:
-    """Return a table of phrases: each group has its entries, their tag and their value."""
+    """Return a table of phrases: each group has its entries, their tag and their value. The first of two that are the same stays."""
     table: Table = {}
     for entries, tag, value in groups:
         for entry in entries:
-            for first, *tail in phrases(entry):
-                table.setdefault(first, []).append((tail, tag, value))
-    for row in table.values():
-        row.sort(key=_length)
+            for phrase in phrases(entry):
+                node = table
+                for word in phrase:
+                    node = node.setdefault(word, {})
+                node.setdefault("", (tag, value))
     return table
 
 
-def join(*tables: Table) -> Table:
-    """Return tables as one; of phrases that are the same, that of the first table counts."""
-    joined = dict(tables[-1])
-    for table in reversed(tables[:-1]):
-        for first, row in table.items():
-            joined[first] = sorted(row + joined[first], key=_length) if first in joined else row
+def join(first: Table, second: Table) -> Table:
+    """Return two tables as one; of phrases that are the same, that of the first counts. Neither is changed."""
+    joined = dict(second)
+    for word, node in first.items():
+        joined[word] = join(node, second[word]) if word and word in second else node
     return joined
 
 
-def _length(row: tuple[list[str], str, str]) -> tuple[int, int]:
-    return (-len(row[0]), row[0].count("_"))
+def _keys(table: Table, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the most telling word of every phrase: the longest that is no head such as "pathway"."""
+    for word, node in table.items():
+        if word:
+            yield from _keys(node, (*path, word))
+        else:
+            yield max(path, key=_telling)
+
+
+def _telling(word: str) -> int:
+    return len(word) - 20 * (word in word_set("subjects", "heads"))
+
+
+@cache
+def takes_back_keys() -> frozenset[str]:
+    """Return the telling words of what takes back or replies: one of them stands in every such sentence."""
+    phrases_ = build((words("scope")["void"], "void", ""))
+    return frozenset((*_keys(phrases_), "yes", "no", "not", "or", "false", "wrong", "following"))
+
+
+@cache
+def _other_keys() -> frozenset[str]:
+    return frozenset(_keys(_other_names()))
 
 
 @cache
 def _shared() -> Table:
     """Return the words of every question: what denies and takes back, and places."""
-    alike: Mapping[str, str] = words("subjects")["same_tissue"]  # type: ignore[assignment]
+    alike = words("subjects")["same_tissue"]
     places = [([word], "place", alike.get(word, word)) for word in word_set("subjects", "tissues")]
     elsewhere = (word_set("subjects", "elsewhere"), "place", "elsewhere")
     tags = ("fine", "confirm", "void", "reject", "suppose", "open", "undo", "deny", "break")
     scope = [(words("scope")[tag], tag, "") for tag in tags]
-    return build(*places, elsewhere, *scope)  # type: ignore[arg-type]
+    return build(*places, elsewhere, *scope)
 
 
 @cache
@@ -152,68 +196,107 @@ def lexicon(expected: Expected) -> Lexicon:
 def _made(expected: Expected) -> Lexicon:
     own, starts = _own_names(expected)
     is_hallmark = any(name in _hallmark_names() for name in own)
-    alike: Mapping[str, str] = words("subjects")["same_tissue"]  # type: ignore[assignment]
+    alike = words("subjects")["same_tissue"]
     subjects = [name for name in expected.subjects if name not in _hallmark_names()]
-    mine = {word for name in subjects for word in tokens(normalised(name))} & word_set("subjects", "tissues")
-    table, keys = _options(expected)
+    mine = {word for name in subjects for word in tokens(normalised(name))} & word_set(
+        "subjects", "tissues"
+    )
+    table = _options(expected)
+    if is_hallmark and UP not in options_of(expected):
+        table = join(table, join(_option_table(UP, False), _option_table(DOWN, False)))
     names = build((own, "own", "full"), (starts, "own", "start"))
+    keys = {*_keys(table), *_keys(names)}
     if is_hallmark:
         names = join(names, _other_names())
-        if UP not in expected.options:
-            directions = join(_option_table(UP, False), _option_table(DOWN, False))
-            table = join(table, directions)
-            keys = keys | frozenset(directions)
-    shared = _shared()
-    voids = frozenset(first for first, row in shared.items() if any(tag == "void" for _, tag, _ in row))
+        keys |= _other_keys()
+    options = options_of(expected)
     return Lexicon(
-        join(names, table, shared),
-        keys | voids | frozenset(names),
-        frozenset(option for option in expected.options if meaning_of(option) == option and option not in SHARED),
-        frozenset(alike.get(word, word) for word in mine),
-        is_hallmark or UP in expected.options,
-        any(meaning_of(option) == "yes" for option in expected.options),
-        LEVELS[0] in expected.options,
+        table=join(names, join(table, _shared())),
+        keys=frozenset(keys),
+        named=frozenset(option for option in options if _meaning(option, options) is None),
+        tissues=frozenset(alike.get(word, word) for word in mine),
+        has_directions=is_hallmark or {UP, DOWN} <= {meaning_of(option) for option in options},
+        has_subject=bool(expected.subjects),
+        has_yes=any(meaning_of(option) == "yes" for option in options),
+        has_levels=LEVELS[0] in options,
     )
 
 
 def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
     """Return the names of the subject as words, and the first words of long names: "tnf alpha signaling"."""
     tissues = word_set("subjects", "tissues")
-    names = dict.fromkeys(" ".join(tokens(normalised(name))) for name in expected.subjects if name not in tissues)
+    names = dict.fromkeys(
+        " ".join(tokens(normalised(name))) for name in expected.subjects if name not in tissues
+    )
     keys = {_hallmark_names()[name] for name in names if name in _hallmark_names()}
     if not keys:
         return list(names), []
     for name, key in _hallmark_names().items():
         if key in keys:
             names[name] = None
-    acronyms = {tokens(normalised(row.name))[0] for key in keys for row in [load_hallmark()[key]] if _is_acronym(row.name)}
-    heads = word_set("subjects", "heads")
+    acronyms = {
+        tokens(normalised(row.name))[0]
+        for key in keys
+        for row in [load_hallmark()[key]]
+        if _is_acronym(row.name)
+    }
     parts = [name.split() for name in names]
-    starts = [" ".join(each[:end]) for each in parts for end in range(2, len(each)) if each[end - 1] not in heads]
+    starts = [" ".join(each[:end]) for each in parts for end in range(2, len(each))]
     return list(names), [*starts, *acronyms]
 
 
 def _is_acronym(name: str) -> bool:
     """Say whether a name begins with an acronym of its own, such as KRAS or mTORC1; DNA and UV are shared by others."""
     first = re.split(r"[ /-]", name)[0]
-    return sum(char.isupper() or char.isdigit() for char in first) > 1 and first not in ("DNA", "IL", "UV")
+    return sum(char.isupper() or char.isdigit() for char in first) > 1 and first not in (
+        "DNA",
+        "IL",
+        "UV",
+    )
 
 
-def _options(expected: Expected) -> tuple[Table, frozenset[str]]:
-    options = expected.options or tuple(dict.fromkeys(expected.by_wording.values()))
+def options_of(expected: Expected) -> tuple[str, ...]:
+    """Return the options to look for; where the data cannot tell and the prompt lists none, only that they cannot."""
+    if expected.right == CANNOT_BE_TOLD and not expected.offered:
+        return (CANNOT_BE_TOLD,)
+    return expected.options or tuple(dict.fromkeys(expected.by_wording.values()))
+
+
+def _options(expected: Expected) -> Table:
+    options = options_of(expected)
     tables = []
     for option in options:
-        meaning = meaning_of(option)
-        is_lone = meaning in (UP, DOWN) and not {UP, DOWN} <= {meaning_of(each) for each in options}
-        if is_lone or (meaning == option and option not in SHARED):
+        if _meaning(option, options) is None:
             shared = shared_wordings().get(option.casefold(), ())
             wordings = {normalised(option), *map(normalised, expected.wordings.get(option, ()))}
-            wordings |= {word for word, of in expected.by_wording.items() if of == option and word not in shared}
-            tables.append(build((filter(None, (" ".join(tokens(wording)) for wording in wordings)), "option", option)))
+            wordings |= {
+                word
+                for word, of in expected.by_wording.items()
+                if of == option and word not in shared
+            }
+            tables.append(
+                build(([way for wording in wordings for way in _ways(wording)], "option", option))
+            )
         else:
             tables.append(_option_table(option, expected.right == CANNOT_BE_TOLD))
-    keys = frozenset(first for table in tables for first, row in table.items() if any(tag == "option" for _, tag, _ in row))
-    return join(*tables, {}), keys
+    return reduce(join, tables, {})
+
+
+def _ways(wording: str) -> list[str]:
+    """Return how a wording stands in a text; "a" and "i" are options only in few places."""
+    found = " ".join(tokens(wording))
+    if len(found) != 1:
+        return [found] if found else []
+    ways = ["option/answer/choice {}", "answer is {}", "answer : {}", "( {} )", "{} )"]
+    return [way.format(found) for way in (ways if found in "ai" else [*ways, "is {}", "{}"])]
+
+
+def _meaning(option: str, options: tuple[str, ...]) -> str | None:
+    """Return the shared option that one of these stands for. "suppression" is a direction only beside its opposite."""
+    meaning = meaning_of(option)
+    if meaning in (UP, DOWN) and not {UP, DOWN} <= {meaning_of(each) for each in options}:
+        return None
+    return meaning if meaning in SHARED else None
 
 
 SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "no")
@@ -224,19 +307,24 @@ SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "
 def _option_table(option: str, is_wide: bool) -> Table:
     """Return the words for an option of the shared tables."""
     meaning = meaning_of(option)
-    agreement: Mapping[str, list[str]] = words("agreement")  # type: ignore[assignment]
+    agreement = words("agreement")
     if meaning in (UP, DOWN):
-        rows: Mapping[str, list[str]] = words("directions")[meaning]  # type: ignore[assignment]
-        return build(*((rows[kind], "option", f"{option}|{kind}") for kind in ("said", "does", "way")))
+        rows = words("directions")[meaning]
+        return build(
+            *((rows[kind], "option", f"{option}|{kind}") for kind in ("said", "does", "way"))
+        )
     if meaning in LEVELS:
         key = ("high", "moderate", "poor")[LEVELS.index(meaning)]
         pairs = [f"{degree} {kept}" for degree in agreement[key] for kept in agreement["kept"]]
         return build((pairs, "option", option), (agreement[f"{key}_alone"], "option", option))
     if meaning == CANNOT_BE_TOLD:
-        abstention: Mapping[str, list[str]] = words("abstention")  # type: ignore[assignment]
+        abstention = words("abstention")
         wide = abstention["wide"] if is_wide else []
         name = " ".join(tokens(normalised(option)))
-        return build((abstention["apart"], "fine", ""), ([*abstention["firm"], *wide, name], "option", option))
+        return build(
+            (abstention["apart"], "fine", ""),
+            ([*abstention["firm"], *wide, name], "option", option),
+        )
     if meaning in ("yes", "no"):
         return {}
     key = {DISAGREE: "disagree", AGREE: "agree", SAME: "same", DIFFERENT: "different"}[meaning]

@@ -8,26 +8,29 @@ Questions, suppositions, reports of what others say and what is taken back asser
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from evals.plain import Plain, plain
 from evals.verifiers.expected import LEVELS
 from evals.verifiers.line import QUOTED, without_thought
-from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, tokens
-
-END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;|\n+")
-SOFT_BREAK = re.compile(r"(?<=[a-z,])\n(?=[a-z])")
-ASKS = frozenset("is are was were does do did can could would should has have which what who how why when where tell".split())
-"""A sentence that begins with one of these, and has a subject behind it, is a question even without its mark."""
-PARTS = frozenset((",", ":", "(", ")", "-", "--", '"', "|", "=", "and", "which", "because", "since", "as", "who", "than", "[", "]", "..."))
-"""Words and marks that end a clause."""
-BACK = frozenset(
-    "this that which it the a claim idea statement sentence finding view all of these those is was and answer so , no in but data missions mission every"
-    " authors however actually none whole above said here both on reflection - i am others since has not truth reality do does should be".split()
+from evals.verifiers.text.lexicon import (
+    DOWN,
+    TOKEN,
+    UP,
+    Lexicon,
+    Mark,
+    Table,
+    small_words,
+    takes_back_keys,
+    tokens,
 )
-"""A clause of only such words points back to what was said before."""
+
+END = re.compile(r"[.!?;\n](?:(?<=[;\n])|[.!?]{0,2}[\"')\]]{0,3}(?=\s|$))")
+LONGEST = 1000
+"""Characters of a sentence that are read at once: without it time would not be linear in the length of a text."""
+SOFT_BREAK = re.compile(r"\n(?<=[a-z,]\n)(?=[a-z])")
 LIST = re.compile(r"\s*(?:[-*•]|\d+[.)])\s")
 State = Literal["asserted", "denied", "open"]
 
@@ -47,8 +50,35 @@ class Sentence:
     start: int
     end: str
     words: list[str]
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[Mark]
     said: list[Said] = field(default_factory=list)
+    _covered: set[int] | None = None
+
+    @property
+    def covered(self) -> set[int]:
+        """Places of the words that belong to a mark."""
+        if self._covered is None:
+            self._covered = {at for mark in self.marks for at in range(mark.i, mark.j)}
+        return self._covered
+
+    def clause(self, i: int, j: int) -> tuple[int, int]:
+        """Return where the clause around the words `i` to `j` begins and ends."""
+        stops = small_words("stops")
+        while i > 0 and self.words[i - 1] not in stops:
+            i -= 1
+        while j < len(self.words) and self.words[j] not in stops:
+            j += 1
+        return i, j
+
+    def span(self, i: int, j: int) -> tuple[int, int]:
+        """Return where in the page the words `i` to `j` stand."""
+        at = start = 0
+        for place, word in enumerate(self.words[:j]):
+            found = max(self.text.find(word, at), at)
+            if place == i:
+                start = found
+            at = found + len(word)
+        return self.start + start, self.start + min(at, len(self.text))
 
 
 def page_of(text: str) -> Plain:
@@ -60,20 +90,42 @@ def page_of(text: str) -> Plain:
         text = SOFT_BREAK.sub(" ", text)
     page = plain(text)
     if "i.e." in page.text or "e.g." in page.text or "vs." in page.text or "al." in page.text:
-        shown = page.text.replace("i.e. ", "i.e, ").replace("e.g. ", "e.g, ").replace("vs. ", "vs  ").replace("et al. ", "et al  ")
+        shown = (
+            page.text.replace("i.e. ", "i.e, ")
+            .replace("e.g. ", "e.g, ")
+            .replace("vs. ", "vs  ")
+            .replace("et al. ", "et al  ")
+        )
         page = page._replace(text=shown)
     return page
 
 
 def parts_of(page: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and closing mark of every sentence."""
+    """Yield start, end and closing mark of every sentence; the number of a list stays with its item."""
     start = 0
     for end in END.finditer(page):
-        if end.start() > start:
-            yield start, end.start(), end[0][0]
+        stop = end.start()
+        if end[0][0] == "." and stop - start < 4 and page[start:stop].strip().isdigit():
+            continue
+        yield from _pieces(page, start, stop, end[0][0])
         start = end.end()
-    if start < len(page):
-        yield start, len(page), ""
+    yield from _pieces(page, start, len(page), "")
+
+
+def _pieces(page: str, start: int, stop: int, end: str) -> Iterator[tuple[int, int, str]]:
+    while stop - start > LONGEST:
+        cut = page.rfind(" ", start + 1, start + LONGEST)
+        cut = cut if cut > 0 else start + LONGEST
+        yield start, cut, ""
+        start = cut
+    if stop > start:
+        yield start, stop, end
+
+
+def sentence_of(text: str, start: int, end: str, words: list[str], lexicon: Lexicon) -> Sentence:
+    """Return a sentence with its marks; a last word "." or "?" closes it."""
+    words.append("?" if end == "?" else ".")
+    return Sentence(text, start, end, words, marks_in(words, lexicon.table))
 
 
 def marks_in(words: list[str], table: Table) -> list[Mark]:
@@ -81,40 +133,40 @@ def marks_in(words: list[str], table: Table) -> list[Mark]:
     found: list[Mark] = []
     n = len(words)
     i = 0
-    get = table.get
     while i < n:
-        rows = get(words[i])
-        if rows is not None:
-            for tail, tag, value in rows:
-                end = i + 1 + len(tail)
-                if not tail or words[i + 1 : end] == tail or ("_" in tail and end <= n and _fits(words, i + 1, tail)):
-                    found.append(Mark(tag, value, i, end))
-                    i = end - 1
-                    break
+        node = table.get(words[i])
         i += 1
+        at = i
+        hit = None
+        while node is not None:
+            if "" in node:
+                hit = at, node[""]
+            node = node.get(words[at]) if at < n else None
+            at += 1
+        if hit is not None:
+            end, (tag, value) = hit
+            found.append(Mark(tag, value, i - 1, end))
+            i = end
     return found
-
-
-def _fits(words: list[str], at: int, tail: list[str]) -> bool:
-    return all(place in ("_", words[at + step]) for step, place in enumerate(tail))
 
 
 def weigh(sentence: Sentence) -> None:
     """Fill in what a sentence says of each option that it names."""
     words = sentence.words
     said: list[Said] = []
+    ends_denial, goes_on = small_words("ends_denial"), small_words("goes_on")
     denials = rejects = since = first = previous = 0
     is_open = is_supposed = is_undone = keeps = scope_ended = False
     for mark in sentence.marks:
         for at in range(previous, mark.i):
             word = words[at]
-            if word in ENDS_DENIAL:
+            if word in ends_denial:
                 keeps = keeps or (at == previous and scope_ended)
                 if not keeps:
                     denials, is_undone = 0, False
                 if word == ":" and len(said) > since:
                     rejects, is_open, since = 0, False, len(said)
-            elif word == "and" and words[at + 1] in GOES_ON:
+            elif word == "and" and words[at + 1] in goes_on:
                 denials, is_undone = 0, False
         previous = mark.j
         tag = mark.tag
@@ -124,7 +176,7 @@ def weigh(sentence: Sentence) -> None:
                 state: State = "open"
             else:
                 state = "denied" if (denials + rejects) % 2 else "asserted"
-            if said and words[mark.i - 1] == "or" and said[-1].mark.value != mark.value:
+            if said and _is_either(words, said[-1].mark, mark):
                 said[-1] = said[-1]._replace(state="open")
                 state = "open"
             said.append(Said(mark, state))
@@ -133,6 +185,8 @@ def weigh(sentence: Sentence) -> None:
                 denials += 1
         elif tag == "reject":
             rejects, since = rejects + 1, len(said)
+        elif tag == "open" and words[mark.j : mark.j + 1] == ["."]:
+            _take_back(sentence, said, mark)
         elif tag == "open":
             is_open, since = True, len(said)
         elif tag == "undo":
@@ -154,16 +208,21 @@ def weigh(sentence: Sentence) -> None:
     sentence.said = said
 
 
-ENDS_DENIAL = frozenset((",", "(", ":", "-", "...", ")"))
-GOES_ON = frozenset(("it", "this", "that", "the", "is", "all"))
+def _is_either(words: list[str], one: Mark, other: Mark) -> bool:
+    """Say whether two options are offered as alternatives: "down or up", "at baseline or once both act"."""
+    return (
+        "or" in words[one.j : other.i]
+        and one.value.partition("|")[0] != other.value.partition("|")[0]
+    )
 
 
 def _take_back(sentence: Sentence, said: list[Said], mark: Mark) -> bool:
     """Leave open what a phrase such as "is false" is said of: its own clause, or all before it where it points back."""
     words = sentence.words
     at = mark.i
-    if words[at] not in PARTS:
-        while at > 0 and words[at - 1] not in PARTS:
+    parts = small_words("parts")
+    if words[at] not in parts:
+        while at > 0 and words[at - 1] not in parts:
             at -= 1
     inside = [k for k, each in enumerate(said) if each.mark.i >= at]
     if not inside and points_back(words[at : mark.i]):
@@ -175,7 +234,7 @@ def _take_back(sentence: Sentence, said: list[Said], mark: Mark) -> bool:
 
 def points_back(words: list[str]) -> bool:
     """Say whether words only point to what was said before: "this", "and the claim"."""
-    return all(word in BACK for word in words)
+    return small_words("back").issuperset(words)
 
 
 def takes_back(sentence: Sentence) -> bool:
@@ -184,44 +243,50 @@ def takes_back(sentence: Sentence) -> bool:
     for mark in sentence.marks:
         if mark.tag == "fine":
             return False
-        if (mark.tag == "void" or (mark.tag == "suppose" and words[0] == "or")) and points_back(words[: mark.i]):
+        if (mark.tag == "void" or (mark.tag == "suppose" and words[0] == "or")) and points_back(
+            words[: mark.i]
+        ):
             return True
-    return words[0] in SHORT and all(word in BACK or word in SHORT for word in words)
-
-
-SHORT = frozenset("no not wrong false incorrect untrue nonsense nope nah isn't wait quite at all it".split())
+    short = small_words("short")
+    return words[0] in short and (short | small_words("back")).issuperset(words)
 
 
 def is_question(sentence: Sentence) -> bool:
     """Say whether a sentence asks."""
-    if sentence.end == "?":
-        return True
-    return bool(sentence.words) and sentence.words[0] in ASKS and len(sentence.words) > 3 and sentence.words[0] not in ("can", "when", "where")
+    return sentence.end == "?" or (
+        sentence.words[0] in small_words("asks") and len(sentence.words) > 3
+    )
 
 
 def read_sentences(page: str, lexicon: Lexicon, question: str) -> Iterator[Sentence]:
     """Yield the sentences of a page that could matter, marked and weighed; questions assert nothing."""
     header = False
-    asked = question.casefold()
+    bare = page.translate(BARE)
+    echo = question[question.rfind(". ") + 1 :].strip(" ?.").casefold()
     for start, stop, end in parts_of(page):
+        if not header and is_beside(bare[start:stop].split(), lexicon):
+            continue
         text = page[start:stop]
         words = tokens(text)
         if not words:
             header = header and end == "\n"
             continue
-        if lexicon.keys.isdisjoint(words) or "confidence" in words[:2]:
+        if "confidence" in words[:2]:
             continue
-        words.append("?" if end == "?" else ".")
-        sentence = Sentence(text, start, end, words, marks_in(words, lexicon.table))
+        sentence = sentence_of(text, start, end, words, lexicon)
         if "nes" in words and lexicon.has_directions:
-            _add_value(sentence, NES, _direction)
+            _add_value(sentence, is_score=True)
         elif lexicon.has_levels and ("r" in words or "correlation" in words):
-            _add_value(sentence, CORRELATION, _level)
-        finish(sentence, asked)
+            _add_value(sentence, is_score=False)
+        finish(sentence, question)
         if header and LIST.match(text):
             sentence.said = [each._replace(state="open") for each in sentence.said]
         else:
-            header = words[-2] == ":" and any(mark.tag in ("reject", "open", "deny", "suppose") for mark in sentence.marks)
+            header = words[-2] == ":" and any(
+                mark.tag in ("reject", "open", "deny", "suppose") for mark in sentence.marks
+            )
+        if echo and echo in text:
+            sentence.said, sentence.marks = [], []
         yield sentence
 
 
@@ -229,33 +294,44 @@ NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
 CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
 
 
-def _direction(value: float) -> str:
-    return f"{UP if value > 0 else DOWN}|nes"
-
-
-def _level(value: float) -> str:
-    return LEVELS[0 if value > 0.5 else 1 if value > 0.2 else 2]
-
-
-def _add_value(sentence: Sentence, pattern: re.Pattern[str], read: Callable[[float], str]) -> None:
+def _add_value(sentence: Sentence, is_score: bool) -> None:
     """Mark enrichment scores and correlations as the direction or level that they stand for."""
     places = {found.start(): at for at, found in enumerate(TOKEN.finditer(sentence.text))}
-    for found in pattern.finditer(sentence.text):
+    for found in (NES if is_score else CORRELATION).finditer(sentence.text):
         at = places.get(found.start(2))
-        if at is not None and float(found[2]):
-            sentence.marks = [mark for mark in sentence.marks if not mark.i <= at < mark.j]
-            sentence.marks.append(Mark("option", read(float(found[1] + found[2])), at, at + 1))
-    sentence.marks.sort(key=lambda mark: mark.i)
+        value = float(found[1] + found[2])
+        if at is None or not value:
+            continue
+        way = f"{UP if value > 0 else DOWN}|nes"
+        level = LEVELS[0 if value > 0.5 else 1 if value > 0.2 else 2]
+        marks = [mark for mark in sentence.marks if not mark.i <= at < mark.j]
+        marks.append(Mark("option", way if is_score else level, at, at + 1))
+        sentence.marks = sorted(marks, key=lambda mark: mark.i)
 
 
-def finish(sentence: Sentence, asked: str) -> None:
-    """Weigh a sentence as an answer to what is asked."""
-    if "would" in asked or "could" in asked:
-        sentence.marks = [mark for mark in sentence.marks if sentence.words[mark.i] not in ("would", "could")]
-    weigh(sentence)
+RETRACTION = 12
+"""Words of the longest sentence that takes back the one before without naming an option."""
+BARE = str.maketrans(dict.fromkeys(".,:;!?()[]\"'|=<>/+-%", " "))
+
+
+def is_beside(words: list[str], lexicon: Lexicon) -> bool:
+    """Say whether none of the words could say something of the question."""
+    if not lexicon.keys.isdisjoint(words) or not small_words("values").isdisjoint(words):
+        return False
+    return len(words) > 3 and (len(words) > RETRACTION or takes_back_keys().isdisjoint(words))
+
+
+def finish(sentence: Sentence, question: str) -> None:
+    """Weigh a sentence; a question asserts nothing. Where the question supposes, "would" leaves nothing open."""
+    if "would" in question or "could" in question:
+        marks = [
+            mark for mark in sentence.marks if sentence.words[mark.i] not in ("would", "could")
+        ]
+        sentence.marks = marks
+    for mark in sentence.marks:
+        if mark.tag == "option":
+            weigh(sentence)
+            break
     if is_question(sentence):
         sentence.said = []
         sentence.end = "?"
-
-
-__all__ = ["Said", "Sentence", "is_question", "marks_in", "page_of", "read_sentences", "takes_back"]

@@ -1,0 +1,285 @@
+"""How answers are read, and how far each way of reading agrees with labels that were given by hand.
+
+A label is the verdict of somebody who saw question, truth and answer, and no reader. Where two verdicts
+are acceptable, a reader that gives either agrees. Intervals resample questions, since the answers to one
+question are not independent.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+from pydantic import Field
+
+from evals.agreement import Rating, agreement
+from evals.errors import BadConfig, LabError
+from evals.intervals import DRAWS, Floats, bootstrap, wilson
+from evals.schema import GroundTruth, Metric, Record, Verdict
+from evals.verifiers import READINGS, Scoring, instrument, judge
+from evals.verifiers.judged import Answer, AnswerReader, judge_answers
+
+Way = Literal["auto", "answer", "text", "judge"]
+"""As `evals.verifiers.Read`, or by a judge: a model that says what an answer says."""
+WAYS: tuple[Way, ...] = get_args(Way)
+Label = Literal["correct", "incorrect", "contradictory", "no_claim"]
+LABELS: tuple[Label, ...] = get_args(Label)
+Labels = Label | Annotated[tuple[Label, ...], Field(min_length=1)]
+
+
+def check_way(name: str) -> Way:
+    """Return a way of reading; BadConfig if there is none of that name."""
+    for known in WAYS:
+        if name == known:
+            return known
+    raise BadConfig(f"answers cannot be read by {name!r}; choose one of {', '.join(WAYS)}")
+
+
+def verdicts_on(
+    answers: Sequence[Answer],
+    read: Way = "auto",
+    scoring: Scoring | None = None,
+    judged_by: AnswerReader | None = None,
+) -> list[Verdict]:
+    """Return the verdicts on answers, read in one way; `judged_by` is the judge that "judge" needs."""
+    scoring = scoring or Scoring()
+    if read == "judge":
+        if judged_by is None:
+            raise BadConfig(
+                "answers are to be read by a judge, and none is named; name one, or read auto"
+            )
+        return judge_answers(answers, judged_by, scoring)
+    return [judge(*answer, scoring, read) for answer in answers]
+
+
+# ---- labels -----------------------------------------------------------------------------------
+
+
+class LabelRow(Record):
+    """A labelled answer: a row of `assay eval verify` with its label, or where its texts stand.
+
+    `label` is a verdict, or several that are all acceptable; `labelled_twice` what two labellers said.
+    Without `prompt` and `completion` the texts stand in a JSON file of somebody else's: in `file`, at the
+    keys and places `at`. Answers with one `question_id` (else one prompt) answer one question.
+    """
+
+    id: str
+    ground_truth: GroundTruth
+    label: Labels
+    prompt: str | None = None
+    completion: str | None = None
+    file: str | None = None
+    at: tuple[str | int, ...] = ()
+    labelled_twice: tuple[Labels, Labels] | None = None
+    question_id: str | None = None
+    split: str | None = None
+    source: str | None = None
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The verdicts that are acceptable, the first one first."""
+        return _all(self.label)
+
+
+def _all(labels: Labels) -> tuple[Label, ...]:
+    return (labels,) if isinstance(labels, str) else labels
+
+
+def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
+    """Return the rows with their texts; LabError names a row whose texts are not in `folder`."""
+
+    @cache
+    def read(name: str) -> object:
+        if folder is None:
+            raise LabError(
+                f"the texts of {missing} rows are not in the file of labels but in files such as {name}; name the"
+                " folder that holds them with --texts FOLDER"
+            )
+        try:
+            return json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise LabError(
+                f"cannot read {folder / name}: {error}; --texts names a copy of the repository"
+            ) from None
+
+    missing = sum(row.completion is None for row in rows)
+    return [
+        row if row.completion is not None else _filled(row, read(row.file or "")) for row in rows
+    ]
+
+
+def _filled(row: LabelRow, found: object) -> LabelRow:
+    for key in row.at:
+        try:
+            found = found[key]  # ty: ignore[not-subscriptable]  # what is no list or object raises
+        except (KeyError, IndexError, TypeError):
+            raise LabError(
+                f"{row.file} holds nothing at {list(row.at)}, where the answer {row.id!r} should stand; use the"
+                " version of the repository that the labels were made for"
+            ) from None
+    texts = found if isinstance(found, Mapping) else {}
+    prompt = texts.get("question", texts.get("prompt"))
+    return row.model_copy(
+        update={"prompt": prompt, "completion": texts.get("completion", texts.get("response"))}
+    )
+
+
+# ---- agreement --------------------------------------------------------------------------------
+
+
+class Tally(Record):
+    """Of `n` answers, on how many reader and label agree: correct or not, and the four verdicts."""
+
+    n: int
+    correct: int
+    verdicts: int
+
+
+class Misread(Record):
+    """An answer whose verdict is none of its labels."""
+
+    id: str
+    labels: tuple[Label, ...]
+    verdict: Label
+    answer: str | None
+    reason: str
+
+
+class Agreement(Record):
+    """How far one way of reading agrees with the labels, over the answers that it reads.
+
+    `confusion` counts by label and verdict; of several acceptable labels it takes the one that the
+    reader gave, else the first. `n_unread` answers had nothing for it to read: no answer line.
+    """
+
+    reader: Way
+    n: int
+    n_unread: int
+    correct: Metric
+    verdicts: Metric
+    confusion: dict[Label, dict[Label, int]]
+    by_kind: dict[str, Tally]
+    misread: tuple[Misread, ...]
+
+
+class ReaderReport(Record):
+    """Every way of reading held against the labels, and the labellers against each other."""
+
+    n: int
+    n_questions: int
+    versions: dict[str, str]
+    readers: tuple[Agreement, ...]
+    labellers: dict[str, Metric]
+
+
+def compare_readers(
+    rows: Sequence[LabelRow],
+    ways: Sequence[Way] = READINGS,
+    judged_by: AnswerReader | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> ReaderReport:
+    """Return the agreement of each way of reading with the labels; rows must hold their texts."""
+    answers = [Answer(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
+    return ReaderReport(
+        n=len(rows),
+        n_questions=len({_question(row) for row in rows}),
+        versions=instrument(),
+        readers=tuple(
+            _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed)
+            for way in ways
+        ),
+        labellers=_between_labellers(rows),
+    )
+
+
+def _agreement(
+    way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], draws: int, seed: int
+) -> Agreement:
+    judged = [
+        (row, each) for row, each in zip(rows, verdicts, strict=True) if each.read_by is not None
+    ]
+    clusters = [_question(row) for row, _ in judged]
+    right = [
+        (each.verdict == "correct") in {label == "correct" for label in row.labels}
+        for row, each in judged
+    ]
+    same = [each.verdict in row.labels for row, each in judged]
+    confusion = Counter(
+        (each.verdict if ok else row.labels[0], each.verdict)
+        for (row, each), ok in zip(judged, same, strict=True)
+    )
+    kinds = dict.fromkeys(row.ground_truth.kind for row, _ in judged)
+    of_kind = {kind: [row.ground_truth.kind == kind for row, _ in judged] for kind in kinds}
+    return Agreement(
+        reader=way,
+        n=len(judged),
+        n_unread=len(rows) - len(judged),
+        correct=_share(right, clusters, draws, seed),
+        verdicts=_share(same, clusters, draws, seed),
+        confusion={label: {said: confusion[label, said] for said in LABELS} for label in LABELS},
+        by_kind={
+            kind: Tally(
+                n=sum(members),
+                correct=sum(ok and member for ok, member in zip(right, members, strict=True)),
+                verdicts=sum(ok and member for ok, member in zip(same, members, strict=True)),
+            )
+            for kind, members in of_kind.items()
+        },
+        misread=tuple(
+            Misread(
+                id=row.id,
+                labels=row.labels,
+                verdict=each.verdict,
+                answer=each.answer,
+                reason=each.reason,
+            )
+            for (row, each), ok in zip(judged, same, strict=True)
+            if not ok
+        ),
+    )
+
+
+def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int) -> Metric:
+    """Return a share with its interval: bootstrap over questions, or Wilson's where all rows are alike."""
+    if not hits:
+        return Metric(value=None, n=0, note="no answer that it can read")
+    of = np.array(hits, dtype=np.float64)
+    value, note = float(of.mean()), None
+
+    def mean(weights: Floats) -> Floats:
+        return (weights @ of) / weights.sum(axis=1)
+
+    if value in (0.0, 1.0):
+        n = len(set(clusters))
+        span, note = (
+            wilson(value * n, n),
+            f"the same in every row: Wilson interval over {n} questions",
+        )
+    else:
+        span = bootstrap({"share": mean}, clusters, draws, seed).get("share")
+    low, high = span if span else (None, None)
+    return Metric(value=value, n=len(of), low=low, high=high, note=note)
+
+
+def _between_labellers(rows: Sequence[LabelRow]) -> dict[str, Metric]:
+    """Return the agreement of two labellers, by figure; empty where no row was labelled twice.
+
+    Of several verdicts that a labeller found acceptable, the first one counts.
+    """
+    ratings = [
+        Rating(row.id, rater, _all(labels)[0])
+        for row in rows
+        for rater, labels in zip(("first", "second"), row.labelled_twice or (), strict=False)
+    ]
+    if not ratings:
+        return {}
+    found = agreement(ratings, LABELS)
+    return {name: found[name] for name in ("percent_agreement", "cohen_kappa")}
+
+
+def _question(row: LabelRow) -> str:
+    return row.question_id or row.prompt or row.id
