@@ -3,16 +3,17 @@
 Each policy takes a question and what can be had without understanding it, and returns a whole answer, or
 None where it has nothing to say. It is told the options that the system prompt lists. "tissue majority" may
 look up the figures of the tissue, "most frequent in training" the training rows, and "system prompt only"
-knows which answer is right most often in this very set wherever the system prompt reads so: what can be had
-without a look at the question. A baseline that has nothing to say to any question of a set is left out.
+what is right most often in the other clusters of the set, wherever the system prompt reads so: what can
+be had without a look at the question. A baseline that has nothing to say to any question of a set is left out.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import TypeVar
 
 from evals.facts import load_enrichment, load_hallmark
 from evals.questions.levels import with_answer, with_confidence
@@ -25,14 +26,19 @@ from evals.verifiers.numbers import numbers_in
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a set: its options, and which answer is right most often, by what the prompt asks for."""
+    """What is known of a set: its options, and how often each answer is right, by what the prompt asks for.
+
+    `by_cluster` counts the answers of one cluster alone, by form and cluster.
+    """
 
     options: frozenset[str]
-    in_training: Mapping[str, str]
-    asked: Mapping[str, str]
+    in_training: Mapping[str, Counter[str]]
+    asked: Mapping[str, Counter[str]]
+    by_cluster: Mapping[tuple[str, str], Counter[str]]
 
 
 Policy = Callable[[Example, Known], str | None]
+K = TypeVar("K", bound=Hashable)
 
 NAMED = {
     "up": re.compile(r"\b(?:upregulated|activated|raise|higher|up)\b"),
@@ -70,13 +76,18 @@ def _all_listed(example: Example, _: Known) -> str | None:
 
 
 def _in_training(example: Example, known: Known) -> str | None:
-    answer = known.in_training.get(_form(example))
-    return with_answer("", answer, 60) if answer else None
+    return _most_frequent(known.in_training.get(_form(example)))
 
 
 def _system_prompt_only(example: Example, known: Known) -> str | None:
-    answer = known.asked.get(_form(example))
-    return with_answer("", answer, 60) if answer else None
+    form = _form(example)
+    return _most_frequent(
+        known.asked.get(form, Counter()) - known.by_cluster.get((form, example.cluster), Counter())
+    )
+
+
+def _most_frequent(count: Counter[str] | None) -> str | None:
+    return with_answer("", min(count, key=lambda each: (-count[each], each)), 60) if count else None
 
 
 def _echo(example: Example, _: Known) -> str:
@@ -168,7 +179,14 @@ def baseline_answers(
     listed = frozenset(
         (CANNOT_BE_TOLD, *(option for example in examples for option in options(example)))
     )
-    known = Known(listed, _most_frequent(train), _most_frequent(examples))
+    train = tuple(train)
+    every = {example.id: example for example in (*train, *examples)}.values()
+    known = Known(
+        listed,
+        _counted(train, _form),
+        _counted(every, _form),
+        _counted(every, lambda example: (_form(example), example.cluster)),
+    )
     said = {
         name: [policy(example, known) for example in examples] for name, policy in BASELINES.items()
     }
@@ -179,17 +197,14 @@ def baseline_answers(
     }
 
 
-def _most_frequent(examples: Iterable[Example]) -> dict[str, str]:
-    """Return, by what the system prompt asks for, the answer line that most of the taught answers have."""
-    counts: dict[str, Counter[str]] = {}
+def _counted(examples: Iterable[Example], by: Callable[[Example], K]) -> dict[K, Counter[str]]:
+    """Return how often each answer line is taught, by what `by` says of the question."""
+    counts: dict[K, Counter[str]] = {}
     for example in examples:
         taught = read_lines(example.answer).answer
         if taught:
-            counts.setdefault(_form(example), Counter())[taught] += 1
-    return {
-        form: min(count, key=lambda answer: (-count[answer], answer))
-        for form, count in counts.items()
-    }
+            counts.setdefault(by(example), Counter())[taught] += 1
+    return counts
 
 
 @cache

@@ -27,11 +27,15 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
         "pathways-heldout",
         HEADLINE,
         "directions, disagreement and conservation in eye and thymus",
-        ("always down", "tissue majority", "copy an option", "system prompt only"),
+        ("always down", "tissue majority", "first option"),
     ),
-    ("pathways-heldout", "mechanism", "what the set of a finding stands for", ("copy an option",)),
-    ("kmp-test", "all", "KMP test", ("always abstain", "copy an option")),
-    ("kmp-rewordings", "all", "KMP facts in unseen wordings", ()),
+    (
+        "pathways-heldout",
+        "mechanism",
+        "what the set of a finding stands for",
+        ("restate the finding",),
+    ),
+    ("kmp-test", "all", "KMP test", ("always abstain",)),
 )
 """Report, group of questions, title, baselines shown beside the stages."""
 PAIRED = ("accuracy", "reward", "ece", "brier")

@@ -14,7 +14,6 @@ from evals.verifiers import SCORED, verify
 from evals.verifiers.expected import fold
 
 CONSTANT = "constant answer"
-BY_PROMPT = "system prompt only, 60%"
 LEAST = 4
 """Rows from which "always" means something."""
 ALIKE = 0.7
@@ -102,7 +101,6 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
     most = min(known, key=lambda answer: (-known[answer], answer)) if known else ""
     answers = {f"{CONSTANT} ({most})": [f"Answer: {most}"] * len(scored)}
     answers |= baseline_answers(scored, train)
-    answers[BY_PROMPT] = _by_prompt(scored, train)
     return tuple(
         _score(
             policy,
@@ -114,26 +112,6 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
         )
         for policy, texts in answers.items()
     )
-
-
-def _by_prompt(asked: Sequence[Example], train: Sequence[Example]) -> list[str]:
-    """Return what is right most often in rows of other groups whose system prompt reads the same.
-
-    A report's baseline of this name knows the row itself too: fair where many rows share a prompt, and
-    always right where each row has options of its own.
-    """
-    known: dict[str, Counter[tuple[str, str]]] = {}
-    for row in {row.id: row for row in (*asked, *train)}.values():
-        if answer := right_answer(row.ground_truth):
-            known.setdefault(_form(row), Counter())[row.cluster, answer] += 1
-    texts = []
-    for row in asked:
-        counts: Counter[str] = Counter()
-        for (group, answer), n in known.get(_form(row), Counter()).items():
-            counts[answer] += n * (group != row.cluster)
-        best = min(counts, key=lambda answer: (-counts[answer], answer), default="")
-        texts.append(f"Answer: {best}" if counts[best] else "")
-    return texts
 
 
 def _score(policy: str, correct: int, n: int) -> Score:

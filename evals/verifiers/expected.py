@@ -180,7 +180,7 @@ ENDINGS = (
 
 
 def _stem(word: str) -> str:
-    for ending in ENDINGS:
+    for ending in () if word.endswith("ss") else ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word

@@ -88,6 +88,8 @@ def run(
     the same command is given again.
 
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
+
+    Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
     """
     from evals.questions import SYSTEM_PROMPT
     from evals.readers import check_way

@@ -45,7 +45,7 @@ def test_every_baseline_answers_the_held_out_questions_and_says_nothing_where_it
         ("always disagreement, 60%", {"uncertainty": 9}),
         ("always abstain, 60%", {}),
         ("first option listed, 60%", {"direct": 17, "conservation": 1}),
-        ("system prompt only, 60%", {"direct": 31, "conservation": 1, "mechanism": 2}),
+        ("system prompt only, 60%", {"direct": 31, "mechanism": 1}),
         ("tissue majority, 80%", {"direct": 39}),
         ("restate the finding, 80%", {}),
         ("restate and explain, 80%", {}),
@@ -121,7 +121,7 @@ OWN_TRAIN = (
     [
         ("first option listed, 60%", ["Phe", "Phe", None, None, None]),
         ("most frequent in training, 60%", ["Ser", "Ser", None, None, None]),
-        ("system prompt only, 60%", ["Leu", "Leu", "3", "UAA, UAG, UGA", "breaks bonds"]),
+        ("system prompt only, 60%", ["Leu", "Leu", None, None, None]),
         ("copy an option of the question, 60%", ["Leu", None, "64", "UAA, UAG", None]),
         ("echo the question, 62%", [example.prompt for example in OWN]),
         ("always abstain, 60%", ["cannot be told from these data"] * 5),

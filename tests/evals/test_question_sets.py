@@ -64,7 +64,7 @@ BAD = [
     ({**ROW, "truth": {**CHOICE, "value": "left"}}, "truth.value"),
     ({**ROW, "truth": {**CHOICE, "aliases": {"left": ["l"]}}}, "truth.aliases"),
     ({**ROW, "truth": {"kind": "choice", "value": "up", "options": ["up"]}}, "truth.options"),
-    ({**ROW, "truth": {"kind": "choice", "value": "-1", "options": ["-1", "1"]}}, "truth.options"),
+    ({**ROW, "truth": {"kind": "choice", "value": "-1", "options": ["-1", "1"]}}, None),
     ({**ROW, "truth": {"kind": "choice", "value": "up"}}, "truth.options"),
     ({**ROW, "options": ["up", "left"]}, "options"),
     ({**ROW, "truth": {"kind": "number"}}, "truth.value"),

@@ -13,13 +13,12 @@ from evals.model import Sampling
 from evals.questions import write_examples
 from evals.schema import Message
 from tests.models import ALL_LINEAR, tiny_base
-from tests.training.runs import COMMON, one_thread, record, settings_file
+from tests.training.runs import COMMON, answered_in_lines, one_thread, record, settings_file
 from tests.training.runs import launched as typed
 from training import dpo, sft
 from training.adapter import read_adapter
 from training.chain import check_chain, load_chain, read_chain
 from training.config import DpoSettings, SftSettings
-from training.data import watched_questions
 from training.manifest import active_adapters
 from training.request import read_request
 from training.runs import RunFolder
@@ -36,12 +35,8 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny base, and an SFT run on it that knows the answers to three questions."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("dpo")
-    known = sorted(watched_questions(("kmp-dev",), 100, 0), key=lambda row: len(row.prompt))
-    write_examples(
-        folder / "rows.jsonl",
-        [row for row in known if row.ground_truth.kind in ("abstain", "label")][:3],
-    )
-    lesson = {"batch": 3, "max_length": 1024, "max_steps": 60, "learning_rate": 1e-2}
+    write_examples(folder / "rows.jsonl", answered_in_lines(3))
+    lesson = {"batch": 3, "max_length": 1024, "max_steps": 120, "learning_rate": 1e-2}
     shape = {"lora_r": 8, "lora_alpha": 8, "lora_targets": list(ALL_LINEAR)}
     values = {**COMMON, **lesson, **shape, "output": str(folder / "sft")}
     sft.train(read_request(SftSettings, ["--config", str(settings_file(folder, values))]))

@@ -239,7 +239,7 @@ def test_a_run_that_learns_nothing_says_so_in_words(start: Path, capsys):
     assert alerts[0]["step"] == 10
     said = [row["alert"] for row in alerts]
     assert any(text.startswith("100% of groups had equal rewards") for text in said)
-    assert any(text.startswith("only 0% of answers state a confidence") for text in said)
+    assert any(text.startswith("only 0% of answers have a line `Answer") for text in said)
     assert f"step 10: {said[0]}" in capsys.readouterr().err
 
 

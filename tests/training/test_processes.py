@@ -11,13 +11,21 @@ from safetensors.torch import load_file
 from evals.questions import write_examples
 from tests.models import ALL_LINEAR
 from tests.training import killing
-from tests.training.runs import COMMON, GRPO, SFT, launched, one_thread, record, settings_file
+from tests.training.runs import (
+    COMMON,
+    GRPO,
+    SFT,
+    answered_in_lines,
+    launched,
+    one_thread,
+    record,
+    settings_file,
+)
 from tests.training.test_resume import prepared
 from training import dpo, sft
 from training.adapter import WEIGHTS_NAME
 from training.checkpoints import checkpoints
 from training.config import DpoSettings, SftSettings
-from training.data import watched_questions
 from training.manifest import read_chain
 from training.request import read_request
 from training.runs import RunFolder
@@ -95,9 +103,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Four questions with their answers, and pairs of a better and a worse answer."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("processes")
-    known = sorted(watched_questions(("kmp-dev",), 100, 0), key=lambda row: len(row.prompt))
-    rows = [row for row in known if row.ground_truth.kind in ("abstain", "label")][:4]
-    write_examples(folder / "rows.jsonl", rows)
+    write_examples(folder / "rows.jsonl", answered_in_lines(4))
     pairs = [{"prompt": f"Is {n} up?", "chosen": f"Yes, {n}.", "rejected": "No."} for n in range(8)]
     text = "".join(json.dumps(pair) + "\n" for pair in pairs)
     (folder / "pairs.jsonl").write_text(text, encoding="utf-8")

@@ -132,21 +132,18 @@ def marks_in(words: list[str], table: Table) -> list[Mark]:
     """Return the phrases of a table among words, from left to right, the longest where several begin."""
     found: list[Mark] = []
     n = len(words)
-    i = 0
-    while i < n:
-        node = table.get(words[i])
-        i += 1
-        at = i
+    end = 0
+    for i, word in enumerate(words):
+        node = table.get(word) if i >= end else None
         hit = None
+        at = i + 1
         while node is not None:
             if "" in node:
-                hit = at, node[""]
+                hit, end = node[""], at
             node = node.get(words[at]) if at < n else None
             at += 1
         if hit is not None:
-            end, (tag, value) = hit
-            found.append(Mark(tag, value, i - 1, end))
-            i = end
+            found.append(Mark(hit[0], hit[1], i, end))
     return found
 
 
