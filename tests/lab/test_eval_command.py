@@ -152,7 +152,7 @@ def test_run_asks_the_test_rows_of_a_set_of_ones_own_and_reads_them_as_it_is_tol
     assert {group for _, group in found} == {"all", "unaided", "choice"}
     constant = found["most frequent in training, 60%", "unaided"]
     assert (constant.metrics["accuracy"].value, constant.read_by) == (0.0, {"answer": 1})
-    assert found["system prompt only, 60%", "unaided"].metrics["accuracy"].value == 1.0
+    assert found["echo the question, 62%", "unaided"].metrics["accuracy"].value == 0.0
 
 
 def test_readers_shows_agreement_confusion_and_kappa(tmp_path: Path) -> None:

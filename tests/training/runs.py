@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -62,6 +63,14 @@ def answered_in_lines(count: int) -> list[Example]:
         row.model_copy(update={"answer": row.answer[row.answer.index("Answer: ") :]})
         for row in rows
     ]
+
+
+def sampled_run(folder: Path) -> Path:
+    """Return a run folder as GRPO leaves it, with answers that an SFT stage of the embedded base sampled."""
+    (folder / "completions").mkdir(parents=True)
+    shutil.copy(ROOT / "training" / "embedded" / "grpo" / "run.json", folder)
+    shutil.copy(Path(__file__).parent / "files" / "sampled.parquet", folder / "completions")
+    return folder
 
 
 def record(run: Path) -> dict[str, object]:

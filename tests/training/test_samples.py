@@ -9,7 +9,7 @@ from evals.pairs import SampleOrigin
 from evals.preferred import make_pairs
 from evals.questions import DATASETS, SYSTEM_PROMPT
 from tests.models import tiny_chain
-from tests.training.runs import one_thread
+from tests.training.runs import one_thread, sampled_run
 from training.chain import load_chain
 from training.preferences import read_preferences
 from training.runs import RunFolder
@@ -22,8 +22,8 @@ ORIGIN = SampleOrigin(source="tiny", stage="sft")
 __all__ = ["one_thread"]
 
 
-def test_the_answers_of_a_run_come_with_their_question_and_step():
-    found = run_samples(RunFolder(EMBEDDED))
+def test_the_answers_of_a_run_come_with_their_question_and_step(tmp_path: Path):
+    found = run_samples(RunFolder(sampled_run(tmp_path / "grpo")))
     assert found.unknown_questions == 0
     assert len(found.samples) > 100
     first = found.samples[0]
@@ -33,7 +33,7 @@ def test_the_answers_of_a_run_come_with_their_question_and_step():
 
 
 def test_pairs_from_a_run_are_rows_that_dpo_trains_on(tmp_path: Path):
-    made = make_pairs(run_samples(RunFolder(EMBEDDED)).samples, 0.2, 2)
+    made = make_pairs(run_samples(RunFolder(sampled_run(tmp_path / "grpo"))).samples, 0.2, 2)
     file = tmp_path / "train.jsonl"
     file.write_text("".join(row.model_dump_json() + "\n" for row in made.rows), encoding="utf-8")
     read = read_preferences([str(tmp_path)], SYSTEM_PROMPT)
