@@ -38,6 +38,7 @@ from evals.pairs import (
 from evals.preferred import check_rule, pairs_of
 from evals.questions.levels import succession, with_confidence
 from evals.verifiers import applicable, verify
+from evals.verifiers.line import read_lines
 
 LEAST_GAP = 10
 """Points of confidence between the two answers of a calibration pair."""
@@ -125,9 +126,11 @@ def _by_kind(kinds: Mapping[str, str], tallies: Mapping[str, Accuracy]) -> dict[
 
 
 def _parted(sample: Sample) -> _Stated | None:
-    """Return what an answer says and how sure it is; None if it does not end with a confidence."""
+    """Return what an answer says and how sure it is; None if it does not end with its one confidence."""
     match = STATED.fullmatch(sample.text)
-    return match and _Stated(sample, match["text"], int(match["level"]))
+    if match is None or read_lines(sample.text).confidence.status != "stated":
+        return None
+    return _Stated(sample, match["text"], int(match["level"]))
 
 
 def _calibration(group: Sequence[_Stated], level: int, count: int) -> list[PairRow]:

@@ -27,13 +27,13 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
         "pathways-heldout",
         HEADLINE,
         "directions, disagreement and conservation in eye and thymus",
-        ("always down", "tissue majority", "first option"),
+        ("always down", "tissue majority", "copy an option", "system prompt only"),
     ),
     (
         "pathways-heldout",
         "mechanism",
         "what the set of a finding stands for",
-        ("restate the finding",),
+        ("copy an option", "system prompt only"),
     ),
     ("kmp-test", "all", "KMP test", ("always abstain",)),
 )
