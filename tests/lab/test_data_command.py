@@ -167,7 +167,11 @@ def test_calibrated_pairs_state_how_often_answers_of_their_kind_are_right(tmp_pa
         stated = {row["confidence_chosen"] for row in rows if row["kind"] == kind}
         share = (part["right"] + 1) / (part["claims"] + 2)
         # one question fewer behind each, in steps of 5 %
-        assert part["claims"] < 20 or all(abs(each - share) <= 0.15 for each in stated), (kind, stated, share)
+        assert part["claims"] < 20 or all(abs(each - share) <= 0.15 for each in stated), (
+            kind,
+            stated,
+            share,
+        )
     assert "how often answers of the kind are right" in str(document["settings"])
 
 
