@@ -22,7 +22,19 @@ BUNDLES, METRICS = "spaces", "evals/metrics"
 PACKAGES = ("evals", "training", "hub", "lab")
 BESIDE = ("LICENSE", "THIRD-PARTY.md", "requirements.txt", "requirements-embedded.txt")
 """Files of the repository that go with the packages."""
-CODE = (".py", ".json", ".jsonl", ".parquet", ".csv", ".yaml", ".md", ".txt", ".xml", ".pdf")
+CODE = (
+    ".py",
+    ".json",
+    ".jsonl",
+    ".parquet",
+    ".csv",
+    ".toml",
+    ".yaml",
+    ".md",
+    ".txt",
+    ".xml",
+    ".pdf",
+)
 SHOWN = (".css", ".html", ".js", ".svg", ".woff2", ".jinja", ".mako", ".safetensors")
 SUFFIXES = frozenset((*CODE, *SHOWN))
 """Kinds of files that packages are made of; whatever else lies among them stays where it is."""
