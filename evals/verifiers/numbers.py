@@ -4,29 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-]
+from evals.degree import ONES
+
+SMALL = (*ONES, "twenty")
 WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
 NUMBER = re.compile(
