@@ -13,32 +13,16 @@ from collections.abc import Mapping
 from typing import Literal
 
 from evals.confidence import VERSION as CONFIDENCE_VERSION
-from evals.confidence import read_confidence
+from evals.confidence import settle, statements
 from evals.errors import BadConfig
 from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
-from evals.verifiers.line import Lines, read_answer_line, read_lines
-from evals.verifiers.presets import (
-    DEFAULT_MODE,
-    DEFAULT_WEIGHTS,
-    MODES,
-    PRESETS,
-    VERIFIERS,
-    check_mode,
-    check_weights,
-)
+from evals.verifiers.line import read_answer_line, read_lines
+from evals.verifiers.presets import DEFAULT_MODE, DEFAULT_WEIGHTS, MODES, PRESETS, VERIFIERS, check_mode, check_weights
 from evals.verifiers.presets import weights as chosen_weights
-from evals.verifiers.score import (
-    DEFAULT_SCORING,
-    NO_FAULTS,
-    SCORED,
-    Faults,
-    Scoring,
-    applicable,
-    score,
-)
-from evals.verifiers.text import read_text
+from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, SCORED, Faults, Scoring, applicable, score
+from evals.verifiers.text import plain_text, read_text
 
 __all__ = [
     "DEFAULT_MODE",
@@ -70,11 +54,7 @@ READINGS: tuple[Read, ...] = ("auto", "answer", "text")
 
 
 def verify(
-    example: Example,
-    completion: str,
-    weights: Weights = None,
-    v4: str = DEFAULT_MODE,
-    read: Read = "auto",
+    example: Example, completion: str, weights: Weights = None, v4: str = DEFAULT_MODE, read: Read = "auto"
 ) -> Verdict:
     """Return what the verifiers think of `completion` as an answer to `example`."""
     return verify_answer(example.ground_truth, example.prompt, completion, weights, v4, read)
@@ -100,11 +80,7 @@ def verify_answer(
 
 
 def judge(
-    truth: GroundTruth,
-    question: str,
-    completion: str,
-    scoring: Scoring = DEFAULT_SCORING,
-    read: Read = "auto",
+    truth: GroundTruth, question: str, completion: str, scoring: Scoring = DEFAULT_SCORING, read: Read = "auto"
 ) -> Verdict:
     """Return the verdict as `verify_answer` does, under weights and a mode that were checked once."""
     asked = expected(truth)
@@ -114,21 +90,26 @@ def judge(
             finding = read_answer_line(asked, question, lines)
             faults = NO_FAULTS
             if finding.verdict == "correct" and lines.explanation:
-                faults = _faults(truth, asked, question, lines, finding)
-            return score(truth, asked, finding, lines.confidence, "answer", faults, scoring)
+                faults = _faults(truth, asked, question, lines.explanation, finding)
+            return score(truth, finding, lines.confidence, "answer", faults, scoring)
         if read == "answer":
-            nothing = Finding("no_claim", "there is no answer line")
-            return score(truth, asked, nothing, lines.confidence, None, NO_FAULTS, scoring)
+            return score(truth, Finding("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring)
     finding = read_text(asked, question, completion)
     figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
     faults = Faults(figures) if figures else NO_FAULTS
-    return score(truth, asked, finding, read_confidence(completion), "text", faults, scoring)
+    return score(truth, finding, _confidence_in(completion), "text", faults, scoring)
 
 
 def stated_confidence(completion: str) -> StatedConfidence:
     """Return the confidence that an answer to any question states: its last lines', else its text's."""
     lines = read_lines(completion)
-    return read_confidence(completion) if lines.answer is None else lines.confidence
+    return _confidence_in(completion) if lines.answer is None else lines.confidence
+
+
+def _confidence_in(text: str) -> StatedConfidence:
+    """Return what `read_confidence` does, from the plain text that the reader of text may have made already."""
+    page = plain_text(text)
+    return settle(text, page, statements(page.text))
 
 
 def check_read(read: str) -> Read:
@@ -148,19 +129,14 @@ def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
     return versions if v4 == DEFAULT_MODE else {**versions, "v4": check_mode(v4)}
 
 
-def _faults(
-    truth: GroundTruth, asked: Expected, question: str, lines: Lines, finding: Finding
-) -> Faults:
+def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str, finding: Finding) -> Faults:
     """Return what is wrong in the explanation beside a correct answer line.
 
     Numbers are compared for counts alone: how another number comes about names numbers on the way.
     """
-    figures = false_figures(truth, lines.explanation)
-    contradictions = ()
-    is_compared = asked.kind == "choice" or truth.kind == "count"
-    if (
-        is_compared
-        and (said := read_text(asked, question, lines.explanation)).verdict == "incorrect"
-    ):
-        contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
+    figures, contradictions = false_figures(truth, explanation), ()
+    if asked.kind == "choice" or truth.kind == "count":
+        said = read_text(asked, question, explanation, is_shown=False)
+        if said.verdict == "incorrect":
+            contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
     return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

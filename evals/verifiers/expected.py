@@ -15,32 +15,15 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Literal, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from evals import schema
 from evals.facts import load_hallmark, load_terms
-from evals.schema import (
-    CANNOT_BE_TOLD,
-    AbstainTruth,
-    ChoiceTruth,
-    Claim,
-    ComparisonTruth,
-    ConservationTruth,
-    CountTruth,
-    DirectTruth,
-    FactsTruth,
-    GroundTruth,
-    LabelTruth,
-    MechanismTruth,
-    NumberTruth,
-    RubricTruth,
-    SetTruth,
-    TermTruth,
-    Tolerance,
-    UncertaintyTruth,
-)
+from evals.schema import CANNOT_BE_TOLD, Claim, GroundTruth, TermTruth, Tolerance
 
 DIRECTIONS = ("up", "down", "missions disagree")
 SAME, DIFFERENT = "same direction", "different directions"
@@ -51,6 +34,10 @@ ROUNDED_CREDIT = 0.5
 """What a count earns that the truth rounds to at the digits given."""
 T = TypeVar("T")
 Outcome = Literal["correct", "incorrect", "contradictory", "no_claim"]
+SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
+_MARKS = str.maketrans(
+    {**dict.fromkeys("-_‐‑‒–—", " "), **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None), "’": None, " ": " "}
+)
 
 
 class Finding(NamedTuple):
@@ -66,13 +53,21 @@ class Finding(NamedTuple):
     credit: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=8192)
+def claim(subject: str, says: str, start: int, end: int, is_denied: bool = False) -> Claim:
+    """Return a claim at a place in an answer. Not validated: a text may hold half a surrogate."""
+    return Claim.model_construct(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Expected:
     """What counts as an answer to one question, and which answer is right.
 
     `right` is one of `options` (a choice), and `offered` are those that the prompt lists. `wordings` leads
-    from each option, or name of a set, to other ways to say it. `accept` and `others` are the words of terms,
-    folded. `subjects` are names of what the question is about; all are in lower case as people write them.
+    from each option, or name of a set, to other ways to say it, `by_wording` from each of them, normalised, to
+    its option. `accept` are the words of terms, folded; so are those of `others`, by one word each, so that an
+    answer is not compared with all. `subjects` are names of what the question is about, as people write them.
+    Compared by identity, so that readers can remember what they make for a question.
     """
 
     kind: Literal["choice", "number", "set", "term", "rubric"]
@@ -86,12 +81,9 @@ class Expected:
     rounded_credit: float = 0.0
     values: tuple[str, ...] = ()
     accept: tuple[frozenset[str], ...] = ()
-    others: tuple[frozenset[str], ...] = ()
-    rivals: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
-    """`others` by one of their words each, so that a line is not compared with all of them."""
+    others: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     subjects: tuple[str, ...] = ()
     by_wording: Mapping[str, str] = field(default_factory=dict)
-    """From a wording, normalised, to its option; filled in by `_with_wordings`."""
 
 
 def kept_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
@@ -114,6 +106,18 @@ def kept_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T
 
 
 @cache
+def words(name: str) -> Mapping[str, Any]:
+    """Return a table of words: `evals/verifiers/words/<name>.toml`."""
+    return tomllib.loads(files("evals.verifiers").joinpath(f"words/{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def word_set(table: str, key: str) -> frozenset[str]:
+    """Return the words, with blanks between them, under a key of a table."""
+    return frozenset(str(words(table)[key]).split())
+
+
+@cache
 def terms(pathway: str) -> TermTruth:
     """Return what a gene set stands for, as the truth of a question: its own phrases, and those of other sets."""
     accept, row = _phrases(pathway), load_hallmark()[pathway]
@@ -132,85 +136,24 @@ def terms(pathway: str) -> TermTruth:
 @lru_cache(maxsize=65536)
 def fold(text: str) -> frozenset[str]:
     """Return the words of a phrase without their endings: "making fat cells" -> {mak, fat, cell}."""
-    words = "".join(char if char.isalnum() else " " for char in text.casefold()).split()
-    return frozenset(word if word in WHOLE else _stem(word) for word in words if word not in SMALL)
-
-
-SMALL = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "and",
-        "or",
-        "in",
-        "to",
-        "for",
-        "from",
-        "by",
-        "with",
-        "that",
-        "this",
-        "is",
-        "are",
-        "its",
-        "it",
-        "as",
-    ]
-)
-WHOLE = frozenset(("fate",))
-"""Words whose stem would be another word: the fate of cells is no fat."""
-ENDINGS = (
-    "ations",
-    "ation",
-    "ating",
-    "ates",
-    "ate",
-    "ings",
-    "ing",
-    "ies",
-    "ion",
-    "ed",
-    "es",
-    "s",
-    "e",
-    "y",
-)
+    parts = "".join(char if char.isalnum() else " " for char in text.casefold()).split()
+    return frozenset(map(_stem, set(parts) - word_set("stems", "small")))
 
 
 def _stem(word: str) -> str:
-    for ending in () if word.endswith("ss") else ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
+    if not word.endswith("ss") and word not in word_set("stems", "whole"):
+        for ending in words("stems")["endings"].split():
+            if word.endswith(ending) and len(word) - len(ending) >= 3:
+                return word[: -len(ending)]
     return word
 
 
+@lru_cache(maxsize=8192)
 def normalised(text: str) -> str:
     """Return a wording as it is compared: lower case, one blank for hyphens and other blanks, no marks."""
     if "-" in text:
         text = SIGN.sub("minus ", text)
     return " ".join(text.casefold().translate(_MARKS).split()).strip(" .,;:!")
-
-
-SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
-
-
-_MARKS = str.maketrans(
-    {
-        **dict.fromkeys("-_‐‑‒–—", " "),
-        **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None),
-        "’": None,
-        " ": " ",
-    }
-)
-
-
-@cache
-def shared_wordings() -> Mapping[str, tuple[str, ...]]:
-    """Return the wordings of options that many questions share (words/options.toml)."""
-    text = files("evals.verifiers").joinpath("words/options.toml").read_text(encoding="utf-8")
-    return {option: tuple(words) for option, words in tomllib.loads(text).items()}
 
 
 def _phrases(pathway: str) -> tuple[str, ...]:
@@ -224,130 +167,88 @@ def _phrases(pathway: str) -> tuple[str, ...]:
 @kept_by_truth
 def expected(truth: GroundTruth) -> Expected:
     """Return what a question with this truth accepts."""
+    abstain = _table((CANNOT_BE_TOLD,), {})
     match truth:
-        case DirectTruth():
-            return _choice(
-                truth.direction.lower(), DIRECTIONS, subjects=_subjects(truth.pathway, truth.tissue)
-            )
-        case UncertaintyTruth():
+        case schema.DirectTruth():
+            return _choice(truth.direction.lower(), DIRECTIONS, subjects=_subjects(truth.pathway, truth.tissue))
+        case schema.UncertaintyTruth():
             subjects = _subjects(truth.pathway, truth.tissue)
             return _choice(DIRECTIONS[2], DIRECTIONS, extra=(AGREE,), subjects=subjects)
-        case ComparisonTruth():
-            right = SAME if truth.is_consistent else DIFFERENT
+        case schema.ComparisonTruth():
             subjects = _subjects(truth.pathway, *truth.tissue_directions)
-            return _choice(right, (SAME, DIFFERENT), subjects=subjects)
-        case ConservationTruth():
+            return _choice(SAME if truth.is_consistent else DIFFERENT, (SAME, DIFFERENT), subjects=subjects)
+        case schema.ConservationTruth():
             return _choice(truth.level, LEVELS, subjects=(truth.tissue,))
-        case LabelTruth():
-            options = (truth.value, *truth.others)
-            return _choice(
-                truth.value, options, (), {truth.value: truth.accept}, _words(truth.subject)
-            )
-        case ChoiceTruth():
-            return _choice(truth.value, truth.options, aliases=truth.aliases)
-        case AbstainTruth() | NumberTruth(value=None) | SetTruth(values=()) | TermTruth(accept=()):
-            return _choice(
-                CANNOT_BE_TOLD,
-                tuple(each for each in shared_wordings() if each not in ("yes", "no")),
-                (),
-            )
-        case CountTruth():
-            return Expected(
-                kind="number",
-                number=float(truth.value),
-                unit="DEGs",
-                rounded_credit=ROUNDED_CREDIT,
-                subjects=_words(truth.subject),
-                by_wording=_table((CANNOT_BE_TOLD,), {}),
-            )
-        case NumberTruth():
-            return Expected(
-                kind="number",
-                number=truth.value or 0.0,
-                unit=truth.unit,
-                tolerance=truth.tolerance,
-                rounded_credit=truth.rounded_credit,
-                by_wording=_table((CANNOT_BE_TOLD,), {}),
-            )
-        case SetTruth():
-            return Expected(
-                kind="set",
-                values=truth.values,
-                wordings=truth.aliases,
-                by_wording=_table((*truth.values, CANNOT_BE_TOLD), truth.aliases),
-            )
-        case MechanismTruth():
-            return _term(terms(truth.pathway), _subjects(truth.pathway, truth.tissue))
-        case TermTruth():
-            return _term(truth, ())
-        case FactsTruth() | RubricTruth():
-            return Expected(kind="rubric")
+        case schema.LabelTruth():
+            aliases, subjects = {truth.value: truth.accept}, _words(truth.subject)
+            return _choice(truth.value, (truth.value, *truth.others), aliases, subjects, is_offered=False)
+        case schema.ChoiceTruth():
+            return _choice(truth.value, truth.options, truth.aliases)
+        case (
+            schema.AbstainTruth()
+            | schema.NumberTruth(value=None)
+            | schema.SetTruth(values=())
+            | schema.TermTruth(accept=())
+        ):
+            options = tuple(each for each in words("options") if each not in ("yes", "no"))
+            return _choice(CANNOT_BE_TOLD, options, is_offered=False)
+        case schema.CountTruth(value=value):
+            made = Expected("number", number=float(value), unit="DEGs", by_wording=abstain)
+            return replace(made, rounded_credit=ROUNDED_CREDIT, subjects=_words(truth.subject))
+        case schema.NumberTruth(value=value, unit=unit, tolerance=tolerance, rounded_credit=credit):
+            made = Expected("number", number=value or 0.0, unit=unit, by_wording=abstain)
+            return replace(made, tolerance=tolerance, rounded_credit=credit)
+        case schema.SetTruth(values=names, aliases=aliases):
+            table = _table((*names, CANNOT_BE_TOLD), aliases)
+            return Expected("set", values=names, wordings=aliases, by_wording=table)
+        case schema.MechanismTruth():
+            return _term(terms(truth.pathway), abstain, _subjects(truth.pathway, truth.tissue))
+        case schema.TermTruth():
+            return _term(truth, abstain)
+        case schema.FactsTruth() | schema.RubricTruth():
+            return Expected("rubric")
 
 
 def _choice(
     right: str,
     options: tuple[str, ...],
-    offered: tuple[str, ...] | None = None,
-    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     subjects: tuple[str, ...] = (),
     extra: tuple[str, ...] = (),
+    is_offered: bool = True,
 ) -> Expected:
     known = tuple(dict.fromkeys((*options, *extra, CANNOT_BE_TOLD)))
-    return Expected(
-        kind="choice",
-        right=right,
-        options=known,
-        offered=(*(options if offered is None else offered), CANNOT_BE_TOLD)
-        if offered != ()
-        else (),
-        wordings={option: (aliases or {}).get(option, ()) for option in known},
-        subjects=subjects,
-        by_wording=_table(known, aliases or {}),
-    )
+    offered = (*options, CANNOT_BE_TOLD) if is_offered else ()
+    wordings = {option: aliases.get(option, ()) for option in known}
+    return Expected("choice", right, known, offered, wordings, subjects=subjects, by_wording=_table(known, aliases))
 
 
-def _term(truth: TermTruth, subjects: tuple[str, ...]) -> Expected:
-    return Expected(
-        kind="term",
-        accept=tuple(map(fold, truth.accept)),
-        others=tuple(map(fold, truth.others)),
-        rivals=_by_word(map(fold, truth.others)),
-        subjects=subjects,
-        by_wording=_table((CANNOT_BE_TOLD,), {}),
-    )
-
-
-def _by_word(phrases: Iterable[frozenset[str]]) -> dict[str, tuple[frozenset[str], ...]]:
-    found: dict[str, tuple[frozenset[str], ...]] = {}
-    for phrase in phrases:
-        if phrase:
-            word = max(phrase, key=lambda each: (len(each), each))
-            found[word] = (*found.get(word, ()), phrase)
-    return found
+def _term(truth: TermTruth, abstain: Mapping[str, str], subjects: tuple[str, ...] = ()) -> Expected:
+    others: dict[str, tuple[frozenset[str], ...]] = {}
+    for phrase in filter(None, map(fold, truth.others)):
+        word = max(phrase, key=lambda each: (len(each), each))
+        others[word] = (*others.get(word, ()), phrase)
+    accept = tuple(map(fold, truth.accept))
+    return Expected("term", accept=accept, others=others, subjects=subjects, by_wording=abstain)
 
 
 def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Return every wording of the options with its option; an option's own name goes before any alias."""
-    found: dict[str, str] = {}
-    shared = shared_wordings()
     options = tuple(options)
-    for option in options:
-        found.setdefault(normalised(option), option)
-    for option in options:
-        for word in aliases.get(option, ()):
-            found.setdefault(normalised(word), option)
-    for option in options:
-        for word in shared.get(option.casefold(), ()):
-            found.setdefault(normalised(word), option)
+    own = {option: (option,) for option in options}
+    shared = {option: words("options").get(option.casefold(), ()) for option in options}
+    found: dict[str, str] = {}
+    for source in (own, aliases, shared):
+        for option in options:
+            for wording in source.get(option, ()):
+                found.setdefault(normalised(wording), option)
     return found
 
 
 def _subjects(pathway: str, *tissues: str) -> tuple[str, ...]:
     row = load_hallmark().get(pathway)
-    names = (
-        (row.name, *row.synonyms) if row else (pathway.removeprefix("HALLMARK_").replace("_", " "),)
-    )
-    return (*tissues, *(name.casefold() for name in names))
+    names = (row.name, *row.synonyms) if row else (pathway.removeprefix("HALLMARK_").replace("_", " "),)
+    return (*tissues, *map(str.casefold, names))
 
 
 def _words(subject: str | None) -> tuple[str, ...]:

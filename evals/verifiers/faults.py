@@ -15,29 +15,16 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from evals.facts import load_enrichment
-from evals.schema import (
-    ConservationTruth,
-    DirectTruth,
-    GroundTruth,
-    MechanismTruth,
-    UncertaintyTruth,
-)
+from evals.schema import ConservationTruth, DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
 from evals.verifiers.expected import kept_by_truth
 from evals.verifiers.numbers import WORDS
 
-SIGNIFICANT = 0.05
-"""The padj below which a gene set counts in a mission."""
-
-MISSION = re.compile(
-    r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE
-)
+SIGNIFICANT = 0.05  # the padj below which a gene set counts in a mission
+MISSION = re.compile(r"\b(?:RR|MHU|SLS|STS|BION)-?\s?\d+(?:[ _](?:dorsal|femoral))?\b", re.IGNORECASE)
 SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
-DENIED = re.compile(
-    r"\b(?:not|no|unlike|except|without|never|neither|nor|did not|didn't)\b[^,;.]*$", re.IGNORECASE
-)
+DENIED = re.compile(r"\b(?:not|no|unlike|except|without|never|neither|nor|did not|didn't)\b[^,;.]*$", re.IGNORECASE)
 UP = re.compile(
-    r"\b(?:up(?!-to)|upregulat\w*|up-regulat\w*|higher|increas\w*|activat\w*|raised|rises?|elevat\w*|positive)\b",
-    re.I,
+    r"\b(?:up(?!-to)|upregulat\w*|up-regulat\w*|higher|increas\w*|activat\w*|raised|rises?|elevat\w*|positive)\b", re.I
 )
 DOWN = re.compile(
     r"\b(?:down|downregulat\w*|down-regulat\w*|lower|decreas\w*|suppress\w*|reduc\w*|falls?|negative|repress\w*)\b",
@@ -45,32 +32,22 @@ DOWN = re.compile(
 )
 NUMBER = r"[-−–+]?\d+(?:\.\d+)?"
 NES = re.compile(rf"\b(?:NES|enrichment score)s?\b\D{{0,12}}?({NUMBER})", re.IGNORECASE)
-NES_BEFORE = re.compile(
-    rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE
-)
+NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER})\s+(?:in|for|of)\s*$", re.IGNORECASE)
 SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
-COUNTED = re.compile(
-    r"\b(\d+|"
-    + "|".join(word for word in WORDS if word != "none")
-    + r")\s+(?:of|out of)\s+(?:the\s+)?(\d+|"
-    + "|".join(word for word in WORDS if word != "none")
-    + r")\s+missions\b",
-    re.IGNORECASE,
-)
-TRIGGER = re.compile(
-    rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE
-)
-"""An explanation without any of these states no figure that is checked."""
+COUNT = rf"(\d+|{'|'.join(word for word in WORDS if word != 'none')})"
+COUNTED = re.compile(rf"\b{COUNT}\s+(?:of|out of)\s+(?:the\s+)?{COUNT}\s+missions\b", re.IGNORECASE)
+TRIGGER = re.compile(rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE)
+"""A sentence without any of these states no figure that is checked."""
 AGAINST = re.compile(r"\((\d+) against\)", re.IGNORECASE)
 CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}?({NUMBER})", re.IGNORECASE)
 
 
 def false_figures(truth: GroundTruth, explanation: str) -> tuple[str, ...]:
     """Return in plain words each figure or mission of an explanation that the table belies."""
-    if not TRIGGER.search(explanation):
-        return ()
     if isinstance(truth, ConservationTruth):
-        return tuple(_correlations(truth, explanation))
+        r = truth.nes_mean_r
+        stated = [found[1] for found in CORRELATION.finditer(explanation) if not _fits(found[1], r)]
+        return tuple(f"the mean correlation is {r:.3f}, not {each}" for each in stated)
     table = _table(truth)
     return tuple(dict.fromkeys(_of_missions(table, explanation))) if table else ()
 
@@ -103,14 +80,16 @@ def _table(truth: GroundTruth) -> Table | None:
     sides = {name: "UP" if row.nes > 0 else "DOWN" for name, row in rows.items()}
     found = {name: row.padj is not None and row.padj < SIGNIFICANT for name, row in rows.items()}
     counted = {name: side if found[name] else None for name, side in sides.items()}
-    return Table(
-        truth.tissue, truth.direction, sides, counted, {name: row.nes for name, row in rows.items()}
-    )
+    scores = {name: row.nes for name, row in rows.items()}
+    return Table(truth.tissue, truth.direction, sides, counted, scores)
 
 
 def _of_missions(table: Table, text: str) -> Iterator[str]:
     for sentence in SENTENCE.split(text):
-        if not TRIGGER.search(sentence) or _names_other_tissue(sentence, table.tissue):
+        if not TRIGGER.search(sentence):
+            continue
+        tissues = {found[0].lower() for found in _tissues().finditer(sentence)}
+        if tissues and table.tissue not in tissues:
             continue
         yield from _counts(table, sentence)
         named = list(MISSION.finditer(sentence))
@@ -142,7 +121,7 @@ def _counts(table: Table, sentence: str) -> Iterator[str]:
     ways = list(table.counted.values())
     significant = len(ways) - ways.count(None)
     for found in COUNTED.finditer(sentence):
-        n, total = _count(found[1]), _count(found[2])
+        n, total = (int(WORDS.get(each.lower(), each)) for each in found.groups())
         if total != len(ways):
             yield f"{len(ways)} missions flew {table.tissue}, not {total}"
             continue
@@ -160,20 +139,12 @@ def _counts(table: Table, sentence: str) -> Iterator[str]:
             yield f"{opposed} missions are against, not {against[1]}"
 
 
-def _correlations(truth: ConservationTruth, text: str) -> Iterator[str]:
-    for found in CORRELATION.finditer(text):
-        if not _fits(found[1], truth.nes_mean_r):
-            yield f"the mean correlation is {truth.nes_mean_r:.3f}, not {found[1]}"
-
-
 def _said(before: str) -> str | None:
     """Return the direction word that stands last before a mission, None where there is none."""
-    ups, downs = (
-        [m.start() for m in UP.finditer(before)],
-        [m.start() for m in DOWN.finditer(before)],
-    )
-    last = max([*ups, *downs], default=None)
-    return None if last is None else "UP" if last in ups else "DOWN"
+    ups, downs = ([found.start() for found in way.finditer(before)] for way in (UP, DOWN))
+    if not ups and not downs:
+        return None
+    return "UP" if max(ups, default=-1) >= max(downs, default=-1) else "DOWN"
 
 
 @lru_cache(maxsize=1024)
@@ -191,19 +162,9 @@ def _fits(stated: str, true: float) -> bool:
     return abs(_value(stated) - true) <= 0.5 * 10.0**-decimals + 1e-9
 
 
-def _count(text: str) -> int:
-    return int(text) if text.isdigit() else int(WORDS[text.lower()])
-
-
-def _names_other_tissue(sentence: str, tissue: str) -> bool:
-    named = {found[0].lower() for found in _tissues().finditer(sentence)}
-    return bool(named - {tissue}) and tissue not in named
-
-
 @cache
 def _tissues() -> re.Pattern[str]:
     known = sorted(
-        {row.tissue for row in load_enrichment()}
-        | {"heart", "soleus", "hippocampus", "spleen", "brain", "lung"}
+        {row.tissue for row in load_enrichment()} | {"heart", "soleus", "hippocampus", "spleen", "brain", "lung"}
     )
     return re.compile(rf"\b(?:{'|'.join(known)})\b", re.IGNORECASE)

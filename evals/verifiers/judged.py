@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from evals.confidence import MISSING
 from evals.questions.prompt import answer_form
 from evals.schema import (
     CANNOT_BE_TOLD,
@@ -25,9 +26,9 @@ from evals.schema import (
     Verdict,
 )
 from evals.verifiers import stated_confidence
-from evals.verifiers.expected import Finding, expected, normalised, shared_wordings
+from evals.verifiers.expected import Finding, expected, normalised, words
 from evals.verifiers.faults import false_figures
-from evals.verifiers.line import MISSING, Lines, read_answer_line, without_thought
+from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
 
 NONE = "none"
@@ -70,17 +71,12 @@ AnswerReader = Callable[[Sequence[Task]], Sequence[Reading]]
 """A judge: one reading per task, in order. It raises where it has none; a failure is no verdict."""
 
 
-def judge_answers(
-    answers: Sequence[Answer], read: AnswerReader, scoring: Scoring = DEFAULT_SCORING
-) -> list[Verdict]:
+def judge_answers(answers: Sequence[Answer], read: AnswerReader, scoring: Scoring = DEFAULT_SCORING) -> list[Verdict]:
     """Return the verdicts on answers that a judge reads; equal ones and empty ones cost it nothing."""
     tasks = [task_of(*each) for each in answers]
     asked = list(dict.fromkeys(task for task in tasks if task.answer))
     readings = dict(zip(asked, read(asked) if asked else (), strict=True))
-    return [
-        verdict_of(each, readings.get(task, Reading()), scoring)
-        for each, task in zip(answers, tasks, strict=True)
-    ]
+    return [verdict_of(each, readings.get(task, Reading()), scoring) for each, task in zip(answers, tasks, strict=True)]
 
 
 def task_of(truth: GroundTruth, question: str, completion: str) -> Task:
@@ -126,7 +122,7 @@ def verdict_of(answer: Answer, reading: Reading, scoring: Scoring = DEFAULT_SCOR
         faults = Faults(figures) if figures else NO_FAULTS
     else:
         finding = Finding("no_claim", "the judge found no answer in it")
-    return score(truth, asked, finding, confidence, "judge", faults, scoring)
+    return score(truth, finding, confidence, "judge", faults, scoring)
 
 
 def _parts(answer: str, options: tuple[str, ...]) -> list[str] | None:
@@ -138,7 +134,7 @@ def _parts(answer: str, options: tuple[str, ...]) -> list[str] | None:
 
 
 def _wordings(option: str) -> tuple[str, ...]:
-    return shared_wordings().get(option.casefold(), ())
+    return tuple(words("options").get(option.casefold(), ()))
 
 
 def _confidence(completion: str, stated: float | None) -> StatedConfidence:

@@ -10,12 +10,13 @@ answer is read.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from evals.confidence import MISSING
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
-from evals.verifiers.expected import Expected, Finding, fold, normalised
+from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
 from evals.verifiers.numbers import Number, numbers_in
 
 LINE = re.compile(
@@ -32,13 +33,14 @@ BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 ASIDE = re.compile(r"\([^()]*\)")
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
-PERCENT = re.compile(
-    r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?"
-)
-TEMPLATE = frozenset(
-    ("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer")
-)
-MISSING = StatedConfidence(value=None, status="missing")
+PERCENT = re.compile(r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|/\s*100\b)?")
+TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer"))
+HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
+BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
+NOTHING = "(?!)"
+MINUS = re.compile(r"\b(?:minus|negative)\s+(?=[\d.])", re.IGNORECASE)
+PIECE = re.compile(r"[,;()]|\bbut\b")
+DENIED_PIECE = re.compile(r"\s*(?:not|no|rather than|instead of|never)\b", re.IGNORECASE)
 
 
 class Lines(NamedTuple):
@@ -59,16 +61,17 @@ def read_lines(text: str) -> Lines:
     """Return the answer line, the confidence line and the explanation of an answer. Time is linear in its length."""
     text = without_thought(text)
     if ">" in text:
-        text = QUOTED.sub(_blank, COMMENT.sub(_blank, text))
+        text = blank(QUOTED, blank(COMMENT, text))
     if "\\boxed" in text:
         text = BOXED.sub(r"\1", text)
     answer = also = None
     start = end = 0
-    first = len(text)
+    first: int | None = None
     confidence = MISSING
     for line in LINE.finditer(text):
         value = line[2].strip()
-        first = min(first, line.start())
+        if first is None:
+            first = line.start()
         if line[1][0] in "aA":
             if answer is not None and answer.casefold() != value.casefold():
                 also = answer
@@ -78,12 +81,17 @@ def read_lines(text: str) -> Lines:
     return Lines(answer, also, start, end, confidence, text[:first].strip())
 
 
+def blank(pattern: re.Pattern[str], text: str) -> str:
+    """Return the text with blanks for what a pattern finds, so that places stay where they were."""
+    return pattern.sub(lambda found: " " * len(found[0]), text)
+
+
 def without_thought(text: str) -> str:
     """Return the text with everything up to the last closing thought mark blanked, and what an open one starts.
 
     Places stay where they were, so offsets are those of the text that came in.
     """
-    if not any(mark in text for mark in ("<", "◁", "[")):
+    if "<" not in text and "◁" not in text and "[" not in text:
         return text
     closed, opened = 0, None
     for mark in THOUGHT.finditer(text):
@@ -97,85 +105,78 @@ def without_thought(text: str) -> str:
 
 def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding:
     """Return what the answer line says of the question; no_claim where it says nothing that can be checked."""
-    value = lines.answer or ""
+    found = _finding(expected, question, lines.answer or "", lines.also)
+    if not found.claims:
+        return found
+    return found._replace(claims=_claims([each.says for each in found.claims], lines.start, lines.end))
+
+
+@lru_cache(maxsize=4096)
+def _finding(expected: Expected, question: str, value: str, also: str | None) -> Finding:
+    """Return what answer lines say, wherever they stand: models write the same few lines again and again."""
     says = normalised(value)
-    place = (lines.start, lines.end)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return Finding("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalised(question).strip(" ?") in says:
         return Finding("no_claim", "it repeats the question")
-    found = _stated(expected, question, value, says, place)
-    if lines.also is not None:
-        other = _stated(expected, question, lines.also, normalised(lines.also), place)
-        is_same = other.verdict == found.verdict and (
-            found.verdict == "correct" or other.answer == found.answer
-        )
-        if not is_same and "no_claim" not in (other.verdict, found.verdict):
-            reason = f"two answer lines: {lines.also!r} and {value!r}"
-            return Finding("contradictory", reason, found.answer, found.claims)
-        return other if found.verdict == "no_claim" else found
-    return found
+    found = _stated(expected, question, value)
+    if also is None:
+        return found
+    other = _stated(expected, question, also)
+    is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
+    if not is_same and "no_claim" not in (other.verdict, found.verdict):
+        return Finding("contradictory", f"two answer lines: {also!r} and {value!r}", found.answer, found.claims)
+    return other if found.verdict == "no_claim" else found
 
 
-def _stated(
-    expected: Expected, question: str, value: str, says: str, place: tuple[int, int]
-) -> Finding:
+def _stated(expected: Expected, question: str, value: str) -> Finding:
     match expected.kind:
         case "choice":
-            return _choice(expected, question, says, place)
+            return _choice(expected, question, normalised(value))
         case "number":
-            return _number(expected, value, says, place)
+            return _number(expected, value)
         case "term":
-            return _term(expected, question, value, says, place)
+            return _term(expected, question, value)
         case "set":
-            return _set(expected, value, place)
+            return _set(expected, value)
         case _:
             return Finding("no_claim", "a free answer; a judge can grade it", value)
 
 
-# ---- a choice ---------------------------------------------------------------------------------
+def _claims(says: Iterable[str], start: int = 0, end: int = 0) -> tuple[Claim, ...]:
+    return tuple(claim("answer line", each, start, end) for each in says)
 
 
-def _choice(expected: Expected, question: str, says: str, place: tuple[int, int]) -> Finding:
+def _choice(expected: Expected, question: str, says: str) -> Finding:
     option = expected.by_wording.get(says)
     if option is not None:
-        return _verdict(expected, option, place)
+        return _verdict(expected, option)
     asserted, denied = options_in(says, expected.by_wording)
     if expected.right == CANNOT_BE_TOLD and not expected.offered:
-        return _abstention(expected, question, says, asserted, place)
+        return _abstention(expected, question, says, asserted)
     if len(asserted) == 1:
-        return _verdict(expected, asserted[0], place)
+        return _verdict(expected, asserted[0])
     if not asserted:
-        what = (
-            f"it only denies {', '.join(denied)}"
-            if denied
-            else "it names no option of the question"
-        )
+        what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
         return Finding("no_claim", what)
-    listed = expected.offered or expected.options
-    if {option for option in listed if option != CANNOT_BE_TOLD} <= set(asserted):
+    if {*(expected.offered or expected.options)} - {CANNOT_BE_TOLD} <= {*asserted}:
         return Finding("no_claim", "it repeats the options of the question")
     if not expected.offered and expected.right not in asserted:
-        return _verdict(expected, asserted[0], place)
-    return _torn(asserted, place)
+        return _verdict(expected, asserted[0])
+    return _torn(asserted)
 
 
-def _abstention(
-    expected: Expected, question: str, says: str, asserted: list[str], place: tuple[int, int]
-) -> Finding:
+def _abstention(expected: Expected, question: str, says: str, asserted: list[str]) -> Finding:
     """Return the verdict where the data cannot answer: whatever answers is wrong."""
     if asserted == [CANNOT_BE_TOLD]:
-        return _verdict(expected, CANNOT_BE_TOLD, place)
+        return _verdict(expected, CANNOT_BE_TOLD)
     if CANNOT_BE_TOLD in asserted:
         if says.count("/") > 1 or says.count(",") > 1:
             return Finding("no_claim", "it repeats the options of the question")
-        return _torn(asserted, place)
+        return _torn(asserted)
     if fold(says) <= fold(question) or HEDGE.search(says):
         return Finding("no_claim", "it says nothing of the question")
-    return _verdict(expected, says, place)
-
-
-HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
+    return _verdict(expected, says)
 
 
 def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -195,33 +196,7 @@ def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], lis
 
 def is_denied(text: str, at: int) -> bool:
     """Return whether one of the four words before a place denies it: "neither up nor down"."""
-    return any(word in DENIAL for word in BREAK.split(text[:at])[-1].split()[-4:])
-
-
-DENIAL = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "neither",
-        "nor",
-        "without",
-        "isnt",
-        "dont",
-        "doesnt",
-        "arent",
-        "wasnt",
-        "didnt",
-        "cant",
-        "wont",
-        "false",
-        "wrong",
-        "rather",
-        "instead",
-        "unlike",
-    ]
-)
-BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
+    return not word_set("stems", "denial").isdisjoint(BREAK.split(text[:at])[-1].split()[-4:])
 
 
 @lru_cache(maxsize=4096)
@@ -239,70 +214,41 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     )
 
 
-NOTHING = "(?!)"
+def _torn(asserted: list[str]) -> Finding:
+    return Finding("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted))
 
 
-def _torn(asserted: list[str], place: tuple[int, int]) -> Finding:
-    reason = f"it names {' and '.join(asserted)}"
-    return Finding("contradictory", reason, " / ".join(asserted), _claims(asserted, place))
-
-
-def _verdict(expected: Expected, option: str, place: tuple[int, int]) -> Finding:
-    claims = _claims([option], place)
+def _verdict(expected: Expected, option: str) -> Finding:
     if option == expected.right:
-        return Finding("correct", f"{option}, as the data say", option, claims, 1.0)
-    return Finding("incorrect", f"it says {option}; the data say {expected.right}", option, claims)
+        return Finding("correct", f"{option}, as the data say", option, _claims([option]), 1.0)
+    return Finding("incorrect", f"it says {option}; the data say {expected.right}", option, _claims([option]))
 
 
-def _claims(says: list[str], place: tuple[int, int]) -> tuple[Claim, ...]:
-    return tuple(
-        Claim.model_construct(
-            subject="answer line",
-            says=each,
-            start=place[0],
-            end=place[1],
-            about="answer",
-            is_denied=False,
-        )
-        for each in says
-    )
-
-
-# ---- a number ---------------------------------------------------------------------------------
-
-
-def _number(expected: Expected, value: str, says: str, place: tuple[int, int]) -> Finding:
-    truth = f"{expected.number:,.10g}"
+def _number(expected: Expected, value: str) -> Finding:
+    says, truth = normalised(value), f"{expected.number:,.10g}"
     if says in expected.by_wording:
-        return _cannot(says, truth, place)
+        return _cannot(says, truth)
     text = MINUS.sub("-", ASIDE.sub(" ", value))
     if expected.unit:
         text = re.sub(rf"(?<=\d){re.escape(expected.unit)}", f" {expected.unit}", text)
-    found = [
-        each for each in numbers_in(text) if not each.is_share or expected.unit in ("%", "percent")
-    ]
+    found = [each for each in numbers_in(text) if not each.is_share or expected.unit in ("%", "percent")]
     stated = [each for each in found if not is_denied(text.casefold(), each.start)]
     if stated:
-        return number_verdict(expected, stated, place)
+        return number_verdict(expected, stated)
     if found:
         return Finding("no_claim", "it only denies a number")
     asserted, _ = options_in(says, expected.by_wording)
-    return _cannot(says, truth, place) if asserted else Finding("no_claim", "it names no number")
+    return _cannot(says, truth) if asserted else Finding("no_claim", "it names no number")
 
 
-MINUS = re.compile(r"\b(?:minus|negative)\s+(?=[\d.])", re.IGNORECASE)
-
-
-def number_verdict(expected: Expected, found: list[Number], place: tuple[int, int]) -> Finding:
-    """Return the verdict on the numbers that an answer states."""
+def number_verdict(expected: Expected, found: list[Number], start: int = 0, end: int = 0) -> Finding:
+    """Return the verdict on the numbers that an answer states from `start` to `end`."""
     credits = [_credit(expected, number) for number in found]
     shown = " and ".join(dict.fromkeys(f"{number.value:,.10g}" for number in found))
-    claims = _claims([shown], place)
+    claims = _claims([shown], start, end)
     truth = f"{expected.number:,.10g}" + (f" {expected.unit}" if expected.unit else "")
     if all(credits):
-        return Finding(
-            "correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits))
-        )
+        return Finding("correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits)))
     if any(credits):
         return Finding("contradictory", f"it names {shown}; the data say {truth}", shown, claims)
     return Finding("incorrect", f"it says {shown}; the data say {truth}", shown, claims)
@@ -310,101 +256,72 @@ def number_verdict(expected: Expected, found: list[Number], place: tuple[int, in
 
 def _credit(expected: Expected, number: Number) -> float:
     """Return 1 for the number within its tolerance, less for one that it rounds to, 0 for another."""
-    off = abs(number.value - expected.number)
-    tolerance = expected.tolerance
-    allowed = 0.0
-    if tolerance is not None:
-        allowed = (
-            tolerance.absolute
-            if tolerance.absolute is not None
-            else (tolerance.relative or 0) * abs(expected.number)
-        )
-    if off <= allowed + 1e-9 * max(1.0, abs(expected.number)):
+    off, size = abs(number.value - expected.number), abs(expected.number)
+    allowed = 1e-9 * max(1.0, size)
+    if (tolerance := expected.tolerance) is not None:
+        allowed += (tolerance.absolute or 0.0) + (tolerance.relative or 0.0) * size
+    if off <= allowed:
         return 1.0
-    is_rounded = (
-        number.digits >= 2 and off <= number.step / 2 and off <= 0.05 * abs(expected.number)
-    )
+    is_rounded = number.digits >= 2 and off <= number.step / 2 and off <= 0.05 * size
     return expected.rounded_credit if is_rounded else 0.0
 
 
-def _cannot(says: str, truth: str, place: tuple[int, int]) -> Finding:
-    return Finding(
-        "incorrect",
-        f"it says that the data cannot tell; they say {truth}",
-        says,
-        _claims([says], place),
-    )
+def _cannot(says: str, truth: str) -> Finding:
+    return Finding("incorrect", f"it says that the data cannot tell; they say {truth}", says, _claims([says]))
 
 
-# ---- a term and a set -------------------------------------------------------------------------
-
-
-def _term(
-    expected: Expected, question: str, value: str, says: str, place: tuple[int, int]
-) -> Finding:
+def _term(expected: Expected, question: str, value: str) -> Finding:
+    says = normalised(value)
     if says in expected.by_wording:
-        return _cannot(says, "what it is", place)
+        return _cannot(says, "what it is")
     asserted, denied = _parts(value)
-    words = fold(asserted)
+    words = fold(", ".join(asserted))
     if not words:
         return Finding("no_claim", "it only denies" if denied else "it says nothing")
-    right = any(each <= words for each in expected.accept)
-    wrong = any(each <= words for word in words for each in expected.rivals.get(word, ()))
-    claims = _claims([value], place)
+    right = any(map(words.issuperset, expected.accept))
+    wrong = any(each <= words for word in words & expected.others.keys() for each in expected.others[word])
+    claims = _claims([value])
     if right and wrong:
-        return Finding(
-            "contradictory", "it names what is right and what competes with it", value, claims
-        )
+        return Finding("contradictory", "it names what is right and what competes with it", value, claims)
     if right:
         return Finding("correct", "as the data say", value, claims, 1.0)
-    if words <= fold(question) | GENERAL:
+    if words <= fold(question) | fold("hallmark gene set pathway process signaling genes"):
         return Finding("no_claim", "its words are all in the question")
     return Finding("incorrect", "it is something else", value, claims)
 
 
-GENERAL = fold("hallmark gene set pathway process signaling genes")
-
-
-def _parts(value: str) -> tuple[str, str]:
+def _parts(value: str) -> tuple[list[str], list[str]]:
     """Return what a phrase asserts and what it denies: "mitochondria, not glycolysis"."""
     pieces = PIECE.split(value)
     denied = [piece for piece in pieces if DENIED_PIECE.match(piece)]
-    return ", ".join(piece for piece in pieces if piece not in denied), ", ".join(denied)
+    return [piece for piece in pieces if piece not in denied], denied
 
 
-PIECE = re.compile(r"[,;()]|\bbut\b")
-DENIED_PIECE = re.compile(r"\s*(?:not|no|rather than|instead of|never)\b", re.IGNORECASE)
-
-
-def _set(expected: Expected, value: str, place: tuple[int, int]) -> Finding:
-    asserted, _ = _parts(ASIDE.sub(" ", value))
+def _set(expected: Expected, value: str) -> Finding:
+    asserted = ", ".join(_parts(ASIDE.sub(" ", value))[0])
     names = [normalised(part).strip("… ") for part in re.split(r"[,;\n/]|\band\b|&", asserted)]
-    named = {expected.by_wording.get(name, name) for name in names if name}
+    named = sorted({expected.by_wording.get(name, name) for name in names if name})
+    return set_verdict(expected, named, _claims(named))
+
+
+def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...]) -> Finding:
+    """Return the verdict on the names that an answer gives, in alphabetical order."""
     if not named:
         return Finding("no_claim", "it names nothing")
-    right = len(named & set(expected.values))
-    claims = _claims(sorted(named), place)
-    shown = ", ".join(sorted(named))
-    if named == set(expected.values):
+    wanted, shown = set(expected.values), ", ".join(named)
+    if wanted == {*named}:
         return Finding("correct", "the same names as the data", shown, claims, 1.0)
-    f1 = 2 * right / (len(named) + len(expected.values))
-    return Finding(
-        "incorrect",
-        f"F1 {f1:.2f} against the data's {', '.join(expected.values)}",
-        shown,
-        claims,
-        f1 / 2,
-    )
-
-
-# ---- the confidence line ----------------------------------------------------------------------
+    f1 = 2 * len(wanted & {*named}) / (len(named) + len(expected.values))
+    return Finding("incorrect", f"F1 {f1:.2f} against the data's {', '.join(expected.values)}", shown, claims, f1 / 2)
 
 
 def _confidence(value: str, before: StatedConfidence) -> StatedConfidence:
     """Return what a confidence line states; lines that state different values make none."""
     stated = _percent(value)
-    if before.status == "missing" or stated.status == "missing" or before.value == stated.value:
-        return stated if stated.status != "missing" else before
+    if stated is MISSING:
+        return before
+    if before is MISSING or before.value == stated.value:
+        return stated
     return StatedConfidence.model_construct(value=None, status="invalid", quote=value)
 
 
@@ -417,28 +334,11 @@ def _percent(value: str) -> StatedConfidence:
     share = None
     if found is not None and not re.search(r"\d", shown[found.end() :]):
         number = float(found[1].replace(",", "."))
-        if found[2]:
+        if found[2] or number > 10:
             share = number / 100
-        elif number <= 1 or number > 10:
-            share = number if number <= 1 else number / 100
-    if share is None or not 0 <= share <= 1:
-        return StatedConfidence.model_construct(
-            value=None, status="invalid", quote=f"Confidence: {value}"
-        )
-    return StatedConfidence.model_construct(
-        value=share, status="stated", quote=f"Confidence: {value}"
-    )
-
-
-def _blank(quoted: re.Match[str]) -> str:
-    return " " * len(quoted[0])
-
-
-__all__ = [
-    "Lines",
-    "number_verdict",
-    "options_in",
-    "read_answer_line",
-    "read_lines",
-    "without_thought",
-]
+        elif number <= 1:
+            share = number
+    if share is not None and not 0 <= share <= 1:
+        share = None
+    status = "invalid" if share is None else "stated"
+    return StatedConfidence.model_construct(value=share, status=status, quote=f"Confidence: {value}")

@@ -53,11 +53,4 @@ def numbers_in(text: str) -> Iterator[Number]:
         zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
         value = float(plain) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
         step = scale * (10.0 ** -len(decimals) if decimals else 10.0**zeros)
-        yield Number(
-            value,
-            step,
-            max(1, len(significant) - zeros),
-            bool(found["share"]),
-            found.start(),
-            found.end(),
-        )
+        yield Number(value, step, max(1, len(significant) - zeros), bool(found["share"]), found.start(), found.end())

@@ -22,9 +22,7 @@ from types import MappingProxyType
 from evals.errors import BadConfig
 
 VERIFIERS = ("V1", "V2", "V3", "V4")
-DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13}
-)
+DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType({"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13})
 """Ours. A correct answer beats every other, whatever its confidence: V1 gives at least half its weight, 0.145;
 under a wrong answer V4 alone can give anything, at most 0.13; both are divided by the same sum."""
 PRESETS: Mapping[str, Mapping[str, float]] = MappingProxyType(
@@ -54,9 +52,7 @@ MODES: Mapping[str, Callable[[str, float, float], float]] = MappingProxyType(
     {
         DEFAULT_MODE: lambda kind, c, y: 1.0 - (c - y) ** 2,
         "legacy": _legacy,
-        "match_v1": lambda kind, c, y: (_calibration_aware if kind in DIRECTIONS else _legacy)(
-            kind, c, y
-        ),
+        "match_v1": lambda kind, c, y: (_calibration_aware if kind in DIRECTIONS else _legacy)(kind, c, y),
         "calibration_aware": _calibration_aware,
     }
 )
@@ -90,13 +86,9 @@ def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
         raise BadConfig(f"no verifier is called {', '.join(unknown)}; weigh {', '.join(VERIFIERS)}")
     bad = {name: weight for name, weight in weights.items() if not 0 <= weight < float("inf")}
     if bad:
-        raise BadConfig(
-            f"weights must be 0 or more, found {bad}; give each verifier a share such as 0.6"
-        )
+        raise BadConfig(f"weights must be 0 or more, found {bad}; give each verifier a share such as 0.6")
     if not any(weights.values()):
-        raise BadConfig(
-            "every weight is 0, so nothing would be scored; give at least one verifier a weight"
-        )
+        raise BadConfig("every weight is 0, so nothing would be scored; give at least one verifier a weight")
     return weights
 
 

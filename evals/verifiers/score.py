@@ -16,37 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
-from evals.verifiers.expected import Expected, Finding
-from evals.verifiers.presets import (
-    DEFAULT_MODE,
-    DEFAULT_WEIGHTS,
-    MODES,
-    VERIFIERS,
-    check_mode,
-    check_weights,
-)
+from evals.verifiers.expected import Finding
+from evals.verifiers.presets import DEFAULT_MODE, DEFAULT_WEIGHTS, MODES, VERIFIERS, check_mode, check_weights
 
 WITH_FIGURES = ("V1", "V2", "V3", "V4")
 WITHOUT_FIGURES = ("V1", "V3", "V4")
 """What applies where the truth holds no figures that an explanation could get wrong."""
 JUDGED = ("V1", "V4")
 """What applies to a rubric, once a judge has graded its items: V1 is the share of their weight that is met."""
-SCORED = frozenset(
-    [
-        "direct",
-        "mechanism",
-        "uncertainty",
-        "comparison",
-        "conservation",
-        "count",
-        "label",
-        "abstain",
-        "choice",
-        "number",
-        "set",
-        "term",
-    ]
-)
+SCORED = frozenset(("direct", "mechanism", "uncertainty", "comparison", "conservation", "count", "label", "abstain"))
+SCORED |= {"choice", "number", "set", "term"}
 """Kinds of truth that are scored; `rubric` and `facts` are for a judge."""
 
 
@@ -78,15 +57,12 @@ def applicable(truth: GroundTruth) -> tuple[str, ...]:
     """Return the verifiers that apply to a question; none for a kind that is not scored."""
     if truth.kind not in SCORED:
         return ()
-    has_figures = isinstance(truth, UncertaintyTruth | ConservationTruth) or bool(
-        getattr(truth, "missions", None)
-    )
+    has_figures = isinstance(truth, UncertaintyTruth | ConservationTruth) or bool(getattr(truth, "missions", None))
     return WITH_FIGURES if has_figures else WITHOUT_FIGURES
 
 
 def score(
     truth: GroundTruth,
-    expected: Expected,
     finding: Finding,
     confidence: StatedConfidence,
     read_by: str | None,
@@ -95,27 +71,26 @@ def score(
 ) -> Verdict:
     """Return the verdict with its scores and reward; a kind that is not scored has neither."""
     applies = applicable(truth) or (JUDGED if read_by == "judge" else ())
-    verdict, credit = finding.verdict, finding.credit
-    right = credit if verdict == "correct" else 0.0
+    verdict, right = finding.verdict, finding.credit if finding.verdict == "correct" else 0.0
+    values = {
+        "V1": finding.credit,
+        "V2": 0.0 if faults.figures else right,
+        "V3": 0.0 if faults.contradictions else right,
+        "V4": 0.0,
+    }
+    if confidence.value is not None and verdict in ("correct", "incorrect"):
+        values["V4"] = MODES[scoring.v4](truth.kind, confidence.value, float(verdict == "correct"))
     scores: dict[str, float | None] = dict.fromkeys(VERIFIERS)
     total = earned = 0.0
     for name in applies:
-        if name == "V1":
-            value = credit
-        elif name == "V2":
-            value = 0.0 if faults.figures else right
-        elif name == "V3":
-            value = 0.0 if faults.contradictions else right
-        else:
-            value = _confidence_score(truth.kind, verdict, confidence, scoring.v4)
         weight = scoring.weights.get(name, 0.0)
-        scores[name] = value
+        scores[name] = values[name]
         total += weight
-        earned += weight * value
+        earned += weight * values[name]
     reason = finding.reason
     if faults is not NO_FAULTS:
         reason = "; ".join((reason, *faults.figures, *faults.contradictions))
-    # Built of checked parts, so not validated again: a verdict is made for every answer of a training batch.
+    # Of checked parts, so not validated: a text may hold half a surrogate, and a batch has many answers.
     return Verdict.model_construct(
         verdict=verdict,
         reason=reason,
@@ -126,9 +101,3 @@ def score(
         answer=finding.answer,
         read_by=read_by,
     )
-
-
-def _confidence_score(kind: str, verdict: str, confidence: StatedConfidence, mode: str) -> float:
-    if confidence.value is None or verdict not in ("correct", "incorrect"):
-        return 0.0
-    return MODES[mode](kind, confidence.value, 1.0 if verdict == "correct" else 0.0)

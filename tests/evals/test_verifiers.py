@@ -206,7 +206,7 @@ def scored(
         value=confidence, status="missing" if confidence is None else "stated"
     )
     finding = Finding(outcome, "", None, (), credit if outcome == "correct" else 0.0)
-    return score(truth, expected(truth), finding, stated, "answer", faults, scoring or Scoring())
+    return score(truth, finding, stated, "answer", faults, scoring or Scoring())
 
 
 def reward(

@@ -7,11 +7,11 @@ from evals.verifiers.expected import Expected, Finding
 from evals.verifiers.text.amounts import read_number, read_set, read_term
 from evals.verifiers.text.choices import read_choice
 from evals.verifiers.text.lexicon import lexicon
-from evals.verifiers.text.sentences import page_of
+from evals.verifiers.text.sentences import page_of, plain_text
 
 
-def read_text(expected: Expected, question: str, text: str) -> Finding:
-    """Return what free text says of the question. Time is linear in the length of the text."""
+def read_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
+    """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
     if expected.kind == "rubric":
         return Finding("no_claim", "a free answer; a judge can grade it")
     page = page_of(text)
@@ -24,7 +24,7 @@ def read_text(expected: Expected, question: str, text: str) -> Finding:
         case "set":
             return read_set(expected, page, made)
         case _:
-            return read_choice(expected, question, page, made)
+            return read_choice(expected, question, page, made, is_shown)
 
 
-__all__ = ["read_text"]
+__all__ = ["plain_text", "read_text"]

@@ -7,15 +7,14 @@ from functools import cache, lru_cache
 from evals.plain import Plain
 from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import Expected, Finding, fold
-from evals.verifiers.line import number_verdict
+from evals.verifiers.line import number_verdict, set_verdict
 from evals.verifiers.numbers import WORDS, Number, numbers_in
-from evals.verifiers.text.choices import MOST_CLAIMS, claim, claims
-from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, words
+from evals.verifiers.text.choices import claim_at, claims, named_in, shown_claims
+from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.sentences import (
     Sentence,
     finish,
     is_beside,
-    marks_in,
     parts_of,
     read_sentences,
     sentence_of,
@@ -24,7 +23,6 @@ from evals.verifiers.text.sentences import (
 from evals.verifiers.text.subjects import place_of
 
 DIGIT = re.compile(r"\d")
-NUMERALS = frozenset((*WORDS, "none"))
 
 
 def read_number(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
@@ -37,44 +35,35 @@ def read_number(expected: Expected, question: str, page: Plain, lexicon: Lexicon
         parts = tokens(text)
         if not parts or "confidence" in parts[:2]:
             continue
-        has_number = DIGIT.search(text) or not NUMERALS.isdisjoint(parts)
+        has_number = DIGIT.search(text) or not WORDS.keys().isdisjoint(parts)
         if not has_number and is_beside(parts, lexicon):
             continue
         sentence = sentence_of(text, start, end, parts, lexicon)
         amounts = _amounts(expected, sentence) if has_number else {}
         if amounts:
             marks = [mark for mark in sentence.marks if mark.i not in amounts]
-            marks += [Mark("option", NUMBER, at, at + 1) for at in amounts]
+            marks += [Mark("option", "number", at, at + 1) for at in amounts]
             sentence.marks = sorted(marks, key=lambda mark: mark.i)
         finish(sentence, question)
         own = []
         for mark, state in sentence.said:
             if mark.value == CANNOT_BE_TOLD and state == "asserted":
                 abstains = start, stop
-            elif state == "asserted" and not (
-                is_placed and place_of(sentence, mark, lexicon).elsewhere
-            ):
+            elif state == "asserted" and not (is_placed and place_of(sentence, mark, lexicon).elsewhere):
                 number = amounts[mark.i]
-                own.append(
-                    (sentence, number._replace(start=start + number.start, end=start + number.end))
-                )
+                own.append((sentence, number._replace(start=start + number.start, end=start + number.end)))
         if not own and found and takes_back(sentence):
             last = found[-1][0]
             while found and found[-1][0] is last:
                 found.pop()
         found += own
     if found:
-        place = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
-        return number_verdict(expected, [number for _, number in found], place)
+        start, end = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
+        return number_verdict(expected, [number for _, number in found], start, end)
     if abstains:
         reason = f"it says that the data cannot tell; they say {expected.number:,.10g}"
-        return Finding(
-            "incorrect", reason, CANNOT_BE_TOLD, (claim(page, CANNOT_BE_TOLD, abstains),)
-        )
+        return Finding("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
     return Finding("no_claim", "it names no number that answers the question")
-
-
-NUMBER = "number"
 
 
 @cache
@@ -91,7 +80,7 @@ def _amounts(expected: Expected, sentence: Sentence) -> dict[int, Number]:
     """Return the numbers of a sentence that could answer, by their place among its words."""
     starts = [found.start() for found in TOKEN.finditer(sentence.text)]
     parts = sentence.words
-    unit = _units(expected.unit)
+    unit = word_set("amounts", "degs") if expected.unit == "DEGs" else tokens((expected.unit or "").casefold())
     kept: dict[int, Number] = {}
     with_unit: set[int] = set()
     for number in numbers_in(sentence.text):
@@ -102,10 +91,7 @@ def _amounts(expected: Expected, sentence: Sentence) -> dict[int, Number]:
         near = before[-1] if before else ""
         if (
             any(before[-len(phrase) :] == phrase for phrase in _phrases("not_after").get(near, ()))
-            or any(
-                behind[: len(phrase)] == phrase
-                for phrase in _phrases("not_before").get(behind[0], ())
-            )
+            or any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
             or (behind[0] == "of" and behind[1][0].isdigit())
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
         ):
@@ -118,55 +104,20 @@ def _amounts(expected: Expected, sentence: Sentence) -> dict[int, Number]:
     return {at: kept[at] for at in with_unit} or kept
 
 
-@cache
-def _units(unit: str | None) -> frozenset[str]:
-    if unit == "DEGs":
-        return frozenset(str(words("amounts")["degs"]).split())
-    return frozenset(tokens(unit.casefold())) if unit else frozenset()
-
-
-# ---- a phrase ---------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=65536)
-def _folded(word: str) -> frozenset[str]:
-    return fold(word)
-
-
-LITTLE = fold("less") | fold("cause")
-"""Stems of words that every answer has: "less" has that of "lesion"."""
-_INDEX: dict[int, tuple[Expected, dict[str, list[frozenset[str]]]]] = {}
-
-
-def _others(expected: Expected) -> dict[str, list[frozenset[str]]]:
-    """Return competing phrases by their longest word, so that a text is compared with few of them."""
-    found = _INDEX.get(id(expected))
-    if found is None or found[0] is not expected:
-        index: dict[str, list[frozenset[str]]] = {}
-        for phrase in expected.others:
-            if phrase:
-                index.setdefault(max(phrase, key=len), []).append(phrase)
-        if len(_INDEX) > 8192:
-            _INDEX.clear()
-        found = _INDEX[id(expected)] = (expected, index)
-    return found[1]
-
-
 def read_term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
     """Return the verdict on free text that should say what something stands for."""
     right = wrong = says_other = False
     place = (0, 0)
-    others = _others(expected)
-    sentences = []
-    asked = _asked(question)
+    sentences: list[Sentence] = []
+    stands, little = words("amounts")["stands"], fold("less") | fold("cause")
     for start, stop, end in parts_of(page.text):
         text = page.text[start:stop]
         parts = tokens(text)
         if not parts or "confidence" in parts[:2] or end == "?":
             continue
-        stems: set[str] = set().union(*map(_folded, parts))
-        is_right = not right and any(each <= stems for each in expected.accept)
-        explains = any(phrase in text for phrase in words("amounts")["stands"])
+        stems: set[str] = set().union(*map(fold, parts))
+        is_right = not right and any(map(stems.issuperset, expected.accept))
+        explains = any(phrase in text for phrase in stands)
         if not is_right and not explains and is_beside(parts, lexicon):
             continue
         sentence = sentence_of(text, start, end, parts, lexicon)
@@ -174,21 +125,17 @@ def read_term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) 
         sentences.append(sentence)
         if is_right:
             kept = _undenied(sentence)
-            if any(each <= kept for each in expected.accept):
+            if any(map(kept.issuperset, expected.accept)):
                 right, place = True, (start, stop)
         if explains:
-            stems -= LITTLE
-            wrong = wrong or (
-                not is_right
-                and any(each <= stems for stem in stems & others.keys() for each in others[stem])
-            )
-            is_own = parts[0] in ("it", "this", "these") or any(
-                mark.tag == "own" for mark in sentence.marks
-            )
-            says_other = says_other or (is_own and not stems <= asked)
+            stems -= little  # every answer has them, and "less" has the stem of "lesion"
+            rivals = (each for stem in stems & expected.others.keys() for each in expected.others[stem])
+            wrong = wrong or (not is_right and any(map(stems.issuperset, rivals)))
+            is_own = parts[0] in ("it", "this", "these") or any(mark.tag == "own" for mark in sentence.marks)
+            says_other = says_other or (is_own and not stems <= _asked(question))
     is_reversed = lexicon.has_directions and _is_reversed(sentences, question, lexicon)
     shown = page.text[place[0] : place[1]].strip() if right else None
-    made = (claim(page, shown, place),) if shown is not None else ()
+    made = (claim_at(page, shown, place),) if shown else ()
     if right and (wrong or is_reversed):
         what = "what competes with it" if wrong else "the opposite direction"
         return Finding("contradictory", f"it names what is right and {what}", shown, made)
@@ -201,7 +148,7 @@ def read_term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) 
 
 @lru_cache(maxsize=8192)
 def _asked(question: str) -> frozenset[str]:
-    return frozenset().union(*map(_folded, tokens(question.casefold())))
+    return frozenset().union(*map(fold, tokens(question.casefold())))
 
 
 def _undenied(sentence: Sentence) -> set[str]:
@@ -216,48 +163,20 @@ def _undenied(sentence: Sentence) -> set[str]:
         elif tag == "break" or word in (",", ":", "("):
             is_shut = False
         if not is_shut:
-            kept |= _folded(word)
+            kept |= fold(word)
     return kept
 
 
 def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> bool:
     """Say whether the text gives the gene set the opposite of the direction that the question names."""
-    asked = _directions_in(question, lexicon)
+    asked = {option.partition("|")[0] for option in named_in(question, lexicon)} & {UP, DOWN}
     if len(asked) != 1:
         return False
     heard = [each for each in claims(sentences, question, lexicon) if each.option in (UP, DOWN)]
     return any((each.option in asked) == each.is_denied for each in heard)
 
 
-def _directions_in(question: str, lexicon: Lexicon) -> set[str]:
-    marks = marks_in(tokens(question.casefold()), lexicon.table)
-    return {mark.value.partition("|")[0] for mark in marks if mark.tag == "option"} & {UP, DOWN}
-
-
-# ---- names ------------------------------------------------------------------------------------
-
-
 def read_set(expected: Expected, page: Plain, lexicon: Lexicon) -> Finding:
     """Return the verdict on the names that free text asserts."""
-    heard = [
-        each
-        for each in claims(read_sentences(page.text, lexicon, ""), "", lexicon)
-        if not each.is_denied
-    ]
-    named = {each.option for each in heard}
-    if not named:
-        return Finding("no_claim", "it names nothing")
-    shown = ", ".join(sorted(named))
-    made = tuple(
-        claim(page, each.option, each.sentence.span(each.i, each.j)) for each in heard[:MOST_CLAIMS]
-    )
-    if named == set(expected.values):
-        return Finding("correct", "the same names as the data", shown, made, 1.0)
-    f1 = 2 * len(named & set(expected.values)) / (len(named) + len(expected.values))
-    return Finding(
-        "incorrect",
-        f"F1 {f1:.2f} against the data's {', '.join(expected.values)}",
-        shown,
-        made,
-        f1 / 2,
-    )
+    heard = [each for each in claims(read_sentences(page.text, lexicon, ""), "", lexicon) if not each.is_denied]
+    return set_verdict(expected, sorted({each.option for each in heard}), shown_claims(page, heard))

@@ -8,17 +8,8 @@ from itertools import pairwise
 
 from evals.plain import Plain
 from evals.schema import CANNOT_BE_TOLD, Claim
-from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, fold
-from evals.verifiers.text.lexicon import (
-    DISAGREE,
-    DOWN,
-    UP,
-    Lexicon,
-    small_words,
-    tokens,
-    word_set,
-    words,
-)
+from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
+from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, small_words, tokens, word_set, words
 from evals.verifiers.text.sentences import Sentence, marks_in, parts_of, read_sentences, takes_back
 from evals.verifiers.text.subjects import is_known, is_of_missions, is_own, place_of
 
@@ -45,22 +36,15 @@ class Heard:
     places: tuple[str, ...] = ()
 
 
-MOST_CLAIMS = 12
-"""Claims of one answer that are shown; the verdict rests on all of them."""
-
-
-def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
-    """Return the verdict on free text that answers a question with options."""
+def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon, is_shown: bool) -> Finding:
+    """Return the verdict on free text that answers a question with options; its claims if they are to be shown."""
     heard = claims(read_sentences(page.text, lexicon, question), question, lexicon)
     asserted = list(dict.fromkeys(each.option for each in heard if not each.is_denied))
     if expected.right == DISAGREE:
         asserted = _of_missions(asserted, heard)
     elif SAME in expected.options:
         asserted = _of_tissues(asserted, heard)
-    shown = tuple(
-        claim(page, each.option, each.sentence.span(each.i, each.j), each.is_denied)
-        for each in heard[:MOST_CLAIMS]
-    )
+    shown = shown_claims(page, heard) if is_shown else ()
     right = expected.right
     if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
         return Finding("contradictory", "it says that none can be told, and answers", right, shown)
@@ -78,12 +62,15 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     return Finding("incorrect", f"it says {both}; the data say {right}", says, shown)
 
 
-def claim(page: Plain, says: str, place: tuple[int, int], is_denied: bool = False) -> Claim:
+def claim_at(page: Plain, says: str, place: tuple[int, int], is_denied: bool = False) -> Claim:
     """Return a claim at a place in the plain text."""
-    start, end = page.origin(place[0]), page.origin(place[1] - 1) + 1
-    return Claim.model_construct(
-        subject="answer", says=says, start=start, end=end, about="answer", is_denied=is_denied
-    )
+    return claim("answer", says, page.origin(place[0]), page.origin(place[1] - 1) + 1, is_denied)
+
+
+def shown_claims(page: Plain, heard: list[Heard]) -> tuple[Claim, ...]:
+    """Return the first claims of an answer; its verdict rests on all of them."""
+    places = [each.sentence.span(each.i, each.j) for each in heard[:12]]
+    return tuple(claim_at(page, each.option, at, each.is_denied) for each, at in zip(heard, places, strict=False))
 
 
 def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> list[Heard]:
@@ -96,11 +83,7 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
         reply = None if after_question else _reply(sentence, question, lexicon)
         if reply is not None and not (own and reply[1]):
             own.insert(0, Heard(*reply, sentence, 0, 1))
-        elif (
-            found
-            and not (sentence.said or after_question or sentence.end == "?")
-            and takes_back(sentence)
-        ):
+        elif found and not (sentence.said or after_question or sentence.end == "?") and takes_back(sentence):
             last = found[-1].sentence
             while found and found[-1].sentence is last:
                 found.pop()
@@ -155,9 +138,6 @@ def _doubled(sentence: Sentence) -> frozenset[int]:
             else:
                 dropped |= {other.i} if second == UP else {one.i, other.i}
     return frozenset(dropped)
-
-
-# ---- names against names ----------------------------------------------------------------------
 
 
 def _sign(parts: list[str]) -> int:
@@ -215,9 +195,6 @@ def _asked(question: str) -> tuple[frozenset[str], int]:
     return fold(question), _sign(tokens(question.casefold()))
 
 
-# ---- yes and no -------------------------------------------------------------------------------
-
-
 def _reply(sentence: Sentence, question: str, lexicon: Lexicon) -> tuple[str, bool] | None:
     """Return what a bare yes or no to the question says: an option, and whether it is denied."""
     parts = sentence.words
@@ -262,15 +239,19 @@ def _asked_option(question: str, lexicon: Lexicon) -> str | None:
     """Return the one option that "yes" to the question would assert; None where there is no such."""
     if lexicon.has_yes:
         return "yes"
-    parts = list(_asked_words(question))
+    parts = _asked_words(question)
     if small_words("auxiliary").isdisjoint(parts) or parts[0] in ("which", "what", "how"):
         return None
-    marks = [mark for mark in marks_in(parts, lexicon.table) if mark.tag == "option"]
-    options = {mark.value for mark in marks if "|" not in mark.value}
-    return options.pop() if len(options) == 1 else None
+    options = [option for option in named_in(question, lexicon) if "|" not in option]
+    return options[0] if len(options) == 1 else None
 
 
-# ---- several missions, several tissues --------------------------------------------------------
+@lru_cache(maxsize=8192)
+def named_in(question: str, lexicon: Lexicon) -> frozenset[str]:
+    """Return the options that a question itself names."""
+    return frozenset(
+        mark.value for mark in marks_in(list(_asked_words(question)), lexicon.table) if mark.tag == "option"
+    )
 
 
 def _of_missions(asserted: list[str], heard: list[Heard]) -> list[str]:
@@ -297,15 +278,10 @@ def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
     said = [option for option in asserted if option not in (UP, DOWN)]
     if len(ways) > 1:
         first = next(iter(ways.values()))
-        derived = (
-            SAME if len(first) == 1 and all(way == first for way in ways.values()) else DIFFERENT
-        )
+        derived = SAME if len(first) == 1 and all(way == first for way in ways.values()) else DIFFERENT
         if derived not in said:
             said.append(derived)
     return said
-
-
-# ---- what the data cannot tell ----------------------------------------------------------------
 
 
 def _is_definite(question: str, text: str) -> bool:

@@ -5,30 +5,23 @@ may be missing. Hyphens are blanks: "up-regulated" is "up regulated".
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
-from importlib.resources import files
+from functools import cache, lru_cache, reduce
 from itertools import product
 from typing import Any, NamedTuple
 
 from evals.facts import load_hallmark
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import (
-    AGREE,
-    DIFFERENT,
-    DIRECTIONS,
-    LEVELS,
-    SAME,
-    Expected,
-    normalised,
-    shared_wordings,
-)
+from evals.verifiers.expected import AGREE, DIFFERENT, DIRECTIONS, LEVELS, SAME, Expected, normalised, word_set, words
 
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
+Table = dict[str, Any]
+"""A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
+SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "no")
+"""Options that the tables have words for."""
 
 
 class Mark(NamedTuple):
@@ -40,11 +33,7 @@ class Mark(NamedTuple):
     j: int
 
 
-Table = dict[str, Any]
-"""A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
     """What a reader looks for in the answers to one question.
 
@@ -84,19 +73,6 @@ def phrases(entry: str) -> Iterator[list[str]]:
 
 
 @cache
-def words(name: str) -> Mapping[str, Any]:
-    """Return a table of words: `evals/verifiers/words/<name>.toml`."""
-    return tomllib.loads(
-        files("evals.verifiers").joinpath(f"words/{name}.toml").read_text(encoding="utf-8")
-    )
-
-
-@cache
-def word_set(table: str, key: str) -> frozenset[str]:
-    """Return the words, with blanks between them, under a key of a table."""
-    return frozenset(str(words(table)[key]).split())
-
-
 def small_words(key: str) -> frozenset[str]:
     """Return a list of words/clauses.toml."""
     return word_set("clauses", key)
@@ -130,27 +106,19 @@ def join(first: Table, second: Table) -> Table:
 
 def _keys(table: Table, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the most telling word of every phrase: the longest that is no head such as "pathway"."""
+    heads = word_set("subjects", "heads")
     for word, node in table.items():
         if word:
             yield from _keys(node, (*path, word))
         else:
-            yield max(path, key=_telling)
-
-
-def _telling(word: str) -> int:
-    return len(word) - 20 * (word in word_set("subjects", "heads"))
+            yield max(path, key=lambda word: len(word) - 20 * (word in heads))
 
 
 @cache
 def takes_back_keys() -> frozenset[str]:
     """Return the telling words of what takes back or replies: one of them stands in every such sentence."""
-    phrases_ = build((words("scope")["void"], "void", ""))
-    return frozenset((*_keys(phrases_), "yes", "no", "not", "or", "false", "wrong", "following"))
-
-
-@cache
-def _other_keys() -> frozenset[str]:
-    return frozenset(_keys(_other_names()))
+    void = build((words("scope")["void"], "void", ""))
+    return frozenset((*_keys(void), "yes", "no", "not", "or", "false", "wrong", "following"))
 
 
 @cache
@@ -165,8 +133,10 @@ def _shared() -> Table:
 
 
 @cache
-def _other_names() -> Table:
-    return build((_hallmark_names(), "other", ""))
+def _other_names() -> tuple[Table, frozenset[str]]:
+    """Return the names of all gene sets, and the telling words of each."""
+    table = build((_hallmark_names(), "other", ""))
+    return table, frozenset(_keys(table))
 
 
 @cache
@@ -178,41 +148,26 @@ def _hallmark_names() -> Mapping[str, str]:
     }
 
 
-_MADE: dict[int, tuple[Expected, Lexicon]] = {}
-
-
+@lru_cache(maxsize=8192)
 def lexicon(expected: Expected) -> Lexicon:
     """Return the lexicon of a question; made once for each."""
-    found = _MADE.get(id(expected))
-    if found is not None and found[0] is expected:
-        return found[1]
-    made = _made(expected)
-    if len(_MADE) > 8192:
-        _MADE.clear()
-    _MADE[id(expected)] = (expected, made)
-    return made
-
-
-def _made(expected: Expected) -> Lexicon:
     own, starts = _own_names(expected)
     is_hallmark = any(name in _hallmark_names() for name in own)
     alike = words("subjects")["same_tissue"]
     subjects = [name for name in expected.subjects if name not in _hallmark_names()]
-    mine = {word for name in subjects for word in tokens(normalised(name))} & word_set(
-        "subjects", "tissues"
-    )
+    mine = {word for name in subjects for word in tokens(normalised(name))} & word_set("subjects", "tissues")
     table = _options(expected)
     if is_hallmark and UP not in options_of(expected):
         table = join(table, join(_option_table(UP, False), _option_table(DOWN, False)))
     names = build((own, "own", "full"), (starts, "own", "start"))
     keys = {*_keys(table), *_keys(names)}
     if is_hallmark:
-        names = join(names, _other_names())
-        keys |= _other_keys()
+        others, other_keys = _other_names()
+        names, keys = join(names, others), keys | other_keys
     options = options_of(expected)
     return Lexicon(
         table=join(names, join(table, _shared())),
-        keys=frozenset(keys),
+        keys=frozenset(keys) | small_words("values"),
         named=frozenset(option for option in options if _meaning(option, options) is None),
         tissues=frozenset(alike.get(word, word) for word in mine),
         has_directions=is_hallmark or {UP, DOWN} <= {meaning_of(option) for option in options},
@@ -225,9 +180,7 @@ def _made(expected: Expected) -> Lexicon:
 def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
     """Return the names of the subject as words, and the first words of long names: "tnf alpha signaling"."""
     tissues = word_set("subjects", "tissues")
-    names = dict.fromkeys(
-        " ".join(tokens(normalised(name))) for name in expected.subjects if name not in tissues
-    )
+    names = dict.fromkeys(" ".join(tokens(normalised(name))) for name in expected.subjects if name not in tissues)
     keys = {_hallmark_names()[name] for name in names if name in _hallmark_names()}
     if not keys:
         return list(names), []
@@ -235,10 +188,7 @@ def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
         if key in keys:
             names[name] = None
     acronyms = {
-        tokens(normalised(row.name))[0]
-        for key in keys
-        for row in [load_hallmark()[key]]
-        if _is_acronym(row.name)
+        tokens(normalised(row.name))[0] for key in keys for row in [load_hallmark()[key]] if _is_acronym(row.name)
     }
     parts = [name.split() for name in names]
     starts = [" ".join(each[:end]) for each in parts for end in range(2, len(each))]
@@ -248,11 +198,7 @@ def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
 def _is_acronym(name: str) -> bool:
     """Say whether a name begins with an acronym of its own, such as KRAS or mTORC1; DNA and UV are shared by others."""
     first = re.split(r"[ /-]", name)[0]
-    return sum(char.isupper() or char.isdigit() for char in first) > 1 and first not in (
-        "DNA",
-        "IL",
-        "UV",
-    )
+    return sum(char.isupper() or char.isdigit() for char in first) > 1 and first not in ("DNA", "IL", "UV")
 
 
 def options_of(expected: Expected) -> tuple[str, ...]:
@@ -266,19 +212,13 @@ def _options(expected: Expected) -> Table:
     options = options_of(expected)
     tables = []
     for option in options:
-        if _meaning(option, options) is None:
-            shared = shared_wordings().get(option.casefold(), ())
-            wordings = {normalised(option), *map(normalised, expected.wordings.get(option, ()))}
-            wordings |= {
-                word
-                for word, of in expected.by_wording.items()
-                if of == option and word not in shared
-            }
-            tables.append(
-                build(([way for wording in wordings for way in _ways(wording)], "option", option))
-            )
-        else:
+        if _meaning(option, options) is not None:
             tables.append(_option_table(option, expected.right == CANNOT_BE_TOLD))
+            continue
+        shared = words("options").get(option.casefold(), ())
+        wordings = {normalised(option), *map(normalised, expected.wordings.get(option, ()))}
+        wordings |= {word for word, of in expected.by_wording.items() if of == option and word not in shared}
+        tables.append(build(([way for wording in wordings for way in _ways(wording)], "option", option)))
     return reduce(join, tables, {})
 
 
@@ -299,10 +239,6 @@ def _meaning(option: str, options: tuple[str, ...]) -> str | None:
     return meaning if meaning in SHARED else None
 
 
-SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "no")
-"""Options that the tables have words for."""
-
-
 @cache
 def _option_table(option: str, is_wide: bool) -> Table:
     """Return the words for an option of the shared tables."""
@@ -310,9 +246,7 @@ def _option_table(option: str, is_wide: bool) -> Table:
     agreement = words("agreement")
     if meaning in (UP, DOWN):
         rows = words("directions")[meaning]
-        return build(
-            *((rows[kind], "option", f"{option}|{kind}") for kind in ("said", "does", "way"))
-        )
+        return build(*((rows[kind], "option", f"{option}|{kind}") for kind in ("said", "does", "way")))
     if meaning in LEVELS:
         key = ("high", "moderate", "poor")[LEVELS.index(meaning)]
         pairs = [f"{degree} {kept}" for degree in agreement[key] for kept in agreement["kept"]]
@@ -321,10 +255,7 @@ def _option_table(option: str, is_wide: bool) -> Table:
         abstention = words("abstention")
         wide = abstention["wide"] if is_wide else []
         name = " ".join(tokens(normalised(option)))
-        return build(
-            (abstention["apart"], "fine", ""),
-            ([*abstention["firm"], *wide, name], "option", option),
-        )
+        return build((abstention["apart"], "fine", ""), ([*abstention["firm"], *wide, name], "option", option))
     if meaning in ("yes", "no"):
         return {}
     key = {DISAGREE: "disagree", AGREE: "agree", SAME: "same", DIFFERENT: "different"}[meaning]
@@ -336,6 +267,6 @@ def meaning_of(option: str) -> str:
     """Return the option of the shared tables that an option of any question means: "Increased" -> "up"."""
     name = normalised(option)
     for meaning in SHARED:
-        if name == meaning or (meaning in (UP, DOWN) and name in shared_wordings()[meaning]):
+        if name == meaning or (meaning in (UP, DOWN) and name in words("options")[meaning]):
             return meaning
     return option

@@ -10,22 +10,14 @@ Questions, suppositions, reports of what others say and what is taken back asser
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from evals.plain import Plain, plain
 from evals.verifiers.expected import LEVELS
-from evals.verifiers.line import QUOTED, without_thought
-from evals.verifiers.text.lexicon import (
-    DOWN,
-    TOKEN,
-    UP,
-    Lexicon,
-    Mark,
-    Table,
-    small_words,
-    takes_back_keys,
-    tokens,
-)
+from evals.verifiers.line import QUOTED, blank, without_thought
+from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, takes_back_keys, tokens
 
 END = re.compile(r"[.!?;\n](?:(?<=[;\n])|[.!?]{0,2}[\"')\]]{0,3}(?=\s|$))")
 LONGEST = 1000
@@ -33,6 +25,13 @@ LONGEST = 1000
 SOFT_BREAK = re.compile(r"\n(?<=[a-z,]\n)(?=[a-z])")
 LIST = re.compile(r"\s*(?:[-*•]|\d+[.)])\s")
 State = Literal["asserted", "denied", "open"]
+ABBREVIATIONS = (("i.e. ", "i.e, "), ("e.g. ", "e.g, "), ("vs. ", "vs  "), ("et al. ", "et al  "))
+"""Their full stop ends no sentence; what is read instead is as long."""
+NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
+CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
+RETRACTION = 12
+"""Words of the longest sentence that takes back the one before without naming an option."""
+BARE = str.maketrans(dict.fromkeys(".,:;!?()[]\"'|=<>/+-%", " "))
 
 
 class Said(NamedTuple):
@@ -72,13 +71,14 @@ class Sentence:
 
     def span(self, i: int, j: int) -> tuple[int, int]:
         """Return where in the page the words `i` to `j` stand."""
-        at = start = 0
-        for place, word in enumerate(self.words[:j]):
-            found = max(self.text.find(word, at), at)
-            if place == i:
-                start = found
-            at = found + len(word)
-        return self.start + start, self.start + min(at, len(self.text))
+        places = [found.span() for found in islice(TOKEN.finditer(self.text), j)]
+        return self.start + places[i][0], self.start + places[-1][1]
+
+
+@lru_cache(maxsize=4)
+def plain_text(text: str) -> Plain:
+    """Return plain text, kept for whoever reads the same answer next: first its claims, then its confidence."""
+    return plain(text)
 
 
 def page_of(text: str) -> Plain:
@@ -86,17 +86,12 @@ def page_of(text: str) -> Plain:
     text = without_thought(text)
     if "\n" in text:
         if ">" in text:
-            text = QUOTED.sub(lambda quoted: " " * len(quoted[0]), text)
+            text = blank(QUOTED, text)
         text = SOFT_BREAK.sub(" ", text)
-    page = plain(text)
-    if "i.e." in page.text or "e.g." in page.text or "vs." in page.text or "al." in page.text:
-        shown = (
-            page.text.replace("i.e. ", "i.e, ")
-            .replace("e.g. ", "e.g, ")
-            .replace("vs. ", "vs  ")
-            .replace("et al. ", "et al  ")
-        )
-        page = page._replace(text=shown)
+    page = plain_text(text)
+    for short, shown in ABBREVIATIONS:
+        if short in page.text:
+            page = page._replace(text=page.text.replace(short, shown))
     return page
 
 
@@ -131,19 +126,20 @@ def sentence_of(text: str, start: int, end: str, words: list[str], lexicon: Lexi
 def marks_in(words: list[str], table: Table) -> list[Mark]:
     """Return the phrases of a table among words, from left to right, the longest where several begin."""
     found: list[Mark] = []
-    n = len(words)
     end = 0
     for i, word in enumerate(words):
-        node = table.get(word) if i >= end else None
+        node = table.get(word)
+        if node is None or i < end:
+            continue
         hit = None
         at = i + 1
         while node is not None:
             if "" in node:
                 hit, end = node[""], at
-            node = node.get(words[at]) if at < n else None
+            node = node.get(words[at]) if at < len(words) else None
             at += 1
         if hit is not None:
-            found.append(Mark(hit[0], hit[1], i, end))
+            found.append(Mark(*hit, i, end))
     return found
 
 
@@ -207,10 +203,7 @@ def weigh(sentence: Sentence) -> None:
 
 def _is_either(words: list[str], one: Mark, other: Mark) -> bool:
     """Say whether two options are offered as alternatives: "down or up", "at baseline or once both act"."""
-    return (
-        "or" in words[one.j : other.i]
-        and one.value.partition("|")[0] != other.value.partition("|")[0]
-    )
+    return "or" in words[one.j : other.i] and one.value.partition("|")[0] != other.value.partition("|")[0]
 
 
 def _take_back(sentence: Sentence, said: list[Said], mark: Mark) -> bool:
@@ -240,19 +233,10 @@ def takes_back(sentence: Sentence) -> bool:
     for mark in sentence.marks:
         if mark.tag == "fine":
             return False
-        if (mark.tag == "void" or (mark.tag == "suppose" and words[0] == "or")) and points_back(
-            words[: mark.i]
-        ):
+        if (mark.tag == "void" or (mark.tag == "suppose" and words[0] == "or")) and points_back(words[: mark.i]):
             return True
     short = small_words("short")
     return words[0] in short and (short | small_words("back")).issuperset(words)
-
-
-def is_question(sentence: Sentence) -> bool:
-    """Say whether a sentence asks."""
-    return sentence.end == "?" or (
-        sentence.words[0] in small_words("asks") and len(sentence.words) > 3
-    )
 
 
 def read_sentences(page: str, lexicon: Lexicon, question: str) -> Iterator[Sentence]:
@@ -287,10 +271,6 @@ def read_sentences(page: str, lexicon: Lexicon, question: str) -> Iterator[Sente
         yield sentence
 
 
-NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
-CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
-
-
 def _add_value(sentence: Sentence, is_score: bool) -> None:
     """Mark enrichment scores and correlations as the direction or level that they stand for."""
     places = {found.start(): at for at, found in enumerate(TOKEN.finditer(sentence.text))}
@@ -306,29 +286,20 @@ def _add_value(sentence: Sentence, is_score: bool) -> None:
         sentence.marks = sorted(marks, key=lambda mark: mark.i)
 
 
-RETRACTION = 12
-"""Words of the longest sentence that takes back the one before without naming an option."""
-BARE = str.maketrans(dict.fromkeys(".,:;!?()[]\"'|=<>/+-%", " "))
-
-
 def is_beside(words: list[str], lexicon: Lexicon) -> bool:
     """Say whether none of the words could say something of the question."""
-    if not lexicon.keys.isdisjoint(words) or not small_words("values").isdisjoint(words):
-        return False
-    return len(words) > 3 and (len(words) > RETRACTION or takes_back_keys().isdisjoint(words))
+    return (
+        len(words) > 3
+        and lexicon.keys.isdisjoint(words)
+        and (len(words) > RETRACTION or takes_back_keys().isdisjoint(words))
+    )
 
 
 def finish(sentence: Sentence, question: str) -> None:
     """Weigh a sentence; a question asserts nothing. Where the question supposes, "would" leaves nothing open."""
     if "would" in question or "could" in question:
-        marks = [
-            mark for mark in sentence.marks if sentence.words[mark.i] not in ("would", "could")
-        ]
-        sentence.marks = marks
-    for mark in sentence.marks:
-        if mark.tag == "option":
-            weigh(sentence)
-            break
-    if is_question(sentence):
-        sentence.said = []
+        sentence.marks = [mark for mark in sentence.marks if sentence.words[mark.i] not in ("would", "could")]
+    if sentence.end == "?" or (sentence.words[0] in small_words("asks") and len(sentence.words) > 3):
         sentence.end = "?"
+    elif any(mark.tag == "option" for mark in sentence.marks):
+        weigh(sentence)

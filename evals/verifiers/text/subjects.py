@@ -24,9 +24,7 @@ class Place(NamedTuple):
 @cache
 def _known() -> frozenset[str]:
     subjects = words_of("subjects")
-    return frozenset(
-        word for key in ("heads", "pronouns", "function") for word in subjects[key].split()
-    )
+    return frozenset(word for key in ("heads", "pronouns", "function") for word in subjects[key].split())
 
 
 def is_known(word: str) -> bool:
@@ -37,9 +35,7 @@ def is_known(word: str) -> bool:
 def _is_stranger(sentence: Sentence, at: int, familiar: frozenset[str] = frozenset()) -> bool:
     """Say whether a word could be what is spoken of instead."""
     word = sentence.words[at]
-    return not (
-        at in sentence.covered or word in familiar or is_known(word) or word in small_words("stops")
-    )
+    return not (at in sentence.covered or word in familiar or is_known(word))
 
 
 def is_own(sentence: Sentence, mark: Mark, topic: bool, familiar: frozenset[str]) -> bool:
@@ -60,9 +56,7 @@ def is_own(sentence: Sentence, mark: Mark, topic: bool, familiar: frozenset[str]
     if names:
         return names[-1].tag == "own" and _is_head(sentence, names[-1], mark, start)
     after = next((m for m in right if m.tag in ("own", "other")), None)
-    leads = (
-        after is not None and after.i - mark.j <= 6 and all(map(is_known, words[mark.j : after.i]))
-    )
+    leads = after is not None and all(map(is_known, words[mark.j : after.i]))
     if after is not None and after.tag == "own" and (kind == "does" or leads):
         return _is_head(sentence, after, mark, mark.j)
     if leads or _is_about_tissue(words, left, mark):
@@ -106,17 +100,10 @@ def _is_way(words: list[str], mark: Mark, start: int, marks: list[Mark]) -> bool
 
 
 def _has_object(
-    sentence: Sentence,
-    mark: Mark,
-    kind: str,
-    left: list[Mark],
-    right: list[Mark],
-    familiar: frozenset[str],
+    sentence: Sentence, mark: Mark, kind: str, left: list[Mark], right: list[Mark], familiar: frozenset[str]
 ) -> bool:
     """Say whether something else stands behind the word: "reduced stress", "a rise in fat", "suppresses inflammation"."""
     words, at = sentence.words, mark.j
-    if words[at] in small_words("stops"):
-        return False
     if words[at] == "to":
         return kind == "said"
     heads = word_set("subjects", "heads")
@@ -146,13 +133,9 @@ def _is_head(sentence: Sentence, name: Mark, mark: Mark, start: int) -> bool:
     if at > start and words[at] in small_words("before_name") and _is_stranger(sentence, at - 1):
         return False
     for at in range(start, name.i):
-        if words[at] in small_words("partial") and (
-            at + 1 == name.i or words[at + 1] in ("gene", "genes")
-        ):
+        if words[at] in small_words("partial") and (at + 1 == name.i or words[at + 1] in ("gene", "genes")):
             return False
     at = name.j
-    while words[at] in word_set("subjects", "heads"):
-        at += 1
     strangers = [k for k in range(at, min(at + 2, mark.i)) if _is_stranger(sentence, k)]
     return not strangers or strangers[0] > at or (name.value == "start" and len(strangers) == 1)
 
@@ -180,9 +163,7 @@ def _is_meant(sentence: Sentence, place: Mark) -> bool:
     if words[place.i] not in small_words("control"):
         return before not in ("unlike", "not")
     start, _ = sentence.clause(place.i, place.j)
-    return before not in small_words("against") and small_words("than").isdisjoint(
-        words[start : place.i]
-    )
+    return before not in small_words("against") and small_words("than").isdisjoint(words[start : place.i])
 
 
 def is_of_missions(sentence: Sentence, mark: Mark) -> bool:
