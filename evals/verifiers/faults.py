@@ -37,13 +37,15 @@ SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))"
 COUNT = rf"(\d+|{'|'.join(word for word in WORDS if word != 'none')})"
 COUNTED = re.compile(rf"\b{COUNT}\s+(?:of|out of)\s+(?:the\s+)?{COUNT}\s+missions\b", re.IGNORECASE)
 TRIGGER = re.compile(rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE)
-"""A sentence without any of these states no figure that is checked."""
+"""A text without any of these states no figure that is checked."""
 AGAINST = re.compile(r"\((\d+) against\)", re.IGNORECASE)
 CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}?({NUMBER})", re.IGNORECASE)
 
 
 def false_figures(truth: GroundTruth, explanation: str) -> tuple[str, ...]:
     """Return in plain words each figure or mission of an explanation that the table belies."""
+    if not TRIGGER.search(explanation):
+        return ()
     if isinstance(truth, ConservationTruth):
         r = truth.nes_mean_r
         stated = [found[1] for found in CORRELATION.finditer(explanation) if not _fits(found[1], r)]

@@ -98,7 +98,7 @@ def problem_of(task: Task, answer: str) -> str:
     parts = _parts(answer, task.options)
     if not answer.strip() or (parts is not None and len(parts) == 1 and BOTH.fullmatch(answer)):
         return f"answer is {answer!r}; give one answer, {NONE}, or both: a; b"
-    known = {normalised(word) for each in task.options for word in (each, *_wordings(each))}
+    known = {normalised(word) for each in task.options for word in (each, *words("options").get(each.casefold(), ()))}
     for part in parts or ():
         if known and normalised(part) not in {*known, normalised(task.form)}:
             return f"answer is {part[:80]!r}; it takes {' / '.join(task.options)}, {NONE}, or both: a; b"
@@ -131,10 +131,6 @@ def _parts(answer: str, options: tuple[str, ...]) -> list[str] | None:
         return None
     both = BOTH.fullmatch(answer.strip())
     return [part.strip() for part in both[1].split(";") if part.strip()] if both else [answer]
-
-
-def _wordings(option: str) -> tuple[str, ...]:
-    return tuple(words("options").get(option.casefold(), ()))
 
 
 def _confidence(completion: str, stated: float | None) -> StatedConfidence:

@@ -109,7 +109,8 @@ def read_term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) 
     right = wrong = says_other = False
     place = (0, 0)
     sentences: list[Sentence] = []
-    stands, little = words("amounts")["stands"], fold("less") | fold("cause")
+    stands = [phrase for phrase in words("amounts")["stands"] if phrase in page.text]
+    little = fold("less") | fold("cause")
     for start, stop, end in parts_of(page.text):
         text = page.text[start:stop]
         parts = tokens(text)

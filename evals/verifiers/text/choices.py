@@ -97,8 +97,6 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
 def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
     """Return what one sentence claims about the question's subject."""
     said = [each for each in sentence.said if each.state != "open"]
-    if not said:
-        return []
     familiar = frozenset() if lexicon.has_subject else frozenset(_asked_words(question))
     dropped = _doubled(sentence) if lexicon.has_directions else frozenset()
     if lexicon.named and question:
@@ -160,14 +158,10 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
     dropped: set[int] = set()
     for one, other in pairwise(marks):
         between = parts[one.j : other.i]
-        if any(_holds(between, phrase.split()) for phrase in words("amounts")["under"]):
-            dropped.add(one.i)
-        elif any(_holds(between, phrase.split()) for phrase in words("amounts")["over"]):
+        if any(_holds(between, phrase.split()) for phrase in words("amounts")["over"]):
             against = asked and _sign(between) == -asked
             dropped.add(one.i if against else other.i)
     for mark in marks:
-        if mark.i in dropped:
-            continue
         start, end = sentence.clause(mark.i, mark.j)
         start = max([start, *(each.j for each in marks if each.j <= mark.i)])
         end = min([end, *(each.i for each in marks if each.i >= mark.j)])
@@ -209,22 +203,17 @@ def _reply(sentence: Sentence, question: str, lexicon: Lexicon) -> tuple[str, bo
             return None
         word, at = ("no", 2) if parts[2] == "not" else ("yes", 1)
     rest = parts[at + 1 :]
-    marks = [(mark.tag, mark.i) for mark in sentence.marks]
     stems, asked = _asked(question)
     content = _content(rest)
     option = _asked_option(question, lexicon)
     if (
         option is None
         or rest[0] not in (",", ".", ":", "-", word, "it")
-        or COMPLEMENT[word] in rest
-        or ("fine", at) in marks
-        or any(tag == "void" or (tag == "deny" and word == "yes") for tag, i in marks if i > at)
+        or any(m.i > at and (m.tag == "void" or (m.tag == "deny" and word == "yes")) for m in sentence.marks)
         or (word == "yes" and asked and _sign(rest) == -asked)
         or (content and stems.isdisjoint(content))
     ):
         return None
-    if option == "yes":
-        return word, False
     if word == "yes":
         return option, False
     return (COMPLEMENT[option], False) if option in COMPLEMENT else (option, True)
