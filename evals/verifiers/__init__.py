@@ -2,11 +2,9 @@
 
     answer line (or free text)  ->  verdict  ->  V1 V2 V3 V4  ->  reward
 
-`expected` puts every kind of truth in one shape, `line` reads the last lines `Answer: …` and
-`Confidence: N%`, `text` reads answers of models that were not asked for them, `faults` looks for what is
-false in an explanation, `score` adds it up (docs/verifiers.md). A reader that breaks raises: a broken
-grader must never look like a wrong answer. Answers to a rubric get no verdict, score or reward without
-a judge, and are left out of every accuracy.
+`expected` puts every kind of truth in one shape, `line` reads the last lines, `text` answers without them, `faults`
+looks for what is false in an explanation, `score` adds it up (docs/verifiers.md). A reader that breaks raises: a
+broken grader must never look like a wrong answer. A rubric gets no verdict, score or reward without a judge.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,7 @@
 """What a question accepts as an answer, whatever the kind of its truth: the one shape that readers know.
 
-    direct, uncertainty   choice of up, down, missions disagree
-    comparison            choice of same direction, different directions
-    conservation          choice of three levels
-    label                 choice among the right name and those it competes with
-    abstain               choice whose right answer is that the data cannot tell
-    count                 number of genes
-    mechanism             term: what the gene set stands for, in words that the question does not hold
-    facts                 rubric
-
-"Cannot be told from these data" competes in every kind.
+A choice (of directions, levels, labels), a number, a term, a set of names, or a rubric: docs/verifiers.md says which
+kind of truth is read as what. "Cannot be told from these data" competes in every kind.
 """
 
 import re

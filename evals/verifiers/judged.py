@@ -5,8 +5,8 @@
     reading {"answer": "down", "confidence": null}
         -> the verdict that the line `Answer: down` would get, read by "judge"
 
-The model is asked what an answer says, never whether it is right, and sees no truth. A rubric is the
-exception: there it is asked of each item whether the answer meets it; the answer is correct if all are met.
+The model is asked what an answer says, never whether it is right, and sees no truth. Of a rubric's items it is asked
+whether the answer meets them; the answer is correct if all are met.
 """
 
 import re

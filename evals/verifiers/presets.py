@@ -11,9 +11,8 @@ V4, for a stated confidence c and y = 1 for a correct, 0 for an incorrect answer
     match_v1           max(0.2, 1 - 2 |c - y|) for a direction, else as legacy
     calibration_aware  max(0.2, 1 - 2 |c - y|)        all or nothing pays best
 
-The last three are the rules of the reference's uncertainty verifier at its public state 1cc781e, applied to
-our verdict and our reading of the confidence. In every mode an answer without a claim, or without a readable
-confidence, earns 0.
+The last three are the reference's rules (its uncertainty verifier at 1cc781e), applied to our verdict and our reading
+of the confidence. In every mode an answer without a claim, or without a readable confidence, earns 0.
 """
 
 from collections.abc import Callable, Mapping

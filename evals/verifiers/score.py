@@ -1,15 +1,8 @@
 """From a verdict to scores and one reward. Nothing but the verdict, its faults and the confidence counts.
 
-Which verifiers apply depends on the ground truth alone, never on the answer, so that renormalising the
-weights cannot be gamed.
-
-    V1 what was asked     the credit of the answer: 1, or 0.5 for a count that is right after rounding
-    V2 figures            the credit, or 0 if the explanation states a false figure or mission
-    V3 consistency        the credit, or 0 if the explanation plainly contradicts the answer
-    V4 confidence         `modes`: by default 1 - (c - y)^2, also for an incorrect answer (y = 0)
-
-V2 and V3 only take away: an explanation can cost, and earns nothing by itself. The reward is the mean
-weighted over what applies. `presets` derives the weights.
+Which verifiers apply depends on the truth alone, never on the answer, so that renormalising the weights cannot
+be gamed (docs/verifiers.md has the table of scores). V2 and V3 only take away: an explanation can cost, and earns
+nothing by itself. The reward is the mean weighted over what applies.
 """
 
 from collections.abc import Mapping
