@@ -1,0 +1,1 @@
+"""Today's behaviour as data: tables that hold while code moves."""

@@ -1,0 +1,49 @@
+"""What scripts call: every command's options, every tab's API endpoints."""
+
+from typing import Any
+
+import typer
+
+from tests.frozen import product
+from tests.frozen.script import working_folder
+
+
+def options() -> dict[str, Any]:
+    """Return, for each command, its parameters: how they are written, defaults."""
+    rows: dict[str, Any] = {}
+
+    def walk(command: Any, name: str) -> None:
+        for word, each in sorted(getattr(command, "commands", {}).items()):
+            walk(each, f"{name} {word}")
+        if not getattr(command, "commands", {}):
+            rows[name] = {_written(each): _taken(each) for each in command.params}
+
+    walk(typer.main.get_command(product.command_line()), "assay")
+    return rows
+
+
+def endpoints() -> dict[str, Any]:
+    """Return, for each tab and the vote arena, the names of its endpoints and of their parameters."""
+    rows: dict[str, Any] = {}
+    with working_folder() as folder:
+        for page, tab in product.pages().items():
+            found = product.page(folder, tab).get_api_info()["named_endpoints"]
+            for name, each in found.items():
+                rows[f"{page} {name}"] = [given["parameter_name"] for given in each["parameters"]]
+    return rows
+
+
+def _written(parameter: Any) -> str:
+    names = (*parameter.opts, *parameter.secondary_opts)
+    return " ".join(names) if parameter.param_type_name == "option" else parameter.name.upper()
+
+
+def _taken(parameter: Any) -> dict[str, Any]:
+    default = parameter.default
+    found = {
+        "default": default if isinstance(default, bool | int | float | None) else str(default),
+        "flag": getattr(parameter, "is_flag", False),
+        "required": parameter.required,
+        "many": parameter.nargs != 1 or getattr(parameter, "multiple", False),
+    }
+    return {key: value for key, value in found.items() if value is not None and value is not False}
