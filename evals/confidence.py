@@ -2,23 +2,297 @@ r"""Read the confidence that an answer states about itself; never guess one from
 
     "… is downregulated.\nConfidence: 80%"        ->  0.80, stated
     "I am 95.5 % confident …"                     ->  0.955, stated
-    "**Confidence:** high"                        ->  0.85, stated (table LEVELS in `evals.degree`)
+    "**Confidence:** high"                        ->  0.85, stated (table LEVELS in `evals.confidence`)
     "… with padj 0.05."                           ->  None, missing
     "Confidence: 140%", or 80% here and 20% there ->  None, invalid
 
-How numbers and words are read stands in `evals.degree`. A confidence interval or the level of a test is
+How numbers and words are read stands in `evals.confidence`. A confidence interval or the level of a test is
 statistics and states nothing about the answer; what is denied, supposed, quoted or about something else
-(`evals.hearsay`) does not either. A chance, a likelihood or odds are no stated confidence.
+(`evals.confidence`) does not either. A chance, a likelihood or odds are no stated confidence.
 """
 
 import re
 from collections import deque
 from typing import NamedTuple
 
-from evals.degree import ADJECTIVES, ADVERBS, LAST_WORD, WORD, Level, read_degree, read_last_degree
-from evals.hearsay import DATA, comments, is_hearsay
-from evals.plain import Plain, plain
+from evals.normalize import Plain, plain
 from evals.schema import StatedConfidence
+
+HEARSAY_REACH = 60
+"""How many characters before a statement may say whose it is."""
+OPENING = " \"'#>|-([{"
+"""What may stand between the start of a line and a statement that is the answer's own."""
+ASKED = re.compile(r"[\"')\]]? ?\?")
+OBJECT = re.compile(r" (?:in|for|about|of) [^\n.,;:]{1,48}")
+DATA = re.compile(
+    r"\b(?:data|datasets?|measurements?|samples?|annotations?|experiments?|replicates?|reads?"
+    r"|sequencing)\b|\b(?:rr|mhu|str|glds|osd)-?[0-9]"
+)
+DENIED = re.compile(r"(?:\b(?:not|cannot|never|nobody|without)|n't)\b[^.,;:]{0,12}$")
+SUPPOSED = re.compile(r"(?:^|[.;:!?,])\W*(?:if|unless|suppose|imagine|assuming|had)\b[^.;:!?]*$")
+OTHERS = re.compile(
+    r"(?:\b(?:their|his|her|your)|(?<!model)(?<!assistant)'s|s'"
+    r"|\b(?:authors|they|researchers|scientists|reviewers|anyone) (?:are|were|is)"
+    r"|\b(?:data|measurements?|samples?|reads?)\b[^.,;:]{0,30}\bof(?: a)?) $"
+)
+QUOTED = re.compile(
+    r"(?:e\.g\.|for example|for instance|such as)[,:]? ?[\"']?$"
+    r"|\b(?:prompt|instructions?|question|user|system|template|format|line|write|ends?|ending|asked"
+    r"|says?|said)\b[^.\"']{0,24}[\"']$"
+    r"|\b(?:prompt|instructions?|question|user|system|template) (?:said|says|asks|was|is):? ?$"
+)
+TESTED = re.compile(r"significan|\balpha\b|threshold|\b(?:at|using) (?:(?:a|an|the) )?$")
+
+
+def is_hearsay(page: str, start: int, end: int) -> bool:
+    """Say whether the statement page[start:end] is not the answer's own about itself.
+
+    Looks at a bounded stretch on either side. A statement that opens its line is the answer's own,
+    unless it is a question or names data that it is about.
+    """
+    if ASKED.match(page, end) or page.startswith(" if ", end):
+        return True
+    object_ = OBJECT.match(page, end)
+    if object_ and DATA.search(object_.group()):
+        return True
+    ahead = page[max(0, start - HEARSAY_REACH) : start].rpartition("\n")[2]
+    if not ahead.strip(OPENING):
+        return False
+    if "confidence" in page[start:end] and ":" not in page[start:end] and TESTED.search(ahead):
+        return True
+    return any(form.search(ahead) for form in (DENIED, OTHERS, QUOTED, SUPPOSED))
+
+
+def comments(page: str) -> list[tuple[int, int]]:
+    """Return the places of HTML comments, which a reader of rendered text does not see."""
+    found: list[tuple[int, int]] = []
+    start = page.find("<!--")
+    while start >= 0:
+        end = page.find("-->", start)
+        end = len(page) if end < 0 else end + 3
+        found.append((start, end))
+        start = page.find("<!--", end)
+    return found
+
+
+class Level(NamedTuple):
+    """What a word counts as, and the numbers that may stand beside it without contradicting it."""
+
+    value: float
+    lowest: float
+    highest: float
+    adjectives: tuple[str, ...]
+    adverbs: tuple[str, ...] = ()
+
+
+LEVELS = (
+    Level(0.95, 0.80, 1.00, ("very high", "extremely high"), ("extremely", "absolutely")),
+    Level(0.85, 0.70, 1.00, ("high",), ("very", "highly")),
+    Level(
+        0.70,
+        0.50,
+        0.90,
+        (
+            "fairly high",
+            "quite high",
+            "moderately high",
+            "medium-high",
+            "moderate to high",
+            "medium to high",
+        ),
+        ("fairly", "quite", "reasonably", "pretty"),
+    ),
+    Level(0.60, 0.35, 0.75, ("medium", "moderate"), ("moderately", "somewhat")),
+    Level(
+        0.45,
+        0.20,
+        0.60,
+        ("fairly low", "quite low", "medium-low", "low to moderate", "low to medium"),
+        ("slightly",),
+    ),
+    Level(0.30, 0.00, 0.40, ("low",)),
+    Level(0.10, 0.00, 0.30, ("very low", "extremely low")),
+)
+"""The one table of words: "high confidence" by its adjective, "highly confident" by its adverb."""
+
+ADJECTIVES = {form: level for level in LEVELS for word in level.adjectives for form in (word, word.replace(" ", "-"))}
+"""With blanks and with hyphens: "low to moderate", "low-to-moderate"."""
+ADVERBS = {word: level for level in LEVELS for word in level.adverbs}
+
+ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+SPELLED = {word: float(n) for n, word in enumerate(ONES)}
+SPELLED |= {word: 20.0 + 10 * n for n, word in enumerate(TENS)}
+SPELLED |= {"hundred": 100.0, "a hundred": 100.0, "one hundred": 100.0}
+
+WORDS = "|".join(sorted(SPELLED, key=len, reverse=True))
+DIGITS = r"(?:[0-9]{1,30}(?:[.,][0-9]{1,6})?|\.[0-9]{1,6})(?![0-9]|e[-+0-9])"
+FIGURE = rf"(?:{DIGITS}|(?:{'|'.join(TENS)})[- ](?:{'|'.join(ONES[1:10])})\b|(?:{WORDS})\b)"
+PERCENT = r"(?:\\?%|percent\b|per cent\b|pct\b)"
+FIRST = re.compile(rf"(?P<sign>[-+]?)(?P<figure>{FIGURE})(?:[ *]{{0,3}}(?P<percent>{PERCENT}))?")
+CHOICE = r",? \(?(?:or|maybe|perhaps|but (?:could|may|might) be)(?: maybe| perhaps| even)? | ?(?:->|→) ?"
+SECOND = re.compile(
+    rf"(?P<join> ?[-~] ?| to | and |(?P<choice>{CHOICE}))"
+    rf"(?P<figure>{FIGURE})(?: ?(?P<percent>{PERCENT}))?"
+)
+SCALE = re.compile(rf" ?\(?(?P<link>/|out of|in|of|on a scale (?:of|from) [01] ?(?:-|to)) ?(?P<figure>{FIGURE})")
+MARGIN = re.compile(rf" ?(?:±|\+/-|\+-) ?{FIGURE}(?: ?{PERCENT})?")
+EVEN = re.compile(r"(?:50 ?[/-] ?50|fifty[- ]fifty)(?![0-9]| ?%)")
+FRACTIONS = {
+    **dict.fromkeys(("half", "a half", "one half", "one-half"), 1 / 2),
+    **dict.fromkeys(("a quarter", "one quarter", "one-quarter"), 1 / 4),
+    **dict.fromkeys(("three quarters", "three-quarters", "three fourths"), 3 / 4),
+    **dict.fromkeys(("a third", "one third", "one-third"), 1 / 3),
+    **dict.fromkeys(("two thirds", "two-thirds"), 2 / 3),
+}
+FRACTION = re.compile(
+    rf"(?:{'|'.join(FRACTIONS)})(?![\w'-]| (?:of|the|as|a|an|my|our|these|those|that|right|correct|true|way|done|percent)\b)"
+)
+"""A share in words: "half", but not "half the missions" or "half right"."""
+OF_THINGS = re.compile(r" (?:of|missions?|genes?|degs?|sets?|tissues?|studies|samples?|mice)\b")
+"""After a number: it counts or shares out things, and is no certainty."""
+ALL_WORDS = "|".join(sorted(ADJECTIVES, key=len, reverse=True))
+WORD = re.compile(rf"(?:{ALL_WORDS})(?![\w-])")
+LAST_WORD = re.compile(rf"(?<![\w-])(?:{ALL_WORDS})$")
+START = re.compile(rf"(?<![\w.,%])[-+]?(?={FIGURE})|between ")
+
+
+class Degree(NamedTuple):
+    """A share read from a text up to `end`; value None = written in a way that has none.
+
+    `is_marked`: a percent sign, a scale or decimals show that it is a share and no other number.
+    """
+
+    value: float | None
+    end: int
+    is_marked: bool
+
+
+def read_degree(text: str, at: int, top: float | None = None) -> Degree | None:
+    """Return the share written as a number at a place, None if there is none.
+
+    `top` is what counts as certainty where the text has said so before ("confidence (0-10): 8").
+    """
+    even = EVEN.match(text, at)
+    if even:
+        return Degree(0.5, even.end(), True)
+    fraction = FRACTION.match(text, at)
+    if fraction:
+        is_of_things = OF_THINGS.match(text, fraction.end())
+        return None if is_of_things else Degree(FRACTIONS[fraction.group()], fraction.end(), True)
+    first = FIRST.match(text, at)
+    if first is None:
+        return None
+    values = [_number(first["figure"])]
+    has_percent, end = first["percent"] is not None, first.end()
+    second = SECOND.match(text, end)
+    is_choice = False
+    if second and _is_whole_scale(first, second):
+        return None
+    if second and _belongs(text, first, second):
+        values.append(_number(second["figure"]))
+        has_percent = has_percent or second["percent"] is not None
+        is_choice = second["choice"] is not None
+        end = second.end()
+    margin = MARGIN.match(text, end)
+    end = margin.end() if margin else end
+    scale = None if has_percent else _out_of(text, end)
+    if scale:
+        top, end = scale
+    if has_percent:
+        top = 100.0
+    if OF_THINGS.match(text, end):
+        return None
+    if top is None and first["figure"] in ONES:
+        return None
+    bad = is_choice or first["sign"] == "-"
+    is_marked = top is not None or not first["figure"].isdigit()
+    return Degree(None if bad else _share(values, top), end, is_marked)
+
+
+def read_last_degree(text: str) -> tuple[int, Degree] | None:
+    """Return the share that a short text ends with, and where it begins; None if there is none."""
+    for start in START.finditer(text):
+        at = start.end() if text[start.start()] == "b" else start.start()
+        degree = read_degree(text, at)
+        if degree is not None and degree.end == len(text):
+            return at, degree
+    return None
+
+
+def _number(figure: str) -> float:
+    if figure in SPELLED:
+        return SPELLED[figure]
+    if figure[0].isalpha():
+        tens, ones = re.split("[- ]", figure)
+        return SPELLED[tens] + SPELLED[ones]
+    whole, _, decimals = figure.partition(",")
+    if len(decimals) == 3 and whole.strip("0"):
+        return float(whole + decimals)
+    return float(figure.replace(",", "."))
+
+
+def _belongs(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
+    """Say whether a second number is the other end of the first, not the start of something else."""
+    if second["percent"]:
+        return second["join"].strip() != "and" or _is_between(text, first.start())
+    if first["percent"]:
+        return False
+    one, other = _number(first["figure"]), _number(second["figure"])
+    if max(one, other) <= 1:
+        return second["join"].strip() != "and" or _is_between(text, first.start())
+    is_alone = not text[second.end() : second.end() + 2].strip(" ").isalnum()
+    return second["join"].strip() in ("-", "~", "to") and min(one, other) > 10 and is_alone
+
+
+def _is_between(text: str, at: int) -> bool:
+    return text.endswith("between ", 0, at)
+
+
+def _out_of(text: str, at: int) -> tuple[float, int] | None:
+    """Return the scale "/10", "out of ten" and where it ends; "3 of 4 missions" has none."""
+    scale = SCALE.match(text, at)
+    if scale is None:
+        return None
+    top, end = _number(scale["figure"]), scale.end()
+    is_thing = scale["link"] in ("in", "of") and text[end : end + 2].strip(" ").isalpha()
+    return None if top < 2 or is_thing else (top, end)
+
+
+def _is_whole_scale(first: re.Match[str], second: re.Match[str]) -> bool:
+    """Say whether "0-100%" or "0 to 1" names the scale instead of a value on it."""
+    is_range = second["join"].strip() in ("-", "to")
+    ends = (first["figure"], second["figure"])
+    return is_range and ends[0] in ("0", "1") and ends[1] in ("1", "10", "100") and ends != ("1", "1")
+
+
+def _share(values: list[float], top: float | None) -> float | None:
+    largest = max(values)
+    if top is None:
+        top = 1.0 if largest <= 1 else 100.0 if largest > 10 else None
+    return None if top is None or largest > top else sum(values) / len(values) / top
+
 
 VERSION = "confidence-3"
 
@@ -41,9 +315,7 @@ BRIDGE = re.compile(
     r"(?:(?:about|around|approximately|approx\.?|roughly|only|between|from|at least|at most|over"
     r"|above|under|below|up to|more than|less than|nearly|almost|just|somewhere) |[~≥<≤>(\[\"'$] ?){0,2}"
 )
-ASIDE = re.compile(
-    r"(?: (?:in|of|about|that) [^\n.;:()]{1,40}?)? \((?:i\.e\. |about |~)?(?=[0-9])|: "
-)
+ASIDE = re.compile(r"(?: (?:in|of|about|that) [^\n.;:()]{1,40}?)? \((?:i\.e\. |about |~)?(?=[0-9])|: ")
 """What leads to a number after "I am fairly confident"."""
 BESIDE = re.compile(r"(?: ?[(/]| ?[,-]) ?(?:i\.e\. |about |~)?")
 """What leads from one form of a confidence to another: "high (85%)", "85%, high"."""
@@ -51,9 +323,7 @@ REACH = 48
 """How many characters before the word a value may begin."""
 DEGREE_OF = re.compile(r" (?:degree|level) of$")
 ADVERB = re.compile(rf"\b(?:{'|'.join(ADVERBS)})$")
-STATISTICS = re.compile(
-    r"[ -](?:intervals?|limits?|bounds?|bands?|regions?|sets?|ci|calls?|genes?|interactions?)\b"
-)
+STATISTICS = re.compile(r"[ -](?:intervals?|limits?|bounds?|bands?|regions?|sets?|ci|calls?|genes?|interactions?)\b")
 TEST_LEVEL = re.compile(r" levels?\b")
 OPENED = re.compile(r" ?[(/] ?(?:i\.e\. )?")
 TABLE_WIDTH = 400

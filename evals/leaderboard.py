@@ -11,6 +11,7 @@ numbers, and an entry may stand below another of its own rank, or of a worse one
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,14 +19,37 @@ from itertools import combinations
 import numpy as np
 from pydantic import Field
 
-from evals.comparison import Side, check_comparable, check_instrument, check_same_rows
-from evals.difference import Difference, Resampled, difference, with_permutation
+from evals.compare import (
+    Difference,
+    Resampled,
+    Side,
+    check_comparable,
+    check_instrument,
+    check_same_rows,
+    difference,
+    with_permutation,
+)
 from evals.errors import BadConfig
-from evals.intervals import DRAWS
-from evals.measures import LOWER_IS_BETTER, MEASURES, cells_of, tally
-from evals.report import HEADLINE, grouped, is_scored
+from evals.report import HEADLINE, LOWER_IS_BETTER, MEASURES, cells_of, grouped, is_scored, tally
 from evals.schema import EvalReport, EvalRow, Metric, Record, StageSummary
-from evals.significance import Swaps, holm
+from evals.stats.intervals import DRAWS
+from evals.stats.paired import Swaps, holm
+
+READING = (
+    "“=” marks a rank that several share. A rank counts who is shown to be better, not who stands above, so"
+    " numbers can be left out: =1, =1, 3."
+)
+
+
+def shown_ranks(ranks: Sequence[int | None]) -> list[str]:
+    """Return the ranks of a table as people read them; None, an entry that has none, as a dash.
+
+    >>> shown_ranks([1, 1, 3, None])
+    ['=1', '=1', '3', '–']
+    """
+    sharing = Counter(ranks)
+    return ["–" if rank is None else f"={rank}" if sharing[rank] > 1 else str(rank) for rank in ranks]
+
 
 CLOSE = 1e-9
 """Stored values that are closer than this to those of the rows are the same."""
@@ -68,9 +92,7 @@ class _Entry:
     answers: Sequence[EvalRow]
 
 
-def standings(
-    reports: Sequence[EvalReport], group: str = HEADLINE, order: str = "reward"
-) -> tuple[Standings, ...]:
+def standings(reports: Sequence[EvalReport], group: str = HEADLINE, order: str = "reward") -> tuple[Standings, ...]:
     """Return one table per set of questions, in the order of the reports.
 
     IncomparableReports if any two of the reports differ in versions; else as `leaderboard`.
@@ -113,9 +135,7 @@ def leaderboard(
         raise BadConfig(f"no report has a group {group!r}; known are {known}")
     known = [name for name, each in MEASURES.items() if each.better]
     if order not in known:
-        raise BadConfig(
-            f"a leaderboard cannot be ordered by {order!r}; it can be by {', '.join(known)}"
-        )
+        raise BadConfig(f"a leaderboard cannot be ordered by {order!r}; it can be by {', '.join(known)}")
     missing = [entry.row.stage for entry in entries if order not in entry.row.metrics]
     if missing:
         raise BadConfig(
@@ -165,20 +185,15 @@ def _check_summary(report: EvalReport, summary: StageSummary, answers: Sequence[
             )
 
 
-def _ranked(
-    entries: Sequence[_Entry], order: str, draws: int, seed: int
-) -> tuple[LeaderboardRow, ...]:
+def _ranked(entries: Sequence[_Entry], order: str, draws: int, seed: int) -> tuple[LeaderboardRow, ...]:
     """Return the rows with their ranks; `entries` must stand in order, the best first."""
     valued = [entry for entry in entries if entry.row.metrics[order].value is not None]
     differences = _corrected(_differences(valued, order, draws, seed))
     beaten = {
-        index: sum(_is_beaten(differences[other, index]) for other in range(index))
-        for index in range(len(valued))
+        index: sum(_is_beaten(differences[other, index]) for other in range(index)) for index in range(len(valued))
     }
     rows = [
-        entry.row.model_copy(
-            update={"rank": 1 + beaten[index], "from_best": differences.get((0, index))}
-        )
+        entry.row.model_copy(update={"rank": 1 + beaten[index], "from_best": differences.get((0, index))})
         for index, entry in enumerate(valued)
     ]
     return *rows, *(entry.row for entry in entries if entry.row.metrics[order].value is None)
@@ -191,10 +206,7 @@ Differences = dict[tuple[int, int], Difference]
 def _differences(entries: Sequence[_Entry], order: str, draws: int, seed: int) -> Differences:
     if len(entries) < 2:
         return {}
-    sides = [
-        (Side(chain=entry.row.chain or "baseline", stage=entry.row.stage), entry.answers)
-        for entry in entries
-    ]
+    sides = [(Side(chain=entry.row.chain or "baseline", stage=entry.row.stage), entry.answers) for entry in entries]
     check_same_rows(sides)
     cells = cells_of(row for _, answers in sides for row in answers)
     tables = [tally(answers, cells) for _, answers in sides]
@@ -216,8 +228,7 @@ def _corrected(differences: Differences) -> Differences:
         return differences
     tests = [1.0 if d.p_permutation is None else d.p_permutation for d in differences.values()]
     return {
-        pair: d.model_copy(update={"p_holm": p})
-        for (pair, d), p in zip(differences.items(), holm(tests), strict=True)
+        pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(differences.items(), holm(tests), strict=True)
     }
 
 

@@ -1,6 +1,6 @@
 """What evaluation needs of a model: answers of several stages to several prompts.
 
-It refuses to know torch: `training.chain.LoadedChain` is the real one, `ScriptedModel` the fake.
+It refuses to know torch: `training.models.chain.LoadedChain` is the real one, `ScriptedModel` the fake.
 """
 
 from collections.abc import Callable, Mapping, Sequence

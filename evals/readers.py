@@ -15,10 +15,10 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from evals.agreement import Rating, agreement
 from evals.errors import BadConfig, LabError
-from evals.intervals import DRAWS, Floats, bootstrap, wilson
 from evals.schema import GroundTruth, Metric, Record, Verdict
+from evals.stats.agreement import Rating, agreement
+from evals.stats.intervals import DRAWS, Floats, bootstrap, wilson
 from evals.verifiers import READINGS, Scoring, instrument, judge
 from evals.verifiers.judged import Answer, AnswerReader, judge_answers
 
@@ -48,9 +48,7 @@ def verdicts_on(
     scoring = scoring or Scoring()
     if read == "judge":
         if judged_by is None:
-            raise BadConfig(
-                "answers are to be read by a judge, and none is named; name one, or read auto"
-            )
+            raise BadConfig("answers are to be read by a judge, and none is named; name one, or read auto")
         return judge_answers(answers, judged_by, scoring)
     return [judge(*answer, scoring, read) for answer in answers]
 
@@ -101,14 +99,10 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
         try:
             return json.loads((folder / name).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise LabError(
-                f"cannot read {folder / name}: {error}; --texts names a copy of the repository"
-            ) from None
+            raise LabError(f"cannot read {folder / name}: {error}; --texts names a copy of the repository") from None
 
     missing = sum(row.completion is None for row in rows)
-    return [
-        row if row.completion is not None else _filled(row, read(row.file or "")) for row in rows
-    ]
+    return [row if row.completion is not None else _filled(row, read(row.file or "")) for row in rows]
 
 
 def _filled(row: LabelRow, found: object) -> LabelRow:
@@ -122,9 +116,7 @@ def _filled(row: LabelRow, found: object) -> LabelRow:
             ) from None
     texts = found if isinstance(found, Mapping) else {}
     prompt = texts.get("question", texts.get("prompt"))
-    return row.model_copy(
-        update={"prompt": prompt, "completion": texts.get("completion", texts.get("response"))}
-    )
+    return row.model_copy(update={"prompt": prompt, "completion": texts.get("completion", texts.get("response"))})
 
 
 # ---- agreement --------------------------------------------------------------------------------
@@ -189,28 +181,19 @@ def compare_readers(
         n_questions=len({_question(row) for row in rows}),
         versions=instrument(),
         readers=tuple(
-            _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed)
-            for way in ways
+            _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed) for way in ways
         ),
         labellers=_between_labellers(rows),
     )
 
 
-def _agreement(
-    way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], draws: int, seed: int
-) -> Agreement:
-    judged = [
-        (row, each) for row, each in zip(rows, verdicts, strict=True) if each.read_by is not None
-    ]
+def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], draws: int, seed: int) -> Agreement:
+    judged = [(row, each) for row, each in zip(rows, verdicts, strict=True) if each.read_by is not None]
     clusters = [_question(row) for row, _ in judged]
-    right = [
-        (each.verdict == "correct") in {label == "correct" for label in row.labels}
-        for row, each in judged
-    ]
+    right = [(each.verdict == "correct") in {label == "correct" for label in row.labels} for row, each in judged]
     same = [each.verdict in row.labels for row, each in judged]
     confusion = Counter(
-        (each.verdict if ok else row.labels[0], each.verdict)
-        for (row, each), ok in zip(judged, same, strict=True)
+        (each.verdict if ok else row.labels[0], each.verdict) for (row, each), ok in zip(judged, same, strict=True)
     )
     kinds = dict.fromkeys(row.ground_truth.kind for row, _ in judged)
     of_kind = {kind: [row.ground_truth.kind == kind for row, _ in judged] for kind in kinds}

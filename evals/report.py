@@ -1,6 +1,6 @@
 """EvalReports: every row in full, and summaries that can always be recomputed from the rows.
 
-Metrics are those of `evals.measures`. Beside the ECE stands the ECE that a perfectly calibrated model
+Metrics are those of `evals.report`. Beside the ECE stands the ECE that a perfectly calibrated model
 with the same confidences would show by chance: its mean and its 95th percentile.
 
 Groups: "all"; "unaided", the headline; and each kind by its name. Where gene sets are asked for their
@@ -12,30 +12,251 @@ Every summary counts how its answers were read: from the answer line, from text,
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 from pydantic import ValidationError
 
-from evals import calibration, confidence, measures, verifiers
-from evals.baselines import BASELINES
-from evals.binning import Settings, bin_edges, null_ece
+from evals import confidence, verifiers
 from evals.errors import BadConfig, LabError
-from evals.intervals import (
-    DRAWS,
-    Floats,
-    is_point,
-    percentile_interval,
-    wilson,
-)
-from evals.measures import MEASURES, Tally, tally
+from evals.io import rows_write_whole as write_whole
 from evals.questions import data_sha256
-from evals.questions.rows import write_whole
+from evals.questions.baselines import BASELINES
 from evals.schema import EvalReport, EvalRow, Example, Metric, StageSummary
-from evals.spread import interval_note
+from evals.stats import calibration, scores
+from evals.stats.calibration import Settings, bin_edges, ece, interval_note, null_ece
+from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
+from evals.stats.scores import aurc
+from evals.verifiers import VERIFIERS
+
+VERSION = "metrics-2"
+KEPT = 2_000_000
+"""Weights that are kept in memory for the next table."""
+Better = Literal["higher", "lower"]
+WeightedMetric = Callable[[Floats, Floats, Floats], Floats]
+"""Confidences, outcomes and weights (draws, cells) -> one value per draw."""
+Cell = tuple[float, bool]
+"""A stated confidence, and whether the claim that it was stated for is correct."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The rows of one stage summed up by cluster.
+
+    `sums` has one row per cluster, in the order of `clusters`; its first columns are those of COLUMNS,
+    its last ones count the rows of each cell.
+    """
+
+    clusters: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    sums: Floats
+
+    def totals(self) -> Floats:
+        """Return the sums over all clusters, shape (1, columns)."""
+        return self.sums.sum(axis=0, keepdims=True)
+
+    def drawn(self, draws: int, seed: int) -> Floats:
+        """Return the sums of bootstrap draws of whole clusters, shape (draws, columns).
+
+        Tallies of the same clusters get the same draws from the same seed, so they stay paired.
+        """
+        weights = _kept_weights if draws * len(self.clusters) <= KEPT else _weights
+        parts = weights(self.clusters, draws, seed)
+        return np.concatenate([part @ self.sums for part in parts])
+
+    def metric(self, name: str, totals: Floats) -> Floats:
+        """Return one metric for each row of totals; nan where it is undefined."""
+        return MEASURES[name].of(self, totals)
+
+    def n(self, name: str) -> int:
+        """Return how many rows a metric is over."""
+        return round(MEASURES[name].rows(self, self.totals())[0])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric: its value from totals, the rows it is over, which end is better, whether it is a share.
+
+    `is_tested` is false where no p is fit to compare two stages: noise adds to the ECE the more, the
+    more their confidences are spread, so two stages without any error can differ in it.
+    """
+
+    of: Callable[[Tally, Floats], Floats]
+    rows: Callable[[Tally, Floats], Floats]
+    better: Better | None
+    is_share: bool = False
+    undefined: str = "no claim with a stated confidence"
+    is_tested: bool = True
+
+
+def tally(rows: Sequence[EvalRow], cells: Iterable[Cell] | None = None) -> Tally:
+    """Return the rows summed up by cluster, clusters in alphabetical order.
+
+    `cells` must hold every cell of the rows (None: exactly those); two stages that are tallied with
+    the same cells can be mixed cluster by cluster.
+    """
+    known = tuple(sorted(cells_of(rows) if cells is None else set(cells)))
+    clusters = tuple(sorted({row.example.cluster for row in rows}))
+    place = {name: index for index, name in enumerate(clusters)}
+    column = {cell: len(COLUMNS) + index for index, cell in enumerate(known)}
+    sums = np.zeros((len(clusters), len(COLUMNS) + len(known)))
+    for row in rows:
+        line = sums[place[row.example.cluster]]
+        line[: len(COLUMNS)] += _columns(row)
+        found = cell(row)
+        if found is not None:
+            line[column[found]] += 1
+    return Tally(clusters, known, sums)
+
+
+def cells_of(rows: Iterable[EvalRow]) -> set[Cell]:
+    """Return every stated confidence of a claim, with whether the claim is correct."""
+    return {found for row in rows if (found := cell(row)) is not None}
+
+
+def cell(row: EvalRow) -> Cell | None:
+    """Return the confidence that a row states for its claim, None without either."""
+    stated = row.verdict.confidence.value
+    if stated is None or row.verdict.verdict == "no_claim":
+        return None
+    return stated, row.verdict.verdict == "correct"
+
+
+COLUMNS = (
+    *(
+        "rows",
+        "correct",
+        "reward",
+        "line",
+        "contradictory",
+        "no_claim",
+        "stated",
+        "missing",
+        "invalid",
+    ),
+    *(f"{name} {what}" for name in VERIFIERS for what in ("score", "rows")),
+)
+
+
+def _columns(row: EvalRow) -> list[float]:
+    verdict = row.verdict
+    verdicts = [verdict.verdict == kind for kind in ("contradictory", "no_claim")]
+    states = [verdict.confidence.status == kind for kind in ("stated", "missing", "invalid")]
+    given = [verdict.scores.get(name) for name in VERIFIERS]
+    parts = [part for score in given for part in (score or 0.0, score is not None)]
+    return [
+        1.0,
+        verdict.verdict == "correct",
+        verdict.reward or 0.0,
+        has_line(row),
+        *verdicts,
+        *states,
+        *parts,
+    ]
+
+
+def has_line(row: EvalRow) -> bool:
+    """Return whether the answer line names one answer, and a confidence line 0 to 100 %."""
+    verdict = row.verdict
+    is_named = verdict.read_by == "answer" and verdict.verdict in ("correct", "incorrect")
+    return is_named and verdict.confidence.status == "stated"
+
+
+def _weights(clusters: tuple[str, ...], draws: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each cluster counts in each draw, a bounded part at a time."""
+    generator = np.random.default_rng(seed)
+    step = max(1, CELLS // len(clusters))
+    for start in range(0, draws, step):
+        yield cluster_draws(clusters, min(step, draws - start), generator)
+
+
+@lru_cache(maxsize=4)
+def _kept_weights(clusters: tuple[str, ...], draws: int, seed: int) -> tuple[Floats, ...]:
+    """Return the same, kept for the next stage that answered the same questions."""
+    return tuple(_weights(clusters, draws, seed))
+
+
+# ---- the table of metrics ---------------------------------------------------------------------
+
+
+def _mean(above: str, below: str = "rows") -> Callable[[Tally, Floats], Floats]:
+    """Return the metric that divides one sum by another."""
+    first, second = COLUMNS.index(above), COLUMNS.index(below)
+
+    def of(table: Tally, totals: Floats) -> Floats:
+        n = totals[:, second]
+        return np.divide(totals[:, first], n, out=np.full(len(totals), np.nan), where=n > 0)
+
+    return of
+
+
+def _rows(name: str = "rows") -> Callable[[Tally, Floats], Floats]:
+    column = COLUMNS.index(name)
+    return lambda table, totals: totals[:, column]
+
+
+def _share(name: str, better: Better) -> Measure:
+    return Measure(_mean(name), _rows(), better, is_share=True)
+
+
+def _verifier(name: str) -> Measure:
+    of, rows = _mean(f"{name} score", f"{name} rows"), _rows(f"{name} rows")
+    return Measure(of, rows, "higher", undefined="applies to none of these questions")
+
+
+def _claims(table: Tally, totals: Floats) -> Floats:
+    return totals[:, len(COLUMNS) :].sum(axis=1)
+
+
+def _calibration(
+    metric: WeightedMetric,
+    better: Better | None,
+    undefined: str = Measure.undefined,
+    *,
+    is_tested: bool = True,
+) -> Measure:
+    def of(table: Tally, totals: Floats) -> Floats:
+        c, y = (np.array(column, dtype=np.float64) for column in zip(*table.cells, strict=True))
+        return metric(c, y, totals[:, len(COLUMNS) :])
+
+    def defined(table: Tally, totals: Floats) -> Floats:
+        return of(table, totals) if table.cells else np.full(len(totals), np.nan)
+
+    return Measure(defined, _claims, better, undefined=undefined, is_tested=is_tested)
+
+
+def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
+    return ece(c, y, w, bin_edges(c, Settings()))
+
+
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {
+        "accuracy": _share("correct", "higher"),
+        "reward": Measure(_mean("reward"), _rows(), "higher"),
+        **{name: _verifier(name) for name in VERIFIERS},
+        "ece": _calibration(_ece, "lower", is_tested=False),
+        "brier": _calibration(scores.brier, "lower"),
+        "base_rate_brier": _calibration(scores.base_rate_brier, None),
+        "log_loss": _calibration(scores.log_loss, "lower"),
+        "auroc": _calibration(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
+        "aurc": _calibration(aurc, "lower"),
+        "mean_confidence": _calibration(scores.mean_confidence, None),
+        "line_share": _share("line", "higher"),
+        "stated_share": _share("stated", "higher"),
+        "missing_share": _share("missing", "lower"),
+        "invalid_share": _share("invalid", "lower"),
+        "no_claim_share": _share("no_claim", "lower"),
+        "contradictory_share": _share("contradictory", "lower"),
+    }
+)
+LOWER_IS_BETTER = frozenset(name for name, each in MEASURES.items() if each.better == "lower")
+
 
 HEADLINE = "unaided"
 CONSTANT = "constant"
@@ -63,9 +284,7 @@ class Origin:
     libraries: Mapping[str, str] = field(default_factory=dict)
 
 
-def build_report(
-    examples: Sequence[Example], rows: Sequence[EvalRow], origin: Origin
-) -> EvalReport:
+def build_report(examples: Sequence[Example], rows: Sequence[EvalRow], origin: Origin) -> EvalReport:
     """Return the report of rows answered to `examples`, with today's instrument and summaries."""
     return EvalReport(
         data_name=origin.data_name,
@@ -105,9 +324,7 @@ def summarise(
         for group, members in grouped(of_stage).items():
             same = tuple(map(id, members))
             if same not in known:
-                known[same] = _metrics(tally(members), draws, seed) | _by_chance(
-                    members, draws, seed
-                )
+                known[same] = _metrics(tally(members), draws, seed) | _by_chance(members, draws, seed)
             summaries.append(
                 StageSummary(
                     stage=stage,
@@ -197,7 +414,7 @@ def instrument() -> dict[str, str]:
     return {
         "verifiers": verifiers.VERSION,
         "confidence": confidence.VERSION,
-        "metrics": measures.VERSION,
+        "metrics": VERSION,
     }
 
 
@@ -211,9 +428,7 @@ def load_report(path: Path) -> EvalReport:
     try:
         report = EvalReport.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise LabError(
-            f"there is no report at {path}; make one with `assay eval run --out {path}`"
-        ) from None
+        raise LabError(f"there is no report at {path}; make one with `assay eval run --out {path}`") from None
     except IsADirectoryError:
         raise LabError(f"{path} is a folder; name a report that `assay eval run` wrote") from None
     except UnicodeDecodeError as error:
@@ -242,9 +457,7 @@ def _complaint(error: ValidationError) -> str:
 
 
 def _no_report(path: Path, problem: str) -> LabError:
-    return LabError(
-        f"{path} is not a report ({problem}); give a file that `assay eval run` wrote, unchanged"
-    )
+    return LabError(f"{path} is not a report ({problem}); give a file that `assay eval run` wrote, unchanged")
 
 
 def _metrics(table: Tally, draws: int, seed: int) -> dict[str, Metric]:
@@ -273,7 +486,7 @@ def _metric(table: Tally, name: str, value: float, drawn: Floats) -> Metric:
 
 def _by_chance(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
     """Return the ECE that these confidences would show if they were right: mean, 95th percentile."""
-    claims = [cell for row in rows if (cell := measures.cell(row)) is not None]
+    claims = [found for row in rows if (found := cell(row)) is not None]
     if not claims:
         note = MEASURES["ece"].undefined
         return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=note))

@@ -1,23 +1,25 @@
-"""Put questions to a model, stage by stage, and judge every answer. A stopped run goes on where it was.
+"""Old answers under today's verifiers: nothing is generated, the stored texts are judged again.
 
-Rows are appended to `<report>.partial.jsonl` batch by batch; its first line says what is being run, so
-that an unfinished run is never continued with other questions, other weights or other settings.
+Answers of before answer lines were asked for are read from their text, and say so.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from evals.baselines import baseline_answers
 from evals.errors import BadConfig
 from evals.model import Model, Progress, Sampling
 from evals.questions import conversation, data_sha256
-from evals.report import instrument
-from evals.schema import EvalRow, Example, Message
+from evals.questions.baselines import BASELINES, baseline_answers
+from evals.readers import Way, verdicts_on
+from evals.report import HEADLINE, MEASURES, instrument, summarise
+from evals.schema import EvalReport, EvalRow, Example, Message, Metric, Record, Verdict
 from evals.verifiers import Read, verify
+from evals.verifiers.judged import Answer, AnswerReader
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,7 @@ def baseline_rows(
     )
 
 
-def _answered(
-    model: Model, batch: Sequence[Example], stages: Sequence[str], settings: RunSettings
-) -> list[EvalRow]:
+def _answered(model: Model, batch: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> list[EvalRow]:
     prompts = [conversation(example, settings.system_prompt) for example in batch]
     answers = model.generate(prompts, stages, settings.sampling)
     return [
@@ -172,9 +172,7 @@ def _append(path: Path | None, rows: Sequence[EvalRow]) -> None:
         file.write("".join(row.model_dump_json() + "\n" for row in rows))
 
 
-def _check(
-    model: Model, examples: Sequence[Example], stages: Sequence[str], settings: RunSettings
-) -> None:
+def _check(model: Model, examples: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> None:
     unknown = [stage for stage in stages if stage not in model.stages]
     if unknown or not stages:
         named = ", ".join(unknown) or "none"
@@ -185,3 +183,124 @@ def _check(
         raise BadConfig("two questions have the same id; ids tell rows apart, so make them unique")
     if settings.batch_size < 1:
         raise BadConfig(f"batch size must be 1 or more, found {settings.batch_size}")
+
+
+class Change(Record):
+    """One answer whose verdict, stated confidence or scores are not what they were."""
+
+    example_id: str
+    stage: str
+    completion: str
+    before: Verdict
+    after: Verdict
+
+    @property
+    def is_of_verdict(self) -> bool:
+        """Return whether the verdict itself changed, not only a score or the confidence."""
+        return self.before.verdict != self.after.verdict
+
+
+class VerdictCount(Record):
+    """How many answers of a stage went from one verdict to another (or stayed)."""
+
+    stage: str
+    before: str
+    after: str
+    n: int
+
+
+class Shift(Record):
+    """A metric of a stage on the headline questions, as stored before and as it is now."""
+
+    stage: str
+    metric: str
+    before: Metric | None
+    after: Metric
+
+
+class Rescored(Record):
+    """A report brought up to date, and what that changed."""
+
+    report: EvalReport
+    before: dict[str, str]
+    changes: tuple[Change, ...]
+    counts: tuple[VerdictCount, ...]
+    shifts: tuple[Shift, ...]
+
+
+def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | None = None) -> Rescored:
+    """Return the same rows under today's instrument, with summaries made anew.
+
+    Questions, ground truth and completions stay as they were stored; weights of the reward are the
+    default ones. The versions that the report had are added to its `earlier_versions`, unless they
+    are today's; `read`, how answers are read, becomes a setting of the report. `judged_by` is the judge that
+    `read` "judge" needs.
+    """
+    answers = [Answer(row.example.ground_truth, row.example.prompt, row.completion) for row in report.rows]
+    rows = tuple(
+        row.model_copy(update={"verdict": verdict})
+        for row, verdict in zip(report.rows, verdicts_on(answers, read, judged_by=judged_by), strict=True)
+    )
+    today = instrument()
+    baselines = {*BASELINES, *(each.stage for each in report.summaries if each.is_baseline)}
+    earlier = () if report.versions == today else (report.versions,)
+    updated = report.model_copy(
+        update={
+            "rows": rows,
+            "versions": today,
+            "settings": {**_without_judge(report), "read": read},
+            "summaries": summarise(rows, baselines=baselines),
+            "earlier_versions": (*report.earlier_versions, *earlier),
+        }
+    )
+    moved = Counter(
+        (new.stage, old.verdict.verdict, new.verdict.verdict) for old, new in zip(report.rows, rows, strict=True)
+    )
+    return Rescored(
+        report=updated,
+        before=report.versions,
+        changes=_changes(report, updated),
+        counts=tuple(
+            VerdictCount(stage=stage, before=before, after=after, n=n) for (stage, before, after), n in moved.items()
+        ),
+        shifts=_shifts(report, updated),
+    )
+
+
+def _without_judge(report: EvalReport) -> dict[str, str | int | float | None]:
+    """Return the settings of a report but for who read its answers before."""
+    return {name: value for name, value in report.settings.items() if not name.startswith("judge")}
+
+
+def _changes(old: EvalReport, new: EvalReport) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            example_id=before.example.id,
+            stage=before.stage,
+            completion=before.completion,
+            before=before.verdict,
+            after=after.verdict,
+        )
+        for before, after in zip(old.rows, new.rows, strict=True)
+        if _judgement(before.verdict) != _judgement(after.verdict)
+    )
+
+
+def _judgement(verdict: Verdict) -> tuple[object, ...]:
+    """Return what counts in a metric; reasons and claims may be worded in another way."""
+    return verdict.verdict, verdict.confidence.value, verdict.confidence.status, verdict.scores
+
+
+def _shifts(old: EvalReport, new: EvalReport) -> tuple[Shift, ...]:
+    stored = {(s.stage, s.group): s.metrics for s in old.summaries}
+    return tuple(
+        Shift(
+            stage=summary.stage,
+            metric=name,
+            before=stored.get((summary.stage, summary.group), {}).get(name),
+            after=summary.metrics[name],
+        )
+        for summary in new.summaries
+        if summary.group == HEADLINE
+        for name in MEASURES
+    )

@@ -9,12 +9,11 @@ from typing import Any
 from evals.errors import LabError
 from evals.schema import ChainManifest
 from evals.schema.publishing import Finding, Lineage, PublishedStage
-from hub.adapter_card import AdapterCard, adapter_card, licence_findings
-from hub.checks import PICKLES, STATE, Limits, size_finding
-from hub.measured import measured
-from hub.parcel import Parcel, Part, part_of
+from hub.cards.adapter import AdapterCard, adapter_card, licence_findings
+from hub.cards.figures import measured
+from hub.checks import PICKLES, STATE, Limits, fit_findings, inspect, size_finding
+from hub.plan import Parcel, Part, part_of
 from hub.runs import CHAIN, CONFIG, METRICS, RECORD, REPORTS, WEIGHTS, Base, Run
-from hub.weights import fit_findings, inspect
 
 TOKENIZER = (
     "tokenizer.json",
@@ -41,9 +40,7 @@ class Wishes:
     limits: Limits = field(default_factory=Limits)
 
 
-def pack_adapter(
-    run: Run, base: Base, wishes: Wishes, earlier: tuple[PublishedStage, ...]
-) -> Parcel:
+def pack_adapter(run: Run, base: Base, wishes: Wishes, earlier: tuple[PublishedStage, ...]) -> Parcel:
     """Return everything that goes into the adapter's repository, each file read once.
 
     `earlier` says where the stages before it lie. What is wrong is among the parcel's findings.
@@ -118,9 +115,7 @@ def _size(file: Path) -> int:
     if not file.is_file():
         extra = ""
         if any(file.parent.glob("adapter_model.bin")):
-            extra = (
-                " It holds a pickle (adapter_model.bin), which can run code and is not published."
-            )
+            extra = " It holds a pickle (adapter_model.bin), which can run code and is not published."
         raise LabError(
             f"{file.parent} holds no {file.name}, so there is no adapter to publish.{extra} Save it with"
             " save_pretrained, which writes safetensors."
@@ -134,9 +129,7 @@ def _config(run: Run, base: Base) -> tuple[Part, dict[str, Any]]:
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise LabError(
-            f"{file} cannot be read; it belongs to the adapter. Save the adapter again."
-        ) from None
+        raise LabError(f"{file} cannot be read; it belongs to the adapter. Save the adapter again.") from None
     named = {"base_model_name_or_path": base.name, "revision": base.revision}
     if settings | named == settings:
         return part_of(file), settings

@@ -6,18 +6,16 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from evals.errors import LabError
+from evals.io import weights_identity
 from evals.schema import ChainManifest
 from evals.schema.publishing import BaseOrigin, Finding
-from evals.weights import weights_identity
 from hub.adapters import TOKENIZER, Wishes
-from hub.base_card import BaseCard, base_card
-from hub.checks import Refused, size_finding
+from hub.cards.adapter import BaseCard, base_card
+from hub.checks import Refused, inspect, size_finding
 from hub.client import HubTrouble
-from hub.download import download
-from hub.parcel import Parcel, Part, part_of
-from hub.plan import look
+from hub.plan import Parcel, Part, look, part_of
+from hub.publish import download
 from hub.runs import Base, base_of
-from hub.weights import inspect
 
 MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors.index.json")
 WEIGHTS = "model*.safetensors"
@@ -61,11 +59,7 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wishes: Wishes) -> Parcel
             " Put the right base there, or name one that is on the Hub with --base."
         )
     weights = sorted(copy.folder.glob(WEIGHTS))
-    too_large = [
-        found
-        for file in weights
-        if (found := size_finding(file.name, file.stat().st_size, wishes.limits))
-    ]
+    too_large = [found for file in weights if (found := size_finding(file.name, file.stat().st_size, wishes.limits))]
     if too_large:
         return Parcel("model", base_repo(wishes), {}, tuple(too_large))
     parts, findings = _weights(weights)
@@ -81,9 +75,7 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wishes: Wishes) -> Parcel
     return Parcel("model", base_repo(wishes), parts, tuple(findings))
 
 
-def pinned(
-    api: HfApi, manifest: ChainManifest, wishes: Wishes, copy: BaseCopy | None = None
-) -> Base:
+def pinned(api: HfApi, manifest: ChainManifest, wishes: Wishes, copy: BaseCopy | None = None) -> Base:
     """Return the base that is on the Hub already: the recorded one, or the one that was named.
 
     What was named is held to the chain: its weights must have the same checksum, or Refused. Without
@@ -134,9 +126,7 @@ def _sha256(api: HfApi, repo: str, revision: str, path: str) -> str:
     """Return the checksum of a file that the Hub keeps in git itself, which has only git's own."""
     file = download(api, repo, revision, path)
     if file is None:
-        raise HubTrouble(
-            f"{path} of {repo} was there a moment ago; run it again.", is_transient=True
-        )
+        raise HubTrouble(f"{path} of {repo} was there a moment ago; run it again.", is_transient=True)
     return part_of(file).sha256
 
 

@@ -57,8 +57,7 @@ def explained(error: Exception, doing: str) -> HubTrouble:
         return HubTrouble(f"{doing}: the repository is gated; ask for access on its page first.")
     if isinstance(error, RepositoryNotFoundError):
         return HubTrouble(
-            f"{doing}: there is no such repository, or your token may not see it. Check the name, and"
-            " `hf auth whoami`."
+            f"{doing}: there is no such repository, or your token may not see it. Check the name, and `hf auth whoami`."
         )
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code

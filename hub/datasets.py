@@ -16,12 +16,10 @@ import yaml
 
 from evals.errors import LabError
 from evals.schema.publishing import Finding
+from hub.cards.dataset import RATERS, SET_FILES, as_parquet, is_question_set, written
+from hub.cards.lint import FrontMatterError, body_of, read_front_matter
 from hub.checks import Limits, size_finding
-from hub.frontmatter import FrontMatterError, body_of, read_front_matter
-from hub.parcel import Parcel, Part, part_of
-from hub.questionsets import SET_FILES, is_question_set
-from hub.rowcard import as_parquet, written
-from hub.rowcounts import RATERS
+from hub.plan import Parcel, Part, part_of
 
 CARD, STATISTICS = "README.md", "statistics.json"
 ROWS = (".jsonl", ".parquet")
@@ -31,9 +29,7 @@ HASHED = re.compile(r"[0-9a-f]{32,64}")
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
 
 
-def pack_dataset(
-    folder: Path, repo: str, licence: str | None, limits: Limits, is_parquet: bool = False
-) -> Parcel:
+def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits, is_parquet: bool = False) -> Parcel:
     """Return what goes into a data set's repository; what is wrong is among its findings.
 
     A folder of rows whose kind is known gets a card if it has none. `is_parquet` puts JSONL files in
@@ -70,9 +66,7 @@ def pack_dataset(
             findings += _row_findings(path, folder / path if folder.is_dir() else folder)
     findings += _statistics_findings(parts)
     if CARD in parts:
-        parts[CARD] = part_of(
-            _card(parts[CARD].read().decode("utf-8", "replace"), licence).encode()
-        )
+        parts[CARD] = part_of(_card(parts[CARD].read().decode("utf-8", "replace"), licence).encode())
         findings += _licence_findings(parts[CARD].read().decode())
     return Parcel("dataset", repo, parts, tuple(findings))
 
@@ -89,17 +83,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _unfit(folder: Path, path: str, file: Path) -> Finding | None:
-    if (
-        file.is_symlink()
-        and not file.resolve().is_relative_to(folder.resolve())
-        and folder.is_dir()
-    ):
+    if file.is_symlink() and not file.resolve().is_relative_to(folder.resolve()) and folder.is_dir():
         problem, remedy, is_error = "leads out of the folder", "put the file itself there", True
-    elif (
-        path.endswith((*ROWS, *TEXTS))
-        or path in NAMES
-        or (path.endswith(SET_FILES) and is_question_set(file))
-    ):
+    elif path.endswith((*ROWS, *TEXTS)) or path in NAMES or (path.endswith(SET_FILES) and is_question_set(file)):
         return None
     else:
         problem = "is none of the kinds that a data set is published with, and is left out"

@@ -13,11 +13,10 @@ from huggingface_hub import HfApi, get_token
 
 from evals.errors import BadConfig, LabError
 from evals.schema.publishing import JobPlan
-from hub.bundles import package_parts
 from hub.client import check_repo, explained
-from hub.parcel import Parcel, Part, part_of
-from hub.plan import Target
+from hub.plan import Parcel, Part, Target, part_of
 from hub.publish import TROUBLE, Say, Steps, publish
+from hub.spaces import package_parts
 
 SECRET = "HF_TOKEN"
 CARD = """---
@@ -80,9 +79,7 @@ def job_options(words: Sequence[str]) -> JobOptions:
 def plan_job(work: Work, options: JobOptions, user: str) -> tuple[JobPlan, Parcel]:
     """Return what would be submitted, and the code and data that go with it. Asks no Hub."""
     repo = check_repo(options.repo or f"{user}/{work.name}-run")
-    script = SCRIPT.format(
-        output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line)
-    )
+    script = SCRIPT.format(output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line))
     parts = {
         **package_parts(),
         **work.files,

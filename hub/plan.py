@@ -1,6 +1,9 @@
 """What publishing would change: the parcel beside what the repository holds now. Nothing is written."""
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from httpx2 import HTTPError
@@ -9,9 +12,69 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 
 from evals.errors import LabError
-from evals.schema.publishing import Change, Finding, PlannedFile, PublishPlan
+from evals.schema.publishing import Change, Finding, PlannedFile, PublicationKind, PublishPlan
 from hub.client import HubTrouble, explained
-from hub.parcel import Parcel, Part
+
+PIECE = 1 << 20
+REPO_TYPES: dict[PublicationKind, str] = {
+    "adapter": "model",
+    "model": "model",
+    "dataset": "dataset",
+    "space": "space",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file: its bytes, or where they lie."""
+
+    content: bytes | Path
+    sha256: str
+    size: int
+
+    def read(self) -> bytes:
+        """Return the bytes."""
+        return self.content.read_bytes() if isinstance(self.content, Path) else self.content
+
+    def git_oid(self) -> str:
+        """Return the SHA-1 by which git, and the Hub for small files, know the content."""
+        return hashlib.sha1(f"blob {self.size}\0".encode() + self.read()).hexdigest()
+
+
+def part_of(content: bytes | Path) -> Part:
+    """Return a file with its checksum; a large one is read piece by piece."""
+    if isinstance(content, bytes):
+        return Part(content, hashlib.sha256(content).hexdigest(), len(content))
+    with content.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return Part(content, digest.hexdigest(), content.stat().st_size)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Everything that one publication puts into one repository.
+
+    `findings` are what was noticed while it was packed.
+    """
+
+    kind: PublicationKind
+    title: str
+    parts: dict[str, Part]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def repo_type(self) -> str:
+        """What the Hub calls this kind of repository."""
+        return REPO_TYPES[self.kind]
+
+    def texts(self, limit: int) -> Iterator[tuple[str, str]]:
+        """Yield the files that are UTF-8 text of at most `limit` bytes, with their places."""
+        for path, part in self.parts.items():
+            if part.size <= limit:
+                content = part.read()
+                if b"\0" not in content[:PIECE]:
+                    yield path, content.decode("utf-8", "replace")
+
 
 NOT_OURS = frozenset((".gitattributes",))
 """Files that the Hub itself puts into a repository."""
@@ -49,9 +112,7 @@ class Remote:
 
     def holds(self, parcel: Parcel) -> bool:
         """Whether every file of the parcel is there as it is."""
-        return self.head is not None and all(
-            self.compare(path, part) == "same" for path, part in parcel.parts.items()
-        )
+        return self.head is not None and all(self.compare(path, part) == "same" for path, part in parcel.parts.items())
 
 
 def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
@@ -80,10 +141,7 @@ def plan_of(
     for path, file in remote.files.items():
         if path not in changes and path not in NOT_OURS:
             changes[path] = ("remote_only", file.size)
-    files = [
-        PlannedFile(path=path, change=change, size=size)
-        for path, (change, size) in sorted(changes.items())
-    ]
+    files = [PlannedFile(path=path, change=change, size=size) for path, (change, size) in sorted(changes.items())]
     return PublishPlan(
         kind=parcel.kind,
         endpoint=endpoint,
@@ -108,8 +166,7 @@ def _check_target(parcel: Parcel, target: Target, remote: Remote) -> None:
     if target.is_pull_request:
         if remote.head is None:
             raise HubTrouble(
-                f"there is no {parcel.repo_type} {target.repo} to open a pull request on, or your token may"
-                " not see it."
+                f"there is no {parcel.repo_type} {target.repo} to open a pull request on, or your token may not see it."
             )
         return
     if remote.head is not None and not remote.is_private and not target.is_public:

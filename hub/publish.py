@@ -15,16 +15,54 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from httpx2 import HTTPError
-from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
+from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.schema.publishing import PublishPlan, Receipt
-from hub.bundles import sdk_of
+from evals.schema.publishing import PublishPlan, Receipt, Removal
 from hub.checks import Limits, check_parcel
 from hub.client import HubTrouble, check_repo, explained
-from hub.parcel import Parcel
-from hub.plan import Remote, Target, look, plan_of
+from hub.plan import Parcel, Remote, Target, look, plan_of
+from hub.spaces import sdk_of
+
+FOLDER = "published"
+
+
+def write_receipt(receipt: Receipt, folder: Path) -> Path:
+    """Keep a receipt in `folder`/published, named after its repository, and return its file."""
+    return _write(receipt, folder / FOLDER / f"{_named(receipt.repo)}.json")
+
+
+def write_removal(removal: Removal, folder: Path) -> Path:
+    """Keep the receipt of a removal in `folder`, named after repository and commit, and return its file."""
+    return _write(removal, folder / f"{_named(removal.repo)}-{str(removal.revision)[:12]}.json")
+
+
+def read_receipt(folder: Path, repo: str) -> Receipt | None:
+    """Return the receipt of what was published from `folder` to a repository, None if there is none."""
+    file = folder / FOLDER / f"{_named(repo)}.json"
+    if not file.is_file():
+        return None
+    try:
+        return Receipt.model_validate_json(file.read_text(encoding="utf-8"))
+    except ValidationError:
+        raise LabError(
+            f"{file} is no receipt that this version can read; remove it and publish again: what is there"
+            " already is not uploaded twice."
+        ) from None
+
+
+def _named(repo: str) -> str:
+    return repo.replace("/", "--")
+
+
+def _write(record: Receipt | Removal, file: Path) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".part")
+    unfinished.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return unfinished.replace(file)
+
 
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
@@ -160,9 +198,7 @@ class _Publication:
 
     def _commit(self, parent: str | None, *, is_pull_request: bool = False) -> CommitInfo:
         operations = [
-            CommitOperationAdd(
-                path, part.content if isinstance(part.content, bytes) else str(part.content)
-            )
+            CommitOperationAdd(path, part.content if isinstance(part.content, bytes) else str(part.content))
             for path, part in self._parcel.parts.items()
         ]
         return self._api.create_commit(
@@ -195,11 +231,7 @@ class _Publication:
                     ),
                 )
             )
-            different = [
-                path
-                for path, part in self._parcel.parts.items()
-                if not _is_same(folder / path, part.sha256)
-            ]
+            different = [path for path, part in self._parcel.parts.items() if not _is_same(folder / path, part.sha256)]
             if different:
                 raise LabError(
                     f"{self._target.repo} gave back other bytes than were published: {', '.join(different[:5])}."
@@ -228,18 +260,12 @@ class _Publication:
     def _open_request(self) -> int | None:
         """Return the number of an open pull request with exactly these files, None if there is none."""
         try:
-            found = list(
-                self._api.get_repo_discussions(**self._where, discussion_type="pull_request")
-            )
+            found = list(self._api.get_repo_discussions(**self._where, discussion_type="pull_request"))
         except TROUBLE as error:
-            raise explained(
-                error, f"cannot list the pull requests of {self._target.repo}"
-            ) from error
+            raise explained(error, f"cannot list the pull requests of {self._target.repo}") from error
         for each in found:
             if each.status in ("open", "draft") and each.title == self._title():
-                there = look(
-                    self._api, self._target.repo, self._parcel.repo_type, f"refs/pr/{each.num}"
-                )
+                there = look(self._api, self._target.repo, self._parcel.repo_type, f"refs/pr/{each.num}")
                 if there.holds(self._parcel):
                     return each.num
         return None
@@ -291,3 +317,16 @@ def _is_same(file: Path, sha256: str) -> bool:
         return False
     with file.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest() == sha256
+
+
+def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
+    """Return where a file lies once it is here; None if the commit holds none of that name.
+
+    HubTrouble if it cannot be had.
+    """
+    try:
+        return Path(hf_hub_download(repo, name, repo_type=repo_type, revision=revision, endpoint=api.endpoint))
+    except EntryNotFoundError:
+        return None
+    except TROUBLE as error:
+        raise explained(error, f"cannot download {name} of {repo}") from error

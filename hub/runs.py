@@ -12,8 +12,8 @@ from evals.errors import LabError
 from evals.facts import load_provenance
 from evals.report import load_report
 from evals.schema import ChainManifest, ChainStage, EvalReport, RunRecord
-from hub.graded import Graded, graded, is_graded
-from hub.licences import Source
+from hub.cards.figures import Graded, graded, is_graded
+from hub.cards.licences import Source
 
 RECORD, CHAIN, METRICS, REPORTS = "run.json", "chain.json", "metrics.jsonl", "reports"
 ADAPTER, WEIGHTS, CONFIG = "adapter", "adapter_model.safetensors", "adapter_config.json"
@@ -94,11 +94,7 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     others = [file for file in files.values() if is_graded(file)]
     reports = {name: load_report(file) for name, file in files.items() if file not in others}
     name = manifest.stages[-1].name
-    mine = {
-        file: report
-        for file, report in reports.items()
-        if report.stage_checksums.get(name) == sha256
-    }
+    mine = {file: report for file, report in reports.items() if report.stage_checksums.get(name) == sha256}
     return Run(folder, record, manifest, mine, graded(others, name, sha256))
 
 

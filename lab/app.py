@@ -9,15 +9,20 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from lab import views
-from lab.events import AT_ONCE, QUIET
+from lab.ask import tab as ask
+from lab.compare import preferences
+from lab.compare import tab as compare
 from lab.frontpage import KeptFrontPage
+from lab.refine import tab as refine
+from lab.results import calibration, leaderboard
+from lab.review import tab as review
 from lab.services import Services
-from lab.signin import meet_signed_in
-from lab.tabs import ask, calibration, compare, leaderboard, preferences, refine, review, train
-from lab.theme import ASSETS, ROUTE, Theme
-from lab.visitors import door, meet
-from lab.wording import say
+from lab.train import tab as train
+from lab.ui import components as views
+from lab.ui.components import AT_ONCE, QUIET
+from lab.ui.text import say
+from lab.ui.theme import ASSETS, ROUTE, Theme
+from lab.visitors import door, meet, meet_signed_in
 
 STATUS_SECONDS = 1.0
 WITH_VISITOR = {

@@ -13,20 +13,32 @@ from lab.commands import (
     ask,
     chain,
     data,
-    evaluate,
-    hub,
-    leaderboard,
     prefs,
-    prefs_forget,
     publish,
-    publish_space,
     refiner,
     review,
-    serve,
     sweep,
     train,
 )
-from lab.console import notes
+from lab.commands import (
+    eval as evaluate,
+)
+from lab.commands import (
+    eval as leaderboard,
+)
+from lab.commands import (
+    lab as serve,
+)
+from lab.commands import (
+    prefs as prefs_forget,
+)
+from lab.commands import (
+    publish as hub,
+)
+from lab.commands import (
+    publish as publish_space,
+)
+from lab.commands.tables import notes
 
 app = typer.Typer(
     name="assay",

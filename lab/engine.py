@@ -38,7 +38,7 @@ class Piece(Protocol):
 
 
 class Chain(Protocol):
-    """What the engine needs of `training.chain.LoadedChain`."""
+    """What the engine needs of `training.models.chain.LoadedChain`."""
 
     @property
     def manifest(self) -> ChainManifest: ...

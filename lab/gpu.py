@@ -26,9 +26,7 @@ class Gpu:
     def __init__(self) -> None:
         self.chain: Chain | None = None
 
-        def answer(
-            prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling
-        ) -> Iterator[Piece]:
+        def answer(prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling) -> Iterator[Piece]:
             if self.chain is None:
                 raise RuntimeError("the GPU was asked before there was a chain")
             # Arguments travel to another process there, and an Event cannot: stopping is done here.

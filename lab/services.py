@@ -16,33 +16,50 @@ from typing import TYPE_CHECKING, TypeVar
 from evals.model import Progress
 from evals.schema import ChainManifest
 from lab.engine import Chain, Engine
-from lab.evaluations import Evaluations, read_evaluations
-from lab.settings import (
-    EMBEDDED,
-    EMBEDDED_RUNS,
-    REFINER,
-    JudgeServer,
-    ReviewServer,
-    Settings,
-)
-from lab.turns import Turns
-from lab.wording import say
-from training.manifest import OURS
+from lab.results.evaluations import Evaluations, read_evaluations
+from lab.settings import EMBEDDED, EMBEDDED_RUNS, REFINER, JudgeServer, ReviewServer, Settings
+from lab.ui.text import say
+from training.models.manifest import OURS
+
+
+@dataclass
+class Turns:
+    """`turn` is held while a review is written; each page has an event that ends its own."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    _events: dict[str, threading.Event] = field(default_factory=dict)
+
+    def begin(self, owner: str) -> threading.Event:
+        """Return what ends the review of a page; an earlier one of the same page is ended."""
+        self.stop(owner)
+        self._events[owner] = threading.Event()
+        return self._events[owner]
+
+    def stop(self, owner: str) -> None:
+        """End what a page is having reviewed; what was found stays."""
+        if owner in self._events:
+            self._events[owner].set()
+
+    def end(self, owner: str, event: threading.Event) -> None:
+        """Forget a review that is over; one that the same page has begun since stays."""
+        if self._events.get(owner) is event:
+            del self._events[owner]
+
 
 if TYPE_CHECKING:
-    from evals.refiner.judging import Judge
-    from evals.refiner.score import Prepared
+    from evals.refine.judge import Judge
+    from evals.refine.score import Prepared
     from evals.schema import Article
-    from evals.schema.drafts import DraftConcern, KeptReview, ReviewForm
-    from evals.schema.refining import RefinerRecord, ScoredAnswer
-    from lab.review_exports import Exported
-    from lab.reviewing import Reader
-    from lab.shelf import ReviewVote
-    from lab.store import Store
-    from training.chain import LoadedChain
-    from training.completions import Sampled
-    from training.launch import Launch
-    from training.plan import Plan
+    from evals.schema.refiner import RefinerRecord, ScoredAnswer
+    from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
+    from lab.review.export import Exported
+    from lab.review.session import Reader
+    from lab.store.answers import Store
+    from lab.store.documents import ReviewVote
+    from training.launch.accelerate import Launch
+    from training.launch.plan import Plan
+    from training.models.chain import LoadedChain
+    from training.run.folder import Sampled
 
 REPORTS = "reports"
 JUDGE_SECONDS = 120.0
@@ -119,10 +136,10 @@ def open_store(url: str) -> "Store":
 
     Raises LabError if the database cannot be opened.
     """
-    from lab.store import Store, is_current
+    from lab.store.answers import Store, is_current
 
     if not is_current(url):
-        from lab.migrate import upgrade
+        from lab.store.database import upgrade
 
         upgrade(url)
     return Store(url)
@@ -132,7 +149,7 @@ def load_chain(settings: Settings, progress: Progress) -> Chain:
     """Return the chain that the settings name, ready to answer. Takes seconds; imports torch."""
     progress(0.0, "starting PyTorch")
     from lab.gpu import Borrowed
-    from training.chain import load_chain as load
+    from training.models.chain import load_chain as load
 
     chain = load(settings.chain, dtype=settings.dtype, progress=progress, cache=settings.cache)
     return Borrowed(chain)
@@ -145,14 +162,14 @@ def load_reports(chain: str) -> Evaluations:
 
 def read_paper(file: str | None, text: str | None) -> "Article":
     """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
-    from lab.papers import paper_of
+    from lab.review.session import paper_of
 
     return paper_of(file, text)
 
 
 def demonstration_paper() -> "Article":
     """Return a paper to try the reviewer on."""
-    from lab.papers import demonstration_paper as found
+    from lab.review.session import demonstration_paper as found
 
     return found()
 
@@ -162,7 +179,7 @@ def find_readers(settings: Settings) -> "tuple[Reader, ...]":
 
     Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
     """
-    from lab.reviewing import LateReader
+    from lab.review.session import LateReader
 
     file = chain_folder(settings.reviewer) / "chain.json"
     stages = ("base",)
@@ -186,7 +203,7 @@ def find_readers(settings: Settings) -> "tuple[Reader, ...]":
 
 def load_reviewer(settings: Settings, *, has_chain: bool) -> "LoadedChain":
     """Return the reviewer chain in memory; without one, the embedded base. Imports torch."""
-    from training.chain import load_chain as load
+    from training.models.chain import load_chain as load
 
     name = settings.reviewer if has_chain else f"base:{EMBEDDED}"
     return load(name, dtype=settings.dtype, cache=settings.cache)
@@ -194,23 +211,21 @@ def load_reviewer(settings: Settings, *, has_chain: bool) -> "LoadedChain":
 
 def chain_reader(stage: str, chain: "Callable[[], LoadedChain]") -> "Reader":
     """Return one stage of a chain as reader. Imports torch."""
-    from lab.reader import ChainReader
+    from lab.review.session import ChainReader
 
-    return ChainReader(
-        say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain
-    )
+    return ChainReader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain)
 
 
 def server_reader(name: str, server: ReviewServer) -> "Reader":
     """Return a model on a server as reader."""
-    from lab.reader import ServerReader
+    from lab.review.session import ServerReader
 
     return ServerReader(name, server)
 
 
 def show_review_board(settings: Settings) -> str:
     """Return the leaderboard of the scores that lie beside the reviewer chain, as HTML."""
-    from lab.review_board import board_view
+    from lab.review.view import board_view
 
     return board_view(chain_folder(settings.reviewer) / REPORTS)
 
@@ -223,7 +238,7 @@ def export_review(
     folder: Path,
 ) -> "tuple[Exported, Path]":
     """Write a review in one form into `folder`; LabError where there is nothing to write."""
-    from lab.review_exports import export, write
+    from lab.review.export import export, write
 
     made = export(review, concerns, form, votes)
     return made, write(made, folder)
@@ -231,8 +246,8 @@ def export_review(
 
 def find_judge(server: JudgeServer | None) -> "Judge":
     """Return who grades answers that cite evidence: a server's model, or word overlap, which says so."""
-    from training.judging.choice import judge_of
-    from training.judging.settings import HttpSettings
+    from training.judge.judge import judge_of
+    from training.judge.questions import HttpSettings
 
     if server is None:
         return judge_of("heuristic")
@@ -248,34 +263,31 @@ def find_judge(server: JudgeServer | None) -> "Judge":
 
 def grade(judge: "Judge", answers: "Sequence[Prepared]") -> "list[ScoredAnswer]":
     """Return answers with all that was made of them; what the judge fails at is missing, never 0."""
-    from evals.refiner.explain import explain
-    from training.judging.batch import judged
+    from evals.refine.score import explain
+    from training.judge.judge import judged
 
     asked = [each.inquiry() for each in answers if each.is_judgeable]
     verdicts = iter(judged(judge, asked, JUDGE_SECONDS))
-    return [
-        explain(each, next(verdicts) if each.is_judgeable else None, judge.label)
-        for each in answers
-    ]
+    return [explain(each, next(verdicts) if each.is_judgeable else None, judge.label) for each in answers]
 
 
 def example_records() -> "tuple[Sequence[RefinerRecord], Sequence[RefinerRecord]]":
     """Return the refiner's example records: those kept for testing, and the others."""
-    from evals.refiner.bank import refiner_bank
+    from evals.refine.bank import refiner_bank
 
     return refiner_bank().test, refiner_bank().train
 
 
 def plan_training(stage: str, words: Sequence[str], launch: "Launch", *, is_dry: bool) -> "Plan":
-    """Return what a training command would do; LabError if it cannot be run, see `training.plan`."""
-    from training.plan import plan_of
+    """Return what a training command would do; LabError if it cannot be run, see `training.launch.plan`."""
+    from training.launch.plan import plan_of
 
     return plan_of(stage, words, launch, is_dry=is_dry)
 
 
 def read_completions(file: Path) -> "tuple[Sampled, ...] | None":
     """Return the answers that a run sampled at one step; None while their file is not whole."""
-    from training.completions import read_completions as read
+    from training.run.folder import read_completions as read
 
     return read(file)
 

@@ -130,9 +130,7 @@ def _review_server(environment: Mapping[str, str]) -> ReviewServer | None:
         return None
     context = environment.get("ASSAY_REVIEW_SERVER_CONTEXT") or str(ReviewServer.context)
     if not context.isdecimal() or int(context) < 1024:
-        raise BadConfig(
-            f"ASSAY_REVIEW_SERVER_CONTEXT is {context!r}; it takes a whole number from 1024 up."
-        )
+        raise BadConfig(f"ASSAY_REVIEW_SERVER_CONTEXT is {context!r}; it takes a whole number from 1024 up.")
     return ReviewServer(
         url=url,
         model=environment.get("ASSAY_REVIEW_SERVER_MODEL", ""),
@@ -148,9 +146,7 @@ def _judge(environment: Mapping[str, str]) -> JudgeServer | None:
     if not url:
         return None
     if not url.startswith(("http://", "https://")):
-        raise BadConfig(
-            f"ASSAY_JUDGE is {url!r}; it takes the address of a server, such as http://127.0.0.1:8000/v1."
-        )
+        raise BadConfig(f"ASSAY_JUDGE is {url!r}; it takes the address of a server, such as http://127.0.0.1:8000/v1.")
     return JudgeServer(
         url=url,
         model=environment.get("ASSAY_JUDGE_MODEL", ""),

@@ -1,8 +1,10 @@
-"""Who is at the page: known by the name they logged in with, else by the one their browser kept."""
+"""Signing in with Hugging Face, where it can work: on a Space with OAuth and the packages for it."""
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import gradio as gr
 
@@ -62,3 +64,25 @@ def _plausible(remembered: object) -> str | None:
     """Return what the browser kept, if it is a name that we once gave."""
     is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
     return str(remembered) if is_ours else None
+
+
+NEEDED = (
+    "SPACE_ID",
+    "OAUTH_CLIENT_ID",
+    "OAUTH_CLIENT_SECRET",
+    "OAUTH_SCOPES",
+    "OPENID_PROVIDER_URL",
+)
+PACKAGES = ("authlib", "itsdangerous")
+
+
+def can_sign_in(environment: Mapping[str, str]) -> bool:
+    """Whether the button would work here. Elsewhere gradio refuses to build a page that has it."""
+    is_set_up = all(environment.get(name) for name in NEEDED)
+    return is_set_up and all(find_spec(name) is not None for name in PACKAGES)
+
+
+def meet_signed_in(remembered: object, request: gr.Request, profile: gr.OAuthProfile | None) -> tuple[Visitor, object]:
+    """Return who is at the page: the name they signed in with, else who their browser says they are."""
+    visitor, kept = meet(remembered, request)
+    return (visitor if profile is None else Visitor(f"hf:{profile.username}", visitor.page)), kept

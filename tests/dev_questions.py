@@ -14,7 +14,7 @@ import yaml
 
 from evals.questions import write_examples
 from evals.schema import Example
-from training.data import GRPO_HALF, grpo_data
+from training.data.questions import GRPO_HALF, grpo_data
 
 PARTS = (GRPO_HALF, "missions-train", "missions-parted-train")
 BY_TISSUE = ("pathways-train/kidney", "kmp-grpo-part[label]", "kmp-grpo-part[count:12]")

@@ -10,17 +10,14 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from evals.comparison import Pairing, compare
-from evals.difference import Difference
+from evals.compare import Difference, Pairing, compare
 from evals.report import HEADLINE, load_report
 from evals.schema import EvalReport, Metric, StageSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "training/embedded/grpo/reports"
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs/embedded-chain.md")
-BLOCK = re.compile(
-    r"(<!-- figures: (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL
-)
+BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(<!-- end of figures -->)", re.DOTALL)
 SHARES = frozenset({"accuracy"})
 TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
     (
@@ -143,9 +140,7 @@ def stated_block() -> str:
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
     found = [[each for kind in KINDS for each in _stated(stage, kind)] for stage in trained]
     briers = [sum((level - right) ** 2 for level, right in each) / len(each) for each in found]
-    lines.append(
-        "| Brier, no claim = wrong | " + " | ".join(f"{each:.3f}" for each in briers) + " |"
-    )
+    lines.append("| Brier, no claim = wrong | " + " | ".join(f"{each:.3f}" for each in briers) + " |")
     return "\n".join(lines) + "\n"
 
 

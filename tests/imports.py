@@ -34,10 +34,7 @@ def imports_of(file: Path, root: Path) -> list[Import]:
     package = relative.parent.parts
     found = []
     for node, inline in _walk(ast.parse(file.read_text(encoding="utf-8"), str(file)), False):
-        found += [
-            Import(module, relative, getattr(node, "lineno", 0), inline)
-            for module in _modules(node, package)
-        ]
+        found += [Import(module, relative, getattr(node, "lineno", 0), inline) for module in _modules(node, package)]
     return found
 
 

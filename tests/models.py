@@ -99,9 +99,7 @@ def tiny_adapter(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM.from_pretrained(base, dtype=torch.float32)
-        adapted = get_peft_model(
-            model, LoraConfig(r=rank, target_modules=list(targets), **settings)
-        )
+        adapted = get_peft_model(model, LoraConfig(r=rank, target_modules=list(targets), **settings))
         for name, parameter in adapted.named_parameters():
             if "lora_B" in name:
                 parameter.data.normal_(0.0, strength)
@@ -111,8 +109,8 @@ def tiny_adapter(
 
 def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
     """Write base, SFT run and GRPO run under `folder`; return the run folder of the last stage."""
-    from training.base import find_base
-    from training.chain import NewStage, append_stage
+    from training.models.base import find_base
+    from training.models.chain import NewStage, append_stage
 
     source = tiny_base(folder / "model")
     base = find_base(str(source))

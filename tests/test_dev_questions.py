@@ -1,11 +1,11 @@
 import pytest
 import yaml
 
-from evals.jsonl import read_rows
-from evals.pairs import PairRow
+from evals.io import read_rows
 from evals.questions import kmp_test, pathway_heldout
+from evals.questions.pairs import PairRow
 from tests.dev_questions import CONFIG, left_out
-from training.data import grpo_data, sft_data
+from training.data.questions import grpo_data, sft_data
 
 BY_TISSUE = CONFIG.with_stem("grpo-by-tissue")
 DIRECTIONS = CONFIG.with_stem("grpo-directions")

@@ -59,9 +59,7 @@ def tracked(*suffixes: str) -> list[Path]:
         files = [ROOT / name for name in listing.stdout.split("\0") if name]
     else:
         files = [path for path in ROOT.rglob("*") if ".venv" not in path.parts]
-    return sorted(
-        path for path in files if path.is_file() and (not suffixes or path.suffix in suffixes)
-    )
+    return sorted(path for path in files if path.is_file() and (not suffixes or path.suffix in suffixes))
 
 
 def front_matter() -> tuple[str, dict[str, object]]:
@@ -195,8 +193,7 @@ def test_a_built_package_would_carry_every_file():
     left_out = [
         path.relative_to(ROOT).as_posix()
         for path in tracked()
-        if path.relative_to(ROOT).parts[0] in PACKAGES
-        and path.suffix not in {".py", ".pyi", *suffixes}
+        if path.relative_to(ROOT).parts[0] in PACKAGES and path.suffix not in {".py", ".pyi", *suffixes}
     ]
 
     assert left_out == []
@@ -206,9 +203,7 @@ def test_make_knows_every_documented_target():
     targets = re.findall(r"^# make (\w+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert {"lab", "test", "check", "fix", "bench", "setup"} <= set(targets)
 
-    done = subprocess.run(
-        ["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
 

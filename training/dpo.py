@@ -2,8 +2,8 @@
 
     accelerate launch -m training.dpo --config training/configs/embedded/dpo.yaml
 
-The chain that the run starts from is also the reference, exactly (`training.start`), so the first loss
-is ln 2. Training on preferences can destroy what a model knew: a monitor (`training.monitor`) asks it
+The chain that the run starts from is also the reference, exactly (`training.models.start`), so the first loss
+is ln 2. Training on preferences can destroy what a model knew: a monitor (`training.run.watch`) asks it
 again and again. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
@@ -15,26 +15,18 @@ from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
 from evals.questions import SYSTEM_PROMPT
-from training.alerts import DPO_RULES, AlertCallback
-from training.base import Base, find_base, load_tokenizer
-from training.config import DpoSettings
-from training.data import watched_questions
-from training.lengths import length_of, within
-from training.monitor import ForgettingMonitor, Limits, Watch
-from training.policy import policy_of
-from training.preferences import Preferences, read_preferences
-from training.record import record_of
-from training.request import Request
-from training.session import (
-    Session,
-    common_arguments,
-    load_base_for,
-    run_command,
-    session,
-)
-from training.start import Start, start_of
-from training.terminal import announce, say
-from training.trainer import SafeTrainer
+from training.config import DpoSettings, Request
+from training.data.preferences import Preferences, read_preferences
+from training.data.questions import watched_questions
+from training.data.tokens import length_of, within
+from training.models.base import Base, find_base, load_tokenizer
+from training.models.policy import policy_of
+from training.models.start import Start, start_of
+from training.run.callbacks import DPO_RULES, AlertCallback
+from training.run.folder import announce, say
+from training.run.session import Session, common_arguments, load_base_for, record_of, run_command, session
+from training.run.trainer import SafeTrainer
+from training.run.watch import ForgettingMonitor, Limits, Watch
 
 CAREFUL_BETA = 0.1
 """Below it models of this study lost what they had been taught."""
@@ -67,16 +59,12 @@ def train(request: Request) -> None:
             current.leave(trainer, start, base)
 
 
-def build_trainer(
-    settings: DpoSettings, data: Preferences, start: Start, base: Base
-) -> PreferenceTrainer:
+def build_trainer(settings: DpoSettings, data: Preferences, start: Start, base: Base) -> PreferenceTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     say(f"loading {base.public_name} and {', '.join(start.record())}")
     model, tokenizer = load_base_for(settings, base)
     longest = settings.max_length
-    kind = (
-        "pairs of plain texts, no chat template" if data.pairs[0].is_plain else "pairs of answers"
-    )
+    kind = "pairs of plain texts, no chat template" if data.pairs[0].is_plain else "pairs of answers"
     say(f"training on {len(data.pairs)} {kind}, of at most {longest} tokens")
     for what, count in data.notes.items():
         say(f"{count} x {what}")
@@ -125,9 +113,7 @@ def _watch(
     trainer.add_callback(AlertCallback(current.run, DPO_RULES))
     if not settings.monitor_steps:
         return
-    questions = watched_questions(
-        settings.monitor_data, settings.monitor_questions, settings.seed, data.questions
-    )
+    questions = watched_questions(settings.monitor_data, settings.monitor_questions, settings.seed, data.questions)
     watch = Watch(questions, start.system_prompt or SYSTEM_PROMPT, settings.monitor_tokens)
     limits = Limits(settings.monitor_max_drop, settings.monitor_max_kl, settings.monitor_stop)
     trainer.add_callback(ForgettingMonitor(trainer, watch, limits, settings.monitor_steps, current))

@@ -2,7 +2,7 @@
 
     accelerate launch -m training.grpo --config training/configs/embedded/grpo.yaml
 
-The chain that the run starts from is also the reference of the KL term, exactly (`training.start`).
+The chain that the run starts from is also the reference of the KL term, exactly (`training.models.start`).
 What TRL's defaults changed is set outright: unless asked otherwise the loss is GRPO's and the KL
 estimate is not weighted by the probability ratio.
 """
@@ -20,27 +20,18 @@ from trl.trainer.utils import nanstd
 from evals.questions import SYSTEM_PROMPT
 from evals.verifiers import VERIFIERS
 from evals.verifiers.presets import weights as weights_of
-from training.advice import advice
-from training.alerts import GRPO_RULES, AlertCallback
-from training.base import Base, find_base, load_tokenizer
-from training.config import GrpoSettings, SampledSettings
-from training.data import TrainingData, grpo_data, grpo_row
-from training.estimate import check_batches
-from training.lengths import length_of, within
-from training.policy import policy_of
-from training.record import record_of
-from training.request import Request
+from training.config import GrpoSettings, Request, SampledSettings, advice
+from training.data.questions import TrainingData, grpo_data, grpo_row
+from training.data.tokens import length_of, within
+from training.launch.estimate import check_batches
+from training.models.base import Base, find_base, load_tokenizer
+from training.models.policy import policy_of
+from training.models.start import Start, start_of
 from training.rewards import OneVerifier, VerifierReward
-from training.session import (
-    common_arguments,
-    load_base_for,
-    processes,
-    run_command,
-    session,
-)
-from training.start import Start, start_of
-from training.terminal import announce, say
-from training.trainer import SafeTrainer
+from training.run.callbacks import GRPO_RULES, AlertCallback
+from training.run.folder import announce, say
+from training.run.session import common_arguments, load_base_for, processes, record_of, run_command, session
+from training.run.trainer import SafeTrainer
 
 PAPERS = {
     "sapo_temperature_neg": 1.05,
@@ -104,9 +95,7 @@ def train(request: Request) -> None:
             current.leave(trainer, start, base)
 
 
-def build_trainer(
-    settings: GrpoSettings, data: TrainingData, start: Start, base: Base
-) -> PolicyTrainer:
+def build_trainer(settings: GrpoSettings, data: TrainingData, start: Start, base: Base) -> PolicyTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     say(f"loading {base.public_name} and {', '.join(start.record())}")
     prompt = start.system_prompt or SYSTEM_PROMPT

@@ -25,26 +25,21 @@ from transformers import (
 from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig
 
-from training.alerts import SAMPLING_RULES, AlertCallback
-from training.base import Base, find_base, load_tokenizer
-from training.estimate import check_batches
+from training.config import RefinerSettings, Request
+from training.data.refiner import RefinerData, check_refiner_chain, refiner_data
+from training.data.tokens import length_of, within
 from training.grpo import PolicyTrainer, options
-from training.judging.stop import StopRule
-from training.lengths import length_of, within
-from training.policy import policy_of
-from training.record import record_of
-from training.refining.alarms import HackingWatch
-from training.refining.data import RefinerData, check_refiner_chain, refiner_data
-from training.refining.items import ItemBook
-from training.refining.judges import fit_judge, judge_facts, judging_of
-from training.refining.kept import kept_items, with_kept_items
-from training.refining.plateau import HeldOut, Pace, PlateauWatch
-from training.refining.reward import Judging, RefinerReward
-from training.refining.settings import RefinerSettings
-from training.request import Request
-from training.session import load_base_for, processes, run_command, session
-from training.start import Start, start_of
-from training.terminal import announce, say
+from training.judge.judge import StopRule
+from training.launch.estimate import check_batches
+from training.models.base import Base, find_base, load_tokenizer
+from training.models.policy import policy_of
+from training.models.start import Start, start_of
+from training.refine.items import ItemBook, kept_items, with_kept_items
+from training.refine.reward import Judging, RefinerReward, fit_judge, judge_facts, judging_of
+from training.refine.watch import HackingWatch, HeldOut, Pace, PlateauWatch
+from training.run.callbacks import SAMPLING_RULES, AlertCallback
+from training.run.folder import announce, say
+from training.run.session import load_base_for, processes, record_of, run_command, session
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -84,9 +79,7 @@ def train(request: Request) -> None:
             current.leave(trainer, start, base)
 
 
-def fitting(
-    data: RefinerData, settings: RefinerSettings, tokenizer: PreTrainedTokenizerBase
-) -> RefinerData:
+def fitting(data: RefinerData, settings: RefinerSettings, tokenizer: PreTrainedTokenizerBase) -> RefinerData:
     """Return the records whose prompt fits, passages taken away where that helps.
 
     BadConfig if one does not fit and may not be dropped.
@@ -153,9 +146,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
         if isinstance(kept, dict) and type(self).__name__ in kept:
             self._reward.book.load(kept[type(self).__name__]["attributes"])
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
         """Count what all processes saw, so that the answers of a group have the same items everywhere."""
         self._reward.book.settle(gather_object([self._reward.book.take()]))
 

@@ -16,23 +16,15 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
-from training.base import Base, find_base, load_tokenizer
-from training.config import ReviewSettings
-from training.conversations import (
-    Conversations,
-    check_chain_prompt,
-    check_replies,
-    read_conversations,
-)
-from training.lengths import length_of, within
-from training.lineage import append_stage
-from training.record import record_of
-from training.request import Request
-from training.reviewing.steps import KeepAdapters
-from training.session import load_base_for, run_command, session
-from training.start import Start, start_of
-from training.supervised import Lessons, Loaded, SupervisedTrainer, options, supervised_trainer
-from training.terminal import announce, say
+from training.config import Request, ReviewSettings
+from training.data.conversations import Conversations, check_chain_prompt, check_replies, read_conversations
+from training.data.tokens import length_of, within
+from training.models.base import Base, find_base, load_tokenizer
+from training.models.start import Start, append_stage, start_of
+from training.reviewer.measure import KeepAdapters
+from training.run.folder import announce, say
+from training.run.session import load_base_for, record_of, run_command, session
+from training.sft import Lessons, Loaded, SupervisedTrainer, options, supervised_trainer
 
 UNSLOTH = "unsloth"
 
@@ -73,9 +65,7 @@ def fitting(
     return kept
 
 
-def build_trainer(
-    settings: ReviewSettings, data: Conversations, start: Start, base: Base
-) -> SupervisedTrainer:
+def build_trainer(settings: ReviewSettings, data: Conversations, start: Start, base: Base) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
     say(f"loading {base.public_name}")
     loaded = _loaded(settings, base)

@@ -7,7 +7,7 @@ every question asks: no answer line, no claim, no reward; no confidence line, no
 
 Each training row needs, beside its `prompt`, one of two columns:
 
-    example        a whole `evals.schema.Example` as JSON, as `training.data.grpo_row` writes it
+    example        a whole `evals.schema.Example` as JSON, as `training.data.questions.grpo_row` writes it
     ground_truth   only what is known, by kind, as an object or as JSON:
                    {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_…", "direction": "DOWN"};
                    as JSON where counts and labels mix, whose values no column of objects can hold
@@ -46,9 +46,7 @@ class VerifierReward:
 
     __name__ = "verifier"
 
-    def __init__(
-        self, weights: str | Mapping[str, float] | None = None, v4: str = DEFAULT_MODE
-    ) -> None:
+    def __init__(self, weights: str | Mapping[str, float] | None = None, v4: str = DEFAULT_MODE) -> None:
         self.weights = dict(weights_of(weights))
         self.v4 = v4
         Scoring(self.weights, self.v4)
@@ -134,9 +132,7 @@ def text_of(answer: Answer) -> str:
     return content or ""
 
 
-def _judged(
-    known: Sequence[Known], completions: Sequence[Answer], scoring: Scoring
-) -> list[Verdict]:
+def _judged(known: Sequence[Known], completions: Sequence[Answer], scoring: Scoring) -> list[Verdict]:
     """Return a verdict per row. Rows that repeat, a quarter of what GRPO samples, are judged once."""
     judged: dict[tuple[int, str], Verdict] = {}
     verdicts: list[Verdict] = []
@@ -155,7 +151,7 @@ def _known(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int)
     if example is None and (truth is None or prompts is None):
         raise BadConfig(
             "the training rows have no column `example`, and no `ground_truth` beside `prompt`, so there"
-            " is nothing to verify answers against; write rows as training.data.grpo_row does, or add"
+            " is nothing to verify answers against; write rows as training.data.questions.grpo_row does, or add"
             f" ground_truth with its kind (columns found: {', '.join(sorted(columns)) or 'none'})."
         )
     if example is not None:
@@ -204,9 +200,7 @@ def _without_gaps(row: object) -> object:
         return row
     fields = {name: value for name, value in row.items() if value is not None}
     return {
-        name: {key: cell for key, cell in value.items() if cell is not None}
-        if isinstance(value, Mapping)
-        else value
+        name: {key: cell for key, cell in value.items() if cell is not None} if isinstance(value, Mapping) else value
         for name, value in fields.items()
     }
 
@@ -215,9 +209,7 @@ def _means(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """Return means over the rows that each thing applies to; what applies to none is left out."""
     scored = [verdict for verdict in verdicts if verdict.reward is not None]
     columns: dict[str, list[float]] = {
-        f"verifier/{name}": [
-            score for verdict in scored if (score := verdict.scores[name]) is not None
-        ]
+        f"verifier/{name}": [score for verdict in scored if (score := verdict.scores[name]) is not None]
         for name in VERIFIERS
     }
     columns["line/answer"] = [float(verdict.read_by == "answer") for verdict in scored]

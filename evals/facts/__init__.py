@@ -53,9 +53,7 @@ def load_kmp() -> KmpFacts:
     """Return the kaempferol study: 40 gene counts and 4 tissue classes."""
     counts = tuple(DegCount.model_validate(row) for row in _rows("kmp_counts.csv"))
     tissues = tuple(
-        TissueClass.model_validate(
-            {"letter": row.pop("class"), "name": row.pop("class_name"), **row}
-        )
+        TissueClass.model_validate({"letter": row.pop("class"), "name": row.pop("class_name"), **row})
         for row in _rows("kmp_tissues.csv")
     )
     return KmpFacts(counts=counts, tissues=tissues)
@@ -76,14 +74,9 @@ def load_conservation() -> dict[str, Conservation]:
         tissue = str(row["tissue"])
         means[tissue] = float(row["tissue_mean_r"] or "nan")
         pairs.setdefault(tissue, []).append(
-            MissionPair.model_validate(
-                {"first": row["first_mission"], "second": row["second_mission"], "r": row["r"]}
-            )
+            MissionPair.model_validate({"first": row["first_mission"], "second": row["second_mission"], "r": row["r"]})
         )
-    return {
-        tissue: Conservation(tissue=tissue, mean_r=means[tissue], pairs=tuple(pairs[tissue]))
-        for tissue in pairs
-    }
+    return {tissue: Conservation(tissue=tissue, mean_r=means[tissue], pairs=tuple(pairs[tissue])) for tissue in pairs}
 
 
 @cache

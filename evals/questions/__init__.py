@@ -1,12 +1,17 @@
 """Questions made from the figures, KMP (gene counts) and pathways (directions), and question sets of one's own."""
 
+from evals.io import data_sha256, read_examples, write_examples
 from evals.questions.bank import DATASETS, find, is_held_out, register, system_prompt_for
 from evals.questions.kmp import kmp_test, kmp_training
-from evals.questions.meanings import set_meanings
-from evals.questions.missions import lone_missions, lone_missions_parted
-from evals.questions.pathways import pathway_halves, pathway_heldout, pathway_training
+from evals.questions.pathways import (
+    lone_missions,
+    lone_missions_parted,
+    pathway_halves,
+    pathway_heldout,
+    pathway_training,
+    set_meanings,
+)
 from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, system_prompt
-from evals.questions.rows import data_sha256, read_examples, write_examples
 from evals.questions.sets import load_questions
 
 __all__ = [

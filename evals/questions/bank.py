@@ -6,9 +6,13 @@ from functools import cache
 from types import MappingProxyType
 
 from evals.questions.kmp import kmp_rewordings, kmp_test, kmp_training, kmp_wordings
-from evals.questions.meanings import set_meanings
-from evals.questions.missions import lone_missions, lone_missions_parted
-from evals.questions.pathways import pathway_heldout, pathway_training
+from evals.questions.pathways import (
+    lone_missions,
+    lone_missions_parted,
+    pathway_heldout,
+    pathway_training,
+    set_meanings,
+)
 from evals.questions.prompt import system_prompt
 from evals.schema import Example
 

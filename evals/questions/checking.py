@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from evals.baselines import baseline_answers
+from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
 from evals.questions.sets import Fault, QuestionSet, examine, right_answer
 from evals.schema import AbstainTruth, ChoiceTruth, Example, Record
@@ -75,9 +75,7 @@ def report_on(found: QuestionSet, name: str) -> SetReport:
         splits=_counted(row.split for row in rows),
         kinds=_counted(row.ground_truth.kind for row in rows),
         options=_counted(
-            f"{len(row.ground_truth.options)} options"
-            for row in rows
-            if isinstance(row.ground_truth, ChoiceTruth)
+            f"{len(row.ground_truth.options)} options" for row in rows if isinstance(row.ground_truth, ChoiceTruth)
         ),
         groups=len({row.cluster for row in rows}),
         explained=sum(is_explained(row) for row in rows),
@@ -104,10 +102,7 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
     return tuple(
         _score(
             policy,
-            sum(
-                verify(row, text, read="answer").verdict == "correct"
-                for row, text in zip(scored, texts, strict=True)
-            ),
+            sum(verify(row, text, read="answer").verdict == "correct" for row, text in zip(scored, texts, strict=True)),
             len(scored),
         )
         for policy, texts in answers.items()
@@ -131,21 +126,11 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
     unscored = [row.id for row in rows if row.ground_truth.kind not in SCORED]
     if unscored:
         problem = f"{len(unscored)} rows are graded by a judge alone: no verdict, no reward, in no accuracy"
-        yield _warned(
-            "judge", problem, "make them a choice, number, set or term if they can be", unscored
-        )
-    against = [
-        row.id
-        for row in rows
-        if row.ground_truth.kind in SCORED and verify(row, row.answer).scores["V3"] == 0
-    ]
+        yield _warned("judge", problem, "make them a choice, number, set or term if they can be", unscored)
+    against = [row.id for row in rows if row.ground_truth.kind in SCORED and verify(row, row.answer).scores["V3"] == 0]
     if against:
-        problem = (
-            f"{len(against)} explanations are read as saying something else than their answer line"
-        )
-        yield _warned(
-            "contradiction", problem, "say the right answer, and no other, in plain words", against
-        )
+        problem = f"{len(against)} explanations are read as saying something else than their answer line"
+        yield _warned("contradiction", problem, "say the right answer, and no other, in plain words", against)
     splits = {row.split for row in rows}
     if "test" not in splits and splits:
         yield _warned(
@@ -187,9 +172,7 @@ def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
     """
     words = [fold(row.prompt) for row in rows]
     seen = Counter(word for each in words for word in each)
-    weight = {
-        word: math.log(1 + len(rows) / count) - math.log(2) + 0.01 for word, count in seen.items()
-    }
+    weight = {word: math.log(1 + len(rows) / count) - math.log(2) + 0.01 for word, count in seen.items()}
     places: dict[str, list[int]] = {}
     found: list[tuple[str, str]] = []
     for here, row in enumerate(rows):
@@ -217,29 +200,19 @@ def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
             problem = f"all {len(members)} questions whose prompt offers {form!r} have the answer {answers.pop()!r}"
             remedy = "the prompt gives it away; ask some of them the other way round, or add options that are right elsewhere"
             if any(isinstance(row.ground_truth, AbstainTruth) for row in members):
-                remedy = "the prompt gives it away; give them the kind of the other questions, with value: cannot be told"
+                remedy = (
+                    "the prompt gives it away; give them the kind of the other questions, with value: cannot be told"
+                )
             yield _warned("always right", problem, remedy, [row.id for row in members])
     placed = [
         (row, row.ground_truth.options.index(row.ground_truth.value))
         for row in rows
-        if isinstance(row.ground_truth, ChoiceTruth)
-        and row.ground_truth.value in row.ground_truth.options
+        if isinstance(row.ground_truth, ChoiceTruth) and row.ground_truth.value in row.ground_truth.options
     ]
-    several = (
-        len(
-            {
-                row.ground_truth.options
-                for row, _ in placed
-                if isinstance(row.ground_truth, ChoiceTruth)
-            }
-        )
-        > 1
-    )
+    several = len({row.ground_truth.options for row, _ in placed if isinstance(row.ground_truth, ChoiceTruth)}) > 1
     if len(placed) >= LEAST and several and len({place for _, place in placed}) == 1:
         problem = f"the right option is always number {placed[0][1] + 1} of its list, in {len(placed)} questions"
-        yield _warned(
-            "same place", problem, "shuffle the options of each row", [row.id for row, _ in placed]
-        )
+        yield _warned("same place", problem, "shuffle the options of each row", [row.id for row, _ in placed])
 
 
 def _form(row: Example) -> str:
@@ -247,9 +220,7 @@ def _form(row: Example) -> str:
 
 
 def _warned(check: str, problem: str, remedy: str, rows: Sequence[str]) -> Warned:
-    return Warned(
-        check=check, problem=problem, remedy=remedy, rows=tuple(dict.fromkeys(rows))[:SHOWN]
-    )
+    return Warned(check=check, problem=problem, remedy=remedy, rows=tuple(dict.fromkeys(rows))[:SHOWN])
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

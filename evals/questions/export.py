@@ -73,9 +73,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
         raise BadConfig(f"{out} is there already and is not empty; name a new folder")
     twice = [name for name, n in Counter(example.id for example in examples).items() if n > 1]
     if twice:
-        raise BadConfig(
-            f"{set_name} holds the id {twice[0]!r} twice; give every question an id of its own"
-        )
+        raise BadConfig(f"{set_name} holds the id {twice[0]!r} twice; give every question an id of its own")
     usable = [example for example in examples if example.ground_truth.kind in SCORED]
     others = (each.ground_truth.kind for each in examples if each.ground_truth.kind not in SCORED)
     left_out: dict[str, int] = dict(Counter(others))
@@ -100,9 +98,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
 def module_name(set_name: str) -> str:
     """Return what tools call a set: "sets/Codon table.csv" -> assay_codon_table."""
     parts = (re.sub(r"\[\w+\]$", "", part.strip()) for part in set_name.split(","))
-    stems = (
-        Path(part).stem if Path(part).suffix in SUFFIXES else Path(part).name for part in parts
-    )
+    stems = (Path(part).stem if Path(part).suffix in SUFFIXES else Path(part).name for part in parts)
     slug = re.sub(r"\W+", "_", "_".join(stems), flags=re.ASCII).strip("_").lower()
     return f"assay_{slug or 'questions'}"
 
@@ -133,9 +129,7 @@ def _path_of(module: str) -> Path | None:
     if first != EVALS.name:
         return None
     place = EVALS.joinpath(*rest)
-    return next(
-        (path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None
-    )
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 def _imports(source: str) -> Iterator[str]:
@@ -172,10 +166,7 @@ def _folder(
     exported = Exported(
         name=name,
         tool=tool,
-        questions={
-            split: dict(Counter[str](row.ground_truth.kind for row in by_split[split]))
-            for split in rows
-        },
+        questions={split: dict(Counter[str](row.ground_truth.kind for row in by_split[split])) for split in rows},
         left_out={f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()},
         data_sha256=sha256("".join(rows.values()).encode()).hexdigest(),
         versions={"assay": distribution("assay").version, "verifiers": VERSION},
@@ -192,8 +183,7 @@ def _folder(
     words |= {"run": "\n".join(run), "notes": Template(settings.notes).substitute(words).strip()}
     templates = {"README.md": "readme", "$name/grade.py": "grade", **settings.files}
     written = {
-        Template(path).substitute(words): _template(template).substitute(words)
-        for path, template in templates.items()
+        Template(path).substitute(words): _template(template).substitute(words) for path, template in templates.items()
     }
     written.setdefault(f"{name}/__init__.py", "")
     written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
@@ -206,9 +196,7 @@ def _folder(
 def _words(exported: Exported, usable: Sequence[Example]) -> dict[str, str]:
     """Return what the templates take from the set itself."""
     metrics = (*METRICS, *sorted({f"accuracy_{row.ground_truth.kind}" for row in usable}))
-    counts = [
-        (split, kind, n) for split, kinds in exported.questions.items() for kind, n in kinds.items()
-    ]
+    counts = [(split, kind, n) for split, kinds in exported.questions.items() for kind, n in kinds.items()]
     few_shot = "training_split: train\nfewshot_split: train\n"
     return {
         "name": exported.name,
@@ -233,11 +221,7 @@ def _words(exported: Exported, usable: Sequence[Example]) -> dict[str, str]:
 
 def _lines(examples: Sequence[Example]) -> str:
     """Return the rows of one split as JSONL. Truths are JSON in JSON: their fields differ by kind."""
-    aside = (
-        MEANINGS
-        if DIRECTIONS & {example.ground_truth.kind for example in examples}
-        else frozenset()
-    )
+    aside = MEANINGS if DIRECTIONS & {example.ground_truth.kind for example in examples} else frozenset()
     rows = (
         {
             "id": example.id,
@@ -257,9 +241,7 @@ def _lines(examples: Sequence[Example]) -> str:
 
 
 def _settings(tool: str) -> ToolSettings:
-    return ToolSettings.model_validate(
-        tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))[tool]
-    )
+    return ToolSettings.model_validate(tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))[tool])
 
 
 def _template(name: str) -> Template:
@@ -274,15 +256,9 @@ def _counted(names: Iterable[str]) -> str:
 def _notice(name: str) -> str:
     """Return our licence, or the list of others' work: from the checkout, else from the installed package."""
     path = EVALS.parent / name
-    text = (
-        path.read_text(encoding="utf-8")
-        if path.is_file()
-        else distribution("assay").read_text(f"licenses/{name}")
-    )
+    text = path.read_text(encoding="utf-8") if path.is_file() else distribution("assay").read_text(f"licenses/{name}")
     if text is None:
-        raise LabError(
-            f"the installed Assay lacks its file {name}, which must go along; install Assay anew"
-        )
+        raise LabError(f"the installed Assay lacks its file {name}, which must go along; install Assay anew")
     return text
 
 
@@ -298,6 +274,4 @@ def _write(written: Files, out: Path) -> None:
                 path.write_text(text, encoding="utf-8", newline="")
             whole.replace(out)
     except OSError as error:
-        raise LabError(
-            f"cannot write {out}: {error.strerror}; name a folder that you may write to"
-        ) from error
+        raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.jsonl import first_of
+from evals.io import first_of
 from evals.questions.bank import normalised
 from evals.questions.sets import Raw, examples_of
 from evals.verifiers.line import read_lines
@@ -64,16 +64,11 @@ def import_rows(
     groups: dict[str, str] = {}
     for line, row in rows:
         try:
-            made.append(
-                (line, _row(row, table, shape, first, f"{name}/{line}", name, options, groups))
-            )
+            made.append((line, _row(row, table, shape, first, f"{name}/{line}", name, options, groups)))
         except _Unfit as error:
             bad.append(BadRow(name, line, error.field, str(error)))
     checked = examples_of(made, name)
-    bad += [
-        BadRow(name, each.line, each.field, f"{each.problem}; {each.remedy}")
-        for each in checked.faults
-    ]
+    bad += [BadRow(name, each.line, each.field, f"{each.problem}; {each.remedy}") for each in checked.faults]
     bad.sort(key=lambda each: each.line)
     if bad and not (options.skip_bad and checked.examples):
         raise first_of(bad)
@@ -91,9 +86,7 @@ def _shape(row: Mapping[str, Any], table: Mapping[str, Any], name: str) -> Mappi
     """Return the first shape whose fields a row has."""
     for shape in table["shapes"]:
         needed = [
-            shape[key] if isinstance(shape[key], str) else shape[key][0]
-            for key in ("right", "list")
-            if key in shape
+            shape[key] if isinstance(shape[key], str) else shape[key][0] for key in ("right", "list") if key in shape
         ]
         needed += shape.get("fields", [])[:2]
         if "answer" in shape and _first(row, shape["answer"])[1] is None:
@@ -131,21 +124,13 @@ def _row(
     given = _first(row, table["id"])[1]
     group = _at(row, wishes.group_field) if wishes.group_field else None
     if wishes.group_field and group is None:
-        raise _Unfit(
-            wishes.group_field, "is missing, and is to be the group; name another with --group"
-        )
-    same = groups.setdefault(
-        normalised(prompt), str(group) if group is not None else str(given or place)
-    )
+        raise _Unfit(wishes.group_field, "is missing, and is to be the group; name another with --group")
+    same = groups.setdefault(normalised(prompt), str(group) if group is not None else str(given or place))
     explanation = _first(row, table["explanation"])[1]
     text = explanation.strip() if isinstance(explanation, str) else ""
     if read_lines(text).answer is not None:
         text = ""  # an explanation with an answer line of its own would be read as a second answer
-    tags = [
-        str(tag)
-        for each in table["tags"]
-        if isinstance(tag := row.get(each), str | int) and str(tag).strip()
-    ]
+    tags = [str(tag) for each in table["tags"] if isinstance(tag := row.get(each), str | int) and str(tag).strip()]
     made: dict[str, Any] = {
         "id": f"{name}/{given}" if given is not None else place,
         "prompt": prompt,
@@ -177,11 +162,7 @@ def _choices(row: Mapping[str, Any], shape: Mapping[str, Any]) -> tuple[list[str
         field = shape["list"]
         found, labels = _unpacked(_at(row, field))
         labels = [str(each) for each in _at(row, shape.get("letters")) or labels]
-    choices = [
-        YES_NO[each] if isinstance(each, bool) else str(each).strip()
-        for each in found
-        if each is not None
-    ]
+    choices = [YES_NO[each] if isinstance(each, bool) else str(each).strip() for each in found if each is not None]
     if len({choice.casefold() for choice in choices} - {""}) < max(2, len(choices)):
         raise _Unfit(field, f"needs two or more options, each once and none empty, seen {choices}")
     return choices, labels
@@ -266,9 +247,7 @@ def _split(group: str) -> str:
 def _first(row: Mapping[str, Any], fields: str | Sequence[str]) -> tuple[str, Any]:
     """Return the first field that a row has, and its value."""
     names = [fields] if isinstance(fields, str) else fields
-    return next(
-        ((name, value) for name in names if (value := _at(row, name)) is not None), (names[0], None)
-    )
+    return next(((name, value) for name in names if (value := _at(row, name)) is not None), (names[0], None))
 
 
 def _at(row: Mapping[str, Any], field: str | None) -> Any:

@@ -39,9 +39,7 @@ OR_NOT = f"or {CANNOT_BE_TOLD}"
 PHRASE = f"a few words, {OR_NOT}"
 OPEN = f"a name, a number, yes or no, {OR_NOT}"
 
-STANDS_FOR = re.compile(
-    r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b|\bis measured when\b", re.IGNORECASE
-)
+STANDS_FOR = re.compile(r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b|\bis measured when\b", re.IGNORECASE)
 SEVERAL = re.compile(r"\bmouse \w+(?:, \w+)* and \w+\b|\bbetween tissues\b", re.IGNORECASE)
 FLIGHT = re.compile(r"\b(?:space)?fl(?:ight|own|ew)\b|\bmissions?\b", re.IGNORECASE)
 CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNORECASE)
@@ -75,9 +73,7 @@ def answer_form(question: str, truth: GroundTruth | None = None) -> str:
 
 def system_prompt(template: str, question: str, truth: GroundTruth | None = None) -> str:
     """Return a chain's system prompt for one question; a template without `{answer}` comes back unchanged."""
-    return (
-        template.replace(ANSWER, answer_form(question, truth)) if ANSWER in template else template
-    )
+    return template.replace(ANSWER, answer_form(question, truth)) if ANSWER in template else template
 
 
 def conversation(example: Example, template: str = SYSTEM_PROMPT) -> tuple[Message, ...]:

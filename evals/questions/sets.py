@@ -24,9 +24,9 @@ import yaml
 from pydantic import Field, ValidationError
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.jsonl import SHOWN, first_of, read_text, repeated_keys
+from evals.io import SHOWN, first_of, read_text, repeated_keys
 from evals.questions.bank import DATASETS, normalised
-from evals.questions.levels import DEFINED, with_answer, with_confidence
+from evals.questions.pathways import DEFINED, with_answer, with_confidence
 from evals.questions.prompt import answer_form
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
 from evals.schema.questions import TermTruth
@@ -41,9 +41,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 """Sets that come with Assay, known by the names of their files."""
 SPLITS = ("train", "dev", "test")
 PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
-HUB = re.compile(
-    r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?"
-)
+HUB = re.compile(r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?")
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
 Raw = tuple[int, dict[str, Any]]
@@ -88,9 +86,7 @@ class QuestionSet(NamedTuple):
     is_own: bool
 
 
-def load_questions(
-    source: str | Path, fetch: Fetch | None = None, part: str | None = None
-) -> tuple[Example, ...]:
+def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | None = None) -> tuple[Example, ...]:
     """Return the questions of a data set, by name or path: `codons-and-enzymes`, `mine.csv[test]`.
 
     Names are those of DATASETS and of the sets in EXAMPLES; `hub:owner/name[@revision][:config]` is fetched
@@ -104,9 +100,7 @@ def load_questions(
     else:
         found = _found(name, fetch)
         if found.faults:
-            raise first_of(
-                [BadRow(name, each.line, each.field, _told(each)) for each in found.faults]
-            )
+            raise first_of([BadRow(name, each.line, each.field, _told(each)) for each in found.faults])
         rows, is_own = found.examples, found.is_own
     if wanted is None and is_own and any(row.split == part for row in rows):
         wanted = part
@@ -157,9 +151,7 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[Fault] = ()) ->
             if not is_example:
                 _check_readable(example)
                 form = answer_form(example.prompt, example.ground_truth)
-                twin_line, twin = asked.setdefault(
-                    (normalised(example.prompt), form), (line, example)
-                )
+                twin_line, twin = asked.setdefault((normalised(example.prompt), form), (line, example))
                 if right_answer(twin.ground_truth) != right_answer(example.ground_truth):
                     problem = f"line {twin_line} asks the same and has another right answer"
                     raise _Wrong("truth", problem, "make the question say what tells the two apart")
@@ -226,9 +218,7 @@ def right_answer(truth: GroundTruth) -> str | None:
             return asked.right
         case "number":
             unit = asked.unit or ""
-            unit = (
-                "" if any(char.isdigit() for char in unit) else unit if unit == "%" else f" {unit}"
-            )
+            unit = "" if any(char.isdigit() for char in unit) else unit if unit == "%" else f" {unit}"
             return f"{asked.number:.15g}{unit}".strip()
         case "set":
             return ", ".join(asked.values)
@@ -249,11 +239,7 @@ def _found(name: str, fetch: Fetch | None) -> QuestionSet:
     hub = HUB.fullmatch(name)
     if hub is not None and fetch is not None:
         rows = fetch(hub["name"], hub["revision"], hub["config"])
-        numbered = [
-            (n, {"split": split, **given})
-            for n, (split, row) in enumerate(rows, 1)
-            if (given := _given(row))
-        ]
+        numbered = [(n, {"split": split, **given}) for n, (split, row) in enumerate(rows, 1) if (given := _given(row))]
         return examples_of(numbered, hub["name"])
     known = ", ".join((*DATASETS, *sorted(file.stem for file in EXAMPLES.glob("*.yaml"))))
     raise BadConfig(
@@ -270,9 +256,7 @@ def _given(row: Mapping[str, Any]) -> dict[str, Any]:
 def raw_rows(path: Path) -> tuple[list[Raw], list[Fault]]:
     """Return the rows of a JSONL, CSV or YAML file as they stand, with their lines; what is no row is a fault."""
     if path.suffix not in SUFFIXES:
-        raise LabError(
-            f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file"
-        )
+        raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file")
     text = read_text(path, "write one with `assay data new --out FILE`")
     faults: list[Fault] = []
     if path.suffix == ".jsonl":
@@ -294,19 +278,13 @@ def _json_rows(text: str, faults: list[Fault]) -> Iterator[Raw]:
             row = json.loads(line)
             twice = repeated_keys(line)
         except ValueError as error:
-            faults.append(
-                _no_row(number, f"is no JSON ({error})", "write one JSON object per line")
-            )
+            faults.append(_no_row(number, f"is no JSON ({error})", "write one JSON object per line"))
             continue
         if not isinstance(row, dict):
-            faults.append(
-                _no_row(number, f"is a {type(row).__name__}", "write one JSON object per line")
-            )
+            faults.append(_no_row(number, f"is a {type(row).__name__}", "write one JSON object per line"))
         elif twice:
             problem = "the key stands more than once in one object"
-            faults.append(
-                Fault(line=number, field=twice[0], problem=problem, remedy="keep one of them")
-            )
+            faults.append(Fault(line=number, field=twice[0], problem=problem, remedy="keep one of them"))
         else:
             yield number, row
 
@@ -318,9 +296,7 @@ def _csv_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
     try:
         columns = [name.strip() for name in next(reader, [])]
         if len(set(columns)) < len(columns) or "" in columns:
-            raise LabError(
-                f"{path}, line 1: a column has no name, or two have the same: {', '.join(columns)}"
-            )
+            raise LabError(f"{path}, line 1: a column has no name, or two have the same: {', '.join(columns)}")
         while True:
             line = reader.line_num + 1
             cells = next(reader, None)
@@ -328,18 +304,14 @@ def _csv_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
                 return
             if len(cells) != len(columns) and any(cells):
                 problem = f"has {len(cells)} cells, the first line has {len(columns)} columns"
-                faults.append(
-                    _no_row(line, problem, f'put cells that hold "{mark}" in double quotes')
-                )
+                faults.append(_no_row(line, problem, f'put cells that hold "{mark}" in double quotes'))
             elif any(cells):
                 yield (
                     line,
                     {name: cell for name, cell in zip(columns, cells, strict=True) if cell.strip()},
                 )
     except csv.Error as error:
-        raise LabError(
-            f"{path}, line {reader.line_num}: no CSV ({error}); save it as CSV, UTF-8"
-        ) from None
+        raise LabError(f"{path}, line {reader.line_num}: no CSV ({error}); save it as CSV, UTF-8") from None
 
 
 def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
@@ -352,9 +324,7 @@ def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
             shared = {key: value for key, value in whole.items() if key != "questions"}
             root = next((node for key, node in root.value if key.value == "questions"), root)
         if root is not None and not isinstance(root, yaml.SequenceNode):
-            raise LabError(
-                f"{path} holds no list of rows; write `- id: …` rows, or `questions:` and the rows below"
-            )
+            raise LabError(f"{path} holds no list of rows; write `- id: …` rows, or `questions:` and the rows below")
         for node in root.value if root else ():
             line = node.start_mark.line + 1
             row = loader.construct_document(node)
@@ -369,16 +339,12 @@ def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
                 )
             elif twice:
                 problem = "the key stands more than once in one row"
-                faults.append(
-                    Fault(line=line, field=twice, problem=problem, remedy="keep one of them")
-                )
+                faults.append(Fault(line=line, field=twice, problem=problem, remedy="keep one of them"))
             else:
                 yield line, {**shared, **row}
     except yaml.MarkedYAMLError as error:
         at = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise LabError(
-            f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes"
-        ) from None
+        raise LabError(f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes") from None
 
 
 def _repeated(node: yaml.Node) -> str | None:
@@ -440,9 +406,7 @@ def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             truth = json.loads(truth)
         except ValueError as error:
-            raise _Wrong(
-                "truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"]
-            ) from None
+            raise _Wrong("truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"]) from None
     if not isinstance(truth, Mapping):
         raise _Wrong("truth", f"is no object, seen {_short(truth)}", REMEDIES["truth"])
     beside = {name: row.pop(name) for name in BESIDE & row.keys()}
@@ -469,9 +433,7 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
     if names and "value" in truth:
         truth[names] = _listed(names, truth.pop("value"))
     if "options" in truth and kind in TRUTHS and kind != "choice":
-        raise _Wrong(
-            "options", f"stand beside a truth of kind {kind!r}", "only a choice has options"
-        )
+        raise _Wrong("options", f"stand beside a truth of kind {kind!r}", "only a choice has options")
     field = names or "value"
     value = truth.get(field)
     said = value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -484,9 +446,7 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
         share = str(tolerance).strip()
         try:
             truth["tolerance"] = (
-                {"relative": float(share[:-1]) / 100}
-                if share.endswith("%")
-                else {"absolute": float(share)}
+                {"relative": float(share[:-1]) / 100} if share.endswith("%") else {"absolute": float(share)}
             )
         except ValueError:
             problem = f"is no tolerance, seen {_short(tolerance)}"
@@ -516,14 +476,10 @@ def _complaint(error: ValidationError) -> _Wrong:
         if steps[:1] in (["truth"], ["ground_truth"]) and len(steps) > 1:
             del steps[1]  # the kind, by which pydantic chose the record
         problem = each["msg"].removeprefix("Value error, ")
-        if steps == ["truth"] and (
-            each["type"].startswith("union_tag") or problem.split()[0] in ("value", "aliases")
-        ):
+        if steps == ["truth"] and (each["type"].startswith("union_tag") or problem.split()[0] in ("value", "aliases")):
             steps.append("kind" if each["type"].startswith("union_tag") else problem.split()[0])
         field = ".".join(steps) or "(whole line)"
-        remedy = REMEDIES.get(field) or REMEDIES.get(
-            ".".join(steps[:2]), "see docs/question-sets.md"
-        )
+        remedy = REMEDIES.get(field) or REMEDIES.get(".".join(steps[:2]), "see docs/question-sets.md")
         seen = "" if each["type"] == "missing" else f", seen {_short(each['input'])}"
         if each["type"] == "missing":
             problem = "is missing"
@@ -534,9 +490,7 @@ def _complaint(error: ValidationError) -> _Wrong:
             )
         elif each["type"] == "string_type":
             problem = "is no text"
-            remedy = (
-                "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
-            )
+            remedy = "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
         found.setdefault(field, (field, f"{problem}{seen}", remedy))
     (field, problem, remedy), *more = found.values()
     return _Wrong(field, problem, remedy, *more)
@@ -552,15 +506,9 @@ def _check_readable(example: Example) -> None:
     truth = example.ground_truth
     if truth.kind not in SCORED:
         return
-    if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(
-        truth.options
-    ):
-        problem = (
-            f"options that differ in marks alone cannot be told apart, seen {list(truth.options)}"
-        )
-        raise _Wrong(
-            "truth.options", problem, "write them so that they differ in a letter or digit"
-        )
+    if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(truth.options):
+        problem = f"options that differ in marks alone cannot be told apart, seen {list(truth.options)}"
+        raise _Wrong("truth.options", problem, "write them so that they differ in a letter or digit")
     verdict = verify(example, example.answer, read="answer")
     if verdict.verdict != "correct":
         problem = f"its own right answer {right_answer(example.ground_truth)!r} is read as {verdict.verdict}"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from evals.facts import load_provenance
-from evals.questions.rows import data_sha256
+from evals.io import data_sha256
 from evals.schema import Example, Record
 
 VERSION = "1"

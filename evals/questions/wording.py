@@ -62,11 +62,9 @@ DIRECT_ANSWERS = (
     "In mouse {tissue}, expression of the {name} gene set is {level} in flight.",
 )
 LONE_MISSION_PROMPTS = (
-    "In mouse {tissue} after spaceflight, is the {name} gene set upregulated or downregulated in"
-    " mission {mission}?",
+    "In mouse {tissue} after spaceflight, is the {name} gene set upregulated or downregulated in mission {mission}?",
     "Which way does the {name} gene set move in mouse {tissue} during mission {mission}, up or down?",
-    "Does spaceflight raise or lower the expression of {name} genes in mouse {tissue} of mission"
-    " {mission}?",
+    "Does spaceflight raise or lower the expression of {name} genes in mouse {tissue} of mission {mission}?",
     "What is the direction of the Hallmark set {name} in mouse {tissue} flown on mission {mission}?",
     "Flight against ground control in mouse {tissue} of mission {mission}: is {name} higher or lower?",
 )
@@ -184,16 +182,12 @@ def comparison(truth: ComparisonTruth) -> Text:
     """Return a question over several tissues, and the direction in each of them."""
     tissues = list(truth.tissue_directions)
     name = load_hallmark()[truth.pathway].name
-    prompt = pick(COMPARISON_PROMPTS, f"comparison/{truth.pathway}").format(
-        name=name, tissues=listed(tissues)
-    )
+    prompt = pick(COMPARISON_PROMPTS, f"comparison/{truth.pathway}").format(name=name, tissues=listed(tissues))
     up = [tissue for tissue in tissues if truth.tissue_directions[tissue] == "UP"]
     down = [tissue for tissue in tissues if truth.tissue_directions[tissue] == "DOWN"]
     if truth.is_consistent:
         way = "up" if up else "down"
-        answer = (
-            f"The {name} gene set goes {way} in mouse {listed(tissues)}: the direction is the same."
-        )
+        answer = f"The {name} gene set goes {way} in mouse {listed(tissues)}: the direction is the same."
     else:
         answer = (
             f"The {name} gene set goes up in mouse {listed(up)} but down in {listed(down)}:"
@@ -254,9 +248,7 @@ def _words(tissue: str, pathway: str, agreement: Agreement) -> dict[str, str]:
     return {**_words_of_set(tissue, pathway, agreement.direction), "support": support}
 
 
-def _words_of_mission(
-    tissue: str, pathway: str, mission: str, direction: Direction
-) -> dict[str, str]:
+def _words_of_mission(tissue: str, pathway: str, mission: str, direction: Direction) -> dict[str, str]:
     """Return everything that templates of one mission's finding may name."""
     return {**_words_of_set(tissue, pathway, direction), "mission": mission_name(mission)}
 

@@ -4,7 +4,6 @@ Nothing here does I/O or imports anything of ours; a row that fails validation g
 What crosses a file, the Hub, HTTP or the browser is one of these frozen records.
 """
 
-from evals.schema.answers import Claim, Completion, StatedConfidence, Verdict
 from evals.schema.articles import (
     Article,
     Conversation,
@@ -18,13 +17,13 @@ from evals.schema.articles import (
     TextOrigin,
     Turn,
 )
-from evals.schema.chains import BaseIdentity, ChainManifest, ChainStage, Probe
-from evals.schema.opinions import Answer, Comparison, StagePairCounts, VoteCounts
 from evals.schema.questions import (
     CANNOT_BE_TOLD,
     AbstainTruth,
     ChoiceTruth,
+    Claim,
     ComparisonTruth,
+    Completion,
     ConservationTruth,
     CountTruth,
     DirectTruth,
@@ -39,13 +38,16 @@ from evals.schema.questions import (
     RubricItem,
     RubricTruth,
     SetTruth,
+    StatedConfidence,
     TermTruth,
     Tolerance,
     UncertaintyTruth,
+    Verdict,
 )
 from evals.schema.record import Choice, Direction, Record, Share
 from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
-from evals.schema.runs import RunRecord
+from evals.schema.runs import BaseIdentity, ChainManifest, ChainStage, Probe, RunRecord
+from evals.schema.votes import Answer, Comparison, StagePairCounts, VoteCounts
 
 __all__ = [
     "CANNOT_BE_TOLD",

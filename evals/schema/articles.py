@@ -1,16 +1,12 @@
-"""Papers as records: what a reviewer reads, and papers together with what human reviewers objected to.
-
-`Article` is all that a model may be shown. `ReviewExample` adds the concerns and what is known about
-the review; letters of editors and authors are never part of either. `Conversation` is a training row.
-"""
+"""A paper as retrieval reads it, from article files of ours and from published split files."""
 
 from datetime import date
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from evals.schema.record import Record
-from evals.schema.reviews import HumanConcern
+from evals.schema.reviews import HumanConcern, ReferenceConcern
 
 ArticleFormat = Literal["split", "hub", "jats", "markdown", "plain", "pdf", "corpus"]
 Split = Literal["train", "dev", "test"]
@@ -107,9 +103,7 @@ class ReviewExample(Article):
     schema_version: Literal["assay-review-1"] = "assay-review-1"
     family: str
     split: Split | None = None
-    editorial_decision: Literal[
-        "accept", "major_revision", "minor_revision", "reject", "unknown"
-    ] = "unknown"
+    editorial_decision: Literal["accept", "major_revision", "minor_revision", "reject", "unknown"] = "unknown"
     revision_round: int = Field(default=1, ge=1)
     review_format: Literal["journal", "reviewed_preprint", "unknown"] = "unknown"
     has_author_response: bool = False
@@ -166,3 +160,36 @@ class Conversation(Record):
         if roles != ("system", "human", "gpt"):
             raise ValueError(f"turns are {roles}; they have to be system, human, gpt")
         return self
+
+
+class NamedText(Record):
+    """A section; what else a file says of it is not read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str = ""
+    text: str = ""
+
+
+class PaperRow(Record):
+    """Title, abstract, sections and human concerns of a paper; more than that is not read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    article_id: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("article_id", "id"))]
+    title: str = ""
+    abstract: str = ""
+    family: str = ""
+    sections: tuple[NamedText, ...] | dict[str, str | None] = Field(
+        default=(), validation_alias=AliasChoices("sections", "paper_text_sections")
+    )
+    concerns: tuple[ReferenceConcern, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Title, abstract and sections, one after another; empty if there is nothing but ids."""
+        if isinstance(self.sections, dict):
+            parts = [text or "" for text in self.sections.values()]
+        else:
+            parts = [section.text for section in self.sections]
+        return "\n".join(part for part in (self.title, self.abstract, *parts) if part)

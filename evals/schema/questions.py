@@ -1,4 +1,4 @@
-"""A question with its own answer and what is known to be true about it."""
+"""What a stage answered, what it claimed, and what the verifiers thought of it."""
 
 from typing import Annotated, Literal
 
@@ -122,9 +122,7 @@ class ChoiceTruth(Record):
             raise ValueError(f"value {self.value!r} is none of the options {list(self.options)}")
         unknown = [name for name in self.aliases if name not in self.options]
         if unknown:
-            raise ValueError(
-                f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}"
-            )
+            raise ValueError(f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}")
         if len({option.casefold() for option in self.options}) < len(self.options):
             raise ValueError(f"an option stands twice in {list(self.options)}")
         return self
@@ -245,3 +243,50 @@ class Example(Record):
     subject: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     licence: str | None = None
+
+
+class Completion(Record):
+    """One stage's answer. `text` is what the model wrote, untouched."""
+
+    stage: str
+    text: str
+    n_tokens: int = Field(ge=0)
+    finish_reason: Literal["stop", "length", "cancelled"]
+
+
+class StatedConfidence(Record):
+    """The confidence that an answer states about itself, never one that was guessed from its tone."""
+
+    value: Share | None
+    status: Literal["stated", "missing", "invalid"]
+    quote: str | None = None
+
+
+class Claim(Record):
+    """What an answer asserts, at which character offsets; "not up" says "UP" and `is_denied`."""
+
+    subject: str
+    says: str
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    about: str = "answer"
+    is_denied: bool = False
+
+
+class Verdict(Record):
+    """What the verifiers thought of one completion. Correctness stands apart from reward.
+
+    `answer` is what was read, in the words of the question's options, and `read_by` how: from the answer
+    line, from free text, or by a judge; None where nothing was read (and in reports of before verifiers-6).
+    `scores` holds each verifier's score in 0..1, None where it does not apply. `reward` is None where
+    nothing scores the answer: a rubric without a judge.
+    """
+
+    verdict: Literal["correct", "incorrect", "contradictory", "no_claim"]
+    reason: str
+    claims: tuple[Claim, ...] = ()
+    confidence: StatedConfidence
+    scores: dict[str, Share | None]
+    reward: Share | None
+    answer: str | None = None
+    read_by: Literal["answer", "text", "judge"] | None = None

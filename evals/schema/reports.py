@@ -1,13 +1,15 @@
-"""An evaluation: every row with its full texts, and the figures that follow from them."""
+"""One reviewer at the checkpoints of its training, compared on development papers."""
 
 from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
-from evals.schema.answers import Verdict
-from evals.schema.questions import Example, Message
-from evals.schema.record import Record
+from evals.schema.questions import Example, Message, Verdict
+from evals.schema.record import Record, Share
+from evals.schema.refiner import JudgedItem, RewardConfig, ScoredAnswer
+from evals.schema.reviewruns import Spread
+from evals.schema.reviews import MadeBy
 
 
 class EvalRow(Record):
@@ -63,3 +65,496 @@ class EvalReport(Record):
     summaries: tuple[StageSummary, ...]
     libraries: dict[str, str] = Field(default_factory=dict)
     earlier_versions: tuple[dict[str, str], ...] = ()
+
+
+Assignment = Literal["optimal", "greedy"]
+FigurePolicy = Literal["both", "flag", "keep"]
+"""Which human concerns are left out: flag *and* category say figure (either is enough), flag, none."""
+
+
+class Rates(Record):
+    """Precision, recall and F1 of pooled counts; 0 where nothing was said or nothing was to be found.
+
+    `recall_major` is over human concerns of severity major.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    recall_major: float
+    n_human: int
+    n_predicted: float
+    n_matched: float
+    n_articles: int
+
+
+class MeanRates(Record):
+    """Means over articles or categories; `n` is how many have human or predicted concerns.
+
+    Recall is the mean over those with human concerns, precision and F1 over all `n`.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    recall_major: float
+    n: int
+
+
+class Macro(MeanRates):
+    """Means over articles, and beside them over the categories that occur among human concerns."""
+
+    categories: MeanRates
+
+
+class SoftRates(Record):
+    """As the hard rates, pooled, but a match counts by its similarity; `macro` is the mean over articles."""
+
+    precision: float
+    recall: float
+    f1: float
+    macro: "SoftMeans"
+
+
+class SoftMeans(Record):
+    """Soft rates averaged over articles, as `Macro` averages the hard ones."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+class LabelAccuracy(Record):
+    """How often a matched concern has the human's label, among the `n` pairs where it has any."""
+
+    accuracy: float | None
+    n: int
+    n_unlabelled: int
+
+
+class Labels(Record):
+    """Label accuracy on matched pairs."""
+
+    category: LabelAccuracy
+    severity: LabelAccuracy
+
+
+class Control(Rates):
+    """What a list gets that knows nothing of the paper; `note` says how it was made."""
+
+    note: str
+
+
+class Controls(Record):
+    """The controls beside a score; None where one cannot be made, with the reason in `notes`."""
+
+    permuted: Control | None = None
+    count_bound: Control
+    generic: Control | None = None
+    bm25: Control | None = None
+    notes: dict[str, str] = Field(default_factory=dict)
+
+
+class Headline(Record):
+    """The score above what the same lists get on other papers of the source, and the published form."""
+
+    f1_above_permuted: float | None
+    interval: tuple[float, float] | None
+    f1: float
+    f1_permuted: float | None
+
+
+class Matcher(Record):
+    """What decided that two concerns say the same; scores of different matchers are not comparable."""
+
+    encoder: str
+    revision: str
+    threshold: float
+    threshold_from: str
+    assignment: Assignment
+    figures: FigurePolicy
+    false_match_rate: Share | None = None
+
+    @property
+    def instrument(self) -> tuple[str, str, float, str, str]:
+        """What must be equal for two scores to stand in one table."""
+        return (
+            self.encoder,
+            self.revision,
+            round(self.threshold, 4),
+            self.assignment,
+            self.figures,
+        )
+
+
+class Coverage(Record):
+    """How many articles of the reference were answered; `unknown` ids are in no reference."""
+
+    n_articles: int
+    n_answered: int
+    n_with_concerns: int
+    share: Share
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    n_figures_left_out: int
+    n_blank: int
+
+
+class CurvePoint(Record):
+    """The score at one threshold or list length, and what permuted articles get there."""
+
+    at: float
+    precision: float
+    recall: float
+    f1: float
+    f1_permuted: float | None
+    n_predicted: int
+
+
+class Curves(Record):
+    """Precision and recall over thresholds, and over the first concerns of each article."""
+
+    thresholds: tuple[CurvePoint, ...]
+    lengths: tuple[CurvePoint, ...]
+
+
+class MatchedPair(Record):
+    """One match: places in the lists as the files give them, before any filtering."""
+
+    predicted: int
+    human: int
+    similarity: float
+
+
+class ArticleScore(Record):
+    """The counts of one article and its matches."""
+
+    article_id: str
+    source: str
+    n_human: int
+    n_predicted: int
+    n_matched: int
+    n_major: int
+    n_major_matched: int
+    soft: float
+    precision: float
+    recall: float
+    f1: float
+    is_answered: bool
+    pairs: tuple[MatchedPair, ...]
+    n_matched_permuted: float | None = None
+    """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
+
+
+class GroupSpans(Record):
+    """95 % intervals of a group's rates over draws of articles, None where draws show no spread."""
+
+    recall: tuple[float, float] | None
+    precision: tuple[float, float] | None
+    f1: tuple[float, float] | None
+
+
+class ReviewScore(Record):
+    """Everything `assay review score` found."""
+
+    system: str
+    headline: Headline
+    micro: Rates
+    macro: Macro
+    soft: SoftRates
+    per_source: dict[str, Rates]
+    per_category: dict[str, Rates]
+    per_severity: dict[str, Rates]
+    intervals: dict[str, tuple[float, float] | None]
+    group_intervals: dict[str, dict[str, GroupSpans]] = Field(default_factory=dict)
+    """By "source", "category" and "severity", then by group."""
+    labels: Labels
+    controls: Controls | None
+    curves: Curves | None
+    matcher: Matcher
+    coverage: Coverage
+    best_similarities_passing: Share | None
+    warnings: tuple[str, ...]
+    reference_sha256: str
+    seed: int
+    draws: int
+    articles: tuple[ArticleScore, ...] | None = None
+    made_by: MadeBy | None = None
+    """Who gave the answers, where a record stood beside them."""
+
+
+Mode = Literal["ok", "partial", "cut", "loop", "failed", "empty", "missing"]
+"""How an answer ended: read whole, read in part, cut off, going in circles, unreadable, none, not there."""
+Span = tuple[float, float]
+RecallBin = Literal["all", "half or more", "below half", "none", "no human concerns"]
+
+
+class Gate(Record):
+    """A rate and what it has to reach; `is_sure`: the lower end of its interval reaches it too."""
+
+    metric: Literal["f1", "recall"]
+    value: float
+    needed: float
+    passes: bool
+    is_sure: bool
+
+
+class Gates(Record):
+    """The published gates: documents ask for one of the two, the published code for both."""
+
+    f1: Gate
+    recall: Gate
+    as_documented: bool
+    as_coded: bool
+
+
+class GroupRow(Rates):
+    """The rates of a source, category or severity; None where an interval or a control cannot be had."""
+
+    name: str
+    interval_recall: Span | None = None
+    interval_precision: Span | None = None
+    interval_f1: Span | None = None
+    f1_permuted: float | None = None
+    n_answered: int | None = None
+    n_none: int | None = None
+    n_all: int | None = None
+
+
+class WorstArticle(Record):
+    """An article in which nothing was found, and how its answer ended."""
+
+    article_id: str
+    source: str
+    mode: Mode | None
+    n_human: int
+    n_predicted: int
+
+
+class ErrorAnalysis(Record):
+    """What went wrong, by answer and by article; `modes` is empty where no answers were given."""
+
+    modes: dict[Mode, int]
+    not_ok: dict[str, Mode]
+    recall: dict[RecallBin, int]
+    worst: tuple[WorstArticle, ...]
+
+
+class SystemReport(Record):
+    """One system: its score, gates, groups, errors, and what in its figures cannot be."""
+
+    score: ReviewScore
+    gates: Gates
+    sources: tuple[GroupRow, ...]
+    categories: tuple[GroupRow, ...]
+    severities: tuple[GroupRow, ...]
+    errors: ErrorAnalysis
+    faults: tuple[str, ...]
+
+
+class PairedRow(Record):
+    """Second minus first on the same articles; p by permutation, and corrected for all tests here."""
+
+    first: str
+    second: str
+    metric: str
+    difference: float
+    interval: Span | None
+    p: Share
+    p_holm: Share
+    is_exact: bool
+    n_informative: int
+    n_articles: int
+
+
+class SharedErrors(Record):
+    """Articles in which no system found anything, and human concerns that one system alone found."""
+
+    none_found: tuple[str, ...]
+    n_found_by_one: dict[str, int]
+    n_found_by_all: int
+    n_found_by_none: int
+
+
+class PublishedResult(Record):
+    """A result as someone published it: nothing of it was recomputed here, and it has no controls.
+
+    What a file does not say is None. `faults` are statements that cannot all be true.
+    """
+
+    system: str
+    file: str
+    sha256: str
+    form: Literal["result record", "training summary", "sources", "leaderboard"]
+    benchmark: str = ""
+    split: str = ""
+    date: str = ""
+    matcher: str = ""
+    threshold: float | None = None
+    precision: float
+    recall: float
+    f1: float
+    recall_major: float | None = None
+    soft_precision: float | None = None
+    soft_recall: float | None = None
+    n_articles: int | None = None
+    n_human: int | None = None
+    n_predicted: int | None = None
+    n_matched: int | None = None
+    interval_recall: Span | None = None
+    interval_precision: Span | None = None
+    n_none: int | None = None
+    n_all: int | None = None
+    groups: dict[str, "PublishedGroup"] = Field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
+class PublishedGroup(Record):
+    """A source or category of a published result."""
+
+    precision: float | None = None
+    recall: float
+    f1: float | None = None
+    n_articles: int | None = None
+    n_human: int | None = None
+    n_predicted: int | None = None
+    n_matched: int | None = None
+
+
+class BoardRow(Record):
+    """A system on a leaderboard; `rank` is None where systems cannot be told apart by a test."""
+
+    rank: int | None
+    system: str
+    f1_above_permuted: float | None
+    interval_above: Span | None
+    intervals: dict[str, Span | None]
+    micro: Rates
+    controls: dict[str, float]
+    coverage: Coverage
+    made_by: MadeBy | None = None
+
+
+class Board(Record):
+    """Scores made with one instrument on one reference, best first, and which were tested in pairs."""
+
+    matcher: Matcher
+    reference_sha256: str
+    n_human: int
+    order: str
+    rows: tuple[BoardRow, ...]
+    tests: tuple[PairedRow, ...]
+
+
+class ReviewReport(Record):
+    """Everything `assay review report` found."""
+
+    against: str
+    systems: tuple[SystemReport, ...]
+    tests: tuple[PairedRow, ...]
+    shared: SharedErrors | None
+    published: tuple[PublishedResult, ...] = ()
+
+
+class RefinerRow(Record):
+    """One record answered by one stage. `cluster` is kept together when rows are resampled.
+
+    `copied` is the share of its words that stand in one passage in runs of twelve or more. `other_items`
+    are those of another writer than the record's: they are judged beside it and in no reward.
+    """
+
+    stage: str
+    cluster: str
+    answerable: bool
+    finish_reason: Literal["stop", "length", "cancelled", "given"]
+    copied: Share | None
+    words: int = Field(ge=0)
+    scored: ScoredAnswer
+    other_items: tuple[JudgedItem, ...] = ()
+
+
+class RefinerSummary(Record):
+    """Means of one stage, or of an answer that anybody could give, with 95 % cluster-bootstrap intervals."""
+
+    stage: str
+    is_baseline: bool
+    metrics: dict[str, Metric]
+
+
+class RefinerReport(Record):
+    """Everything needed to trust, recompute and compare what a refiner answered.
+
+    Always graded by all items. `judge` names who gave the verdicts: a judge that compares words says so.
+    `other_items` is what the set of another writer is called, None if there was none. Version 1 had no
+    such items and did not say who wrote an item.
+    """
+
+    schema_version: Literal[1, 2] = 2
+    data_name: str
+    data_sha256: str
+    other_items: str | None = None
+    other_items_sha256: str | None = None
+    chain_name: str
+    stage_checksums: dict[str, str]
+    judge: str
+    judge_mode: str
+    reward: RewardConfig
+    settings: dict[str, str | int | float | None]
+    versions: dict[str, str]
+    created_at: datetime
+    command: str
+    rows: tuple[RefinerRow, ...]
+    summaries: tuple[RefinerSummary, ...]
+
+
+class RefinerDifference(Record):
+    """A metric of two stages on the same records: second minus first, over clusters.
+
+    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected for every test
+    of its family: the metrics, or the rubric by who wrote its items.
+    Null where a metric is defined for neither, or an interval would be a single point.
+    """
+
+    metric: str
+    n: int
+    first: float | None
+    second: float | None
+    difference: float | None
+    interval: tuple[float, float] | None
+    p_permutation: Share | None
+    p_holm: Share | None = None
+
+
+class RefinerComparison(Record):
+    """Two stages on the same records, metric by metric."""
+
+    first: str
+    second: str
+    data_name: str
+    judge: str
+    n: int
+    n_clusters: int
+    differences: tuple[RefinerDifference, ...]
+
+
+class StepScore(Record):
+    """The reviewer after `step` optimizer steps. `statuses` say how many answers could be read."""
+
+    step: int = Field(ge=0)
+    is_last: bool
+    score: ReviewScore
+    statuses: dict[str, int]
+    seconds_per_article: Spread | None
+
+
+class StepsReport(Record):
+    """Every step that was compared, in order, and the paired tests between all of them.
+
+    All were measured alike on the same papers; none is called the best.
+    """
+
+    run: str
+    n_articles: int = Field(ge=1)
+    steps: tuple[StepScore, ...] = Field(min_length=2)
+    tests: tuple[PairedRow, ...]
+    notes: tuple[str, ...] = ()

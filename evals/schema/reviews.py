@@ -5,11 +5,32 @@ out of a published review with all that is known about it, `ReferenceConcern` th
 scoring needs. Labels that no table can repair are `UNKNOWN`, never guessed.
 """
 
+from datetime import date
 from typing import Annotated, Literal, get_args
 
 from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from evals.schema.record import Record, Share
+
+
+class MadeBy(Record):
+    """Who answered, as far as the record of the run tells; no key and no path of any machine.
+
+    A chain is known by its checksums. A server is known by its host, by the model that was asked for
+    (`name`), and by what it said had answered (`served`), which may be several within one run.
+    """
+
+    kind: Literal["chain", "server"]
+    name: str
+    stage: str = ""
+    host: str = ""
+    served: tuple[str, ...] = ()
+    settings: dict[str, float | int | str]
+    constraint: str
+    prompt_version: str
+    checksums: dict[str, str]
+    date: date
+
 
 Category = Literal[
     "design_flaw",
@@ -76,7 +97,7 @@ class HumanConcern(Record):
 class ReferenceConcern(Record):
     """The part of a human concern that scoring needs; what else a file says of it is not read.
 
-    Labels are taken as written; `evals.concerns.reference` repairs them.
+    Labels are taken as written; `evals.review.reference` repairs them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

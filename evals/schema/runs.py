@@ -1,4 +1,4 @@
-"""run.json: a training run."""
+"""chain.json: the lineage of an adapter."""
 
 from datetime import datetime
 from typing import Literal
@@ -26,3 +26,61 @@ class RunRecord(Record):
     status: Literal["running", "finished", "failed", "stopped"] = "running"
     result: dict[str, float | int | str] = Field(default_factory=dict)
     substitutions: tuple[str, ...] = ()
+
+
+class Probe(Record):
+    """Top log-probabilities after one fixed prompt: a fingerprint of base + adapters up to a stage.
+
+    `token_ids` and `logprobs` have equal length (top k of the next token, fp32, natural log).
+    """
+
+    prompt: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+class BaseIdentity(Record):
+    """The base model that a chain stands on.
+
+    `source` is what `training.models.base` resolves: "embedded", a Hub id or a local folder's name;
+    `weights_sha256` is over the file it came from, `template_sha256` over the chat template.
+    `packed_sha256` is that of the packed file, where a published copy was unpacked from one: what was
+    measured before knows the same weights by it.
+    """
+
+    source: str
+    hub_id: str | None
+    revision: str | None
+    weights_sha256: str
+    tokenizer_sha256: str
+    template_sha256: str
+    vocab_size: int
+    licence: str | None = None
+    packed_sha256: str | None = None
+
+
+class ChainStage(Record):
+    """One adapter of a chain. `path` is relative to the folder of chain.json.
+
+    `mode` says how it builds on the stages before it: "stack" = a new adapter trained on top of
+    base plus all earlier adapters, which stay active and unmerged.
+    """
+
+    name: str
+    kind: Literal["sft", "dpo", "grpo", "review", "refiner"]
+    mode: Literal["stack", "continue", "merge_then_new"]
+    path: str
+    sha256: str
+    config_sha256: str
+    probe: Probe
+
+
+class ChainManifest(Record):
+    """chain.json: the lineage of an adapter, from the root base to the last stage, in order."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    system_prompt: str
+    base: BaseIdentity
+    base_probe: Probe
+    stages: tuple[ChainStage, ...]

@@ -1,10 +1,80 @@
-"""Votes as an arena writes them down, one event a line, where it has no database that stays."""
+"""The rows of an exported preference data set, in the formats trainers and rankers read.
+
+`prompt`, `chosen`, `rejected`, `completion` and `label` are TRL's own columns (conversational,
+explicit prompt); `model_a`, `model_b` and `winner` are those of arena rankings. Everything else
+is provenance, which they ignore. Field descriptions end up in the data card.
+"""
 
 from datetime import datetime
 from typing import Literal
 
-from evals.schema.opinions import Answer, Comparison
-from evals.schema.record import Record
+from pydantic import Field
+
+from evals.schema.questions import Message, Verdict
+from evals.schema.record import Choice, Record
+from evals.schema.reports import Metric
+
+
+class Answer(Record):
+    """A stored answer: everything needed to ask for it again."""
+
+    id: str
+    asked_at: datetime
+    session: str
+    question: str
+    example_id: str | None
+    stage: str
+    text: str
+    finish_reason: Literal["stop", "length", "cancelled"]
+    chain: str
+    stage_sha256: str
+    system_prompt: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    dtype: str
+    verdict: Verdict | None = None
+
+
+class Comparison(Record):
+    """One blind vote between two stored answers to the same question."""
+
+    id: str
+    voted_at: datetime
+    rater: str
+    question: str
+    example_id: str | None
+    left_answer: str
+    right_answer: str
+    left_stage: str
+    right_stage: str
+    choice: Choice
+
+
+class StagePairCounts(Record):
+    """How votes between two stages fell; `first` sorts before `second`."""
+
+    first: str
+    second: str
+    first_chosen: int = Field(ge=0)
+    second_chosen: int = Field(ge=0)
+    ties: int = Field(ge=0)
+    both_bad: int = Field(ge=0)
+
+
+class VoteCounts(Record):
+    """What the store holds. `votes` stand, `withdrawn` were taken back and count nowhere else.
+
+    `usable` are votes for one side between different texts: those that make a preference pair.
+    """
+
+    answers: int = Field(ge=0)
+    votes: int = Field(ge=0)
+    withdrawn: int = Field(ge=0)
+    raters: int = Field(ge=0)
+    usable: int = Field(ge=0)
+    by_choice: dict[Choice, int]
+    by_stages: tuple[StagePairCounts, ...]
 
 
 class VoteEvent(Record):
@@ -20,3 +90,105 @@ class VoteEvent(Record):
     vote: Comparison | None = None
     left: Answer | None = None
     right: Answer | None = None
+
+
+ExportFormat = Literal["dpo", "kto", "sft", "arena"]
+Reason = Literal["held_out", "tie", "both_bad", "identical_texts"]
+Turns = tuple[Message, ...]
+
+
+class AnswerOrigin(Record):
+    """Where an answer comes from: enough to ask for it again."""
+
+    answer_id: str
+    asked_at: datetime
+    chain: str
+    stage: str
+    stage_sha256: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    dtype: str
+    finish_reason: Literal["stop", "length", "cancelled"]
+
+
+class Provenance(Record):
+    """What every row says about the vote it comes from."""
+
+    vote_id: str = Field(description="the vote; several rows may come from one")
+    pair_id: str = Field(description="the two answers, whichever side they stood on")
+    example_id: str | None = Field(description="the question in the question bank, null if typed")
+    choice: Choice = Field(description="what the rater clicked: left, right, tie or both_bad")
+    rater: str = Field(description="salted hash of the rater; the salt is not part of the export")
+    created_at: datetime = Field(description="when the vote was cast, UTC")
+
+
+class DpoRow(Provenance):
+    """A preference pair for `trl.DPOTrainer` and `trl.RewardTrainer`."""
+
+    prompt: Turns = Field(description="system message, if there was one, and the question")
+    chosen: Turns = Field(description="the answer the rater preferred, one assistant message")
+    rejected: Turns = Field(description="the other answer, one assistant message")
+    stage_chosen: str = Field(description="stage of the adapter chain that wrote `chosen`")
+    stage_rejected: str = Field(description="stage of the adapter chain that wrote `rejected`")
+    side_shown: Literal["left", "right"] = Field(description="side `chosen` was shown on")
+    origin_chosen: AnswerOrigin = Field(description="chain, adapter checksum, seed and settings")
+    origin_rejected: AnswerOrigin = Field(description="the same for `rejected`")
+
+
+class KtoRow(Provenance):
+    """One answer with a thumb up or down, for `trl.KTOTrainer`."""
+
+    prompt: Turns = Field(description="system message, if there was one, and the question")
+    completion: Turns = Field(description="the answer, one assistant message")
+    label: bool = Field(description="true if it was preferred, false if it lost or both were bad")
+    stage: str = Field(description="stage of the adapter chain that wrote it")
+    origin: AnswerOrigin = Field(description="chain, adapter checksum, seed and settings")
+
+
+class SftRow(Provenance):
+    """One preferred answer as a demonstration, for `trl.SFTTrainer`."""
+
+    prompt: Turns = Field(description="system message, if there was one, and the question")
+    completion: Turns = Field(description="the answer the rater preferred, one assistant message")
+    stage: str = Field(description="stage of the adapter chain that wrote it")
+    origin: AnswerOrigin = Field(description="chain, adapter checksum, seed and settings")
+
+
+class ArenaRow(Provenance):
+    """One battle, ties and both-bad included, for Bradley-Terry rankings."""
+
+    model_a: str = Field(description="stage shown on the left")
+    model_b: str = Field(description="stage shown on the right")
+    winner: Literal["model_a", "model_b", "tie", "both_bad"] = Field(description="the outcome")
+    conversation_a: Turns = Field(description="prompt and answer on the left")
+    conversation_b: Turns = Field(description="prompt and answer on the right")
+    origin_a: AnswerOrigin = Field(description="chain, adapter checksum, seed and settings")
+    origin_b: AnswerOrigin = Field(description="the same for the right")
+
+
+ExportRow = DpoRow | KtoRow | SftRow | ArenaRow
+
+
+class ExportStatistics(Record):
+    """statistics.json: what is in an export and what was left out of it.
+
+    `votes` = votes that gave rows + all of `left_out`. `agreement` is over all of them. `rows_sha256` is over the row file.
+    """
+
+    schema_version: Literal[1] = 1
+    format: ExportFormat
+    exported_at: datetime
+    rows_file: str
+    rows_sha256: str
+    rows: int = Field(ge=0)
+    votes: int = Field(ge=0)
+    left_out: dict[Reason, int]
+    raters: int = Field(ge=0)
+    questions: int = Field(ge=0)
+    first_vote: datetime
+    last_vote: datetime
+    by_stages: tuple[StagePairCounts, ...]
+    chains: tuple[str, ...]
+    licence: str | None
+    agreement: dict[str, Metric] = Field(default_factory=dict)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from evals.degree import ONES
+from evals.confidence import ONES
 
 SMALL = (*ONES, "twenty")
 WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}

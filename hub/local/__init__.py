@@ -6,8 +6,7 @@ It keeps repositories in a folder and is safe to restart. It is no proof that hu
 it takes: it checks how the protocol is used and what cards say, and nothing else.
 """
 
-from hub.local.faults import Fault
-from hub.local.hub import Hub, Options
-from hub.local.server import LocalHub, serve
+from hub.local.app import LocalHub, serve
+from hub.local.state import Fault, Hub, Options
 
 __all__ = ["Fault", "Hub", "LocalHub", "Options", "serve"]

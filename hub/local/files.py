@@ -8,11 +8,8 @@ from urllib.parse import parse_qs, quote
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from hub.local.accounts import stamp
-from hub.local.call import Call, answer
-from hub.local.objects import git_oid, pointer
-from hub.local.refusal import Refusal, unknown_entry
-from hub.local.repositories import Commit
+from hub.local.repos import stamp
+from hub.local.state import Call, Commit, Refusal, answer, git_oid, pointer, unknown_entry
 
 PAGE, PAGE_EXPANDED = 1000, 50
 """Entries of one page of a listing, as the Hub gives them."""
@@ -103,9 +100,7 @@ def _content(call: Call, file: Path, headers: dict[str, str]) -> Response:
     headers = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(end - start + 1)}
     if call.request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(
-        _pieces(file, start, end + 1), status, headers, "application/octet-stream"
-    )
+    return StreamingResponse(_pieces(file, start, end + 1), status, headers, "application/octet-stream")
 
 
 def _pieces(file: Path, start: int, end: int) -> Iterator[bytes]:

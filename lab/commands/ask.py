@@ -15,12 +15,12 @@ from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
 from evals.verifiers import stated_confidence, verify
 from lab.commands.chain import AsJson, BaseOption, progress_shown
-from lab.commands.questions import know
-from lab.console import emit, notes
+from lab.commands.data import know
+from lab.commands.tables import emit, notes
 from lab.settings import comma_separated, from_environment
 
 if TYPE_CHECKING:
-    from training.streaming import Piece
+    from training.models.generation import Piece
 
 
 class Answered(Record):
@@ -42,9 +42,7 @@ class Asked(Record):
 
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
-    chain: Annotated[
-        str, typer.Option(help="embedded, a run folder, or base:embedded.")
-    ] = "embedded",
+    chain: Annotated[str, typer.Option(help="embedded, a run folder, or base:embedded.")] = "embedded",
     base: BaseOption = None,
     stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
     max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
@@ -52,9 +50,7 @@ def ask(
     seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
     questions: Annotated[
         str | None,
-        typer.Option(
-            help="Question sets of your own, with commas: a question of theirs gets a verdict."
-        ),
+        typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,7 +58,7 @@ def ask(
 
     Example: assay ask "Which direction does glycolysis take in the thymus?" --stage base,sft
     """
-    from training.chain import load_chain
+    from training.models.chain import load_chain
 
     settings = from_environment()
     know(settings.questions if questions is None else comma_separated(questions))
@@ -102,12 +98,7 @@ class _Texts:
         self._last[piece.stage] = piece
 
     def drawn(self) -> Group:
-        return Group(
-            *(
-                Panel(_printable(text), title=stage, title_align="left")
-                for stage, text in self._texts.items()
-            )
-        )
+        return Group(*(Panel(_printable(text), title=stage, title_align="left") for stage, text in self._texts.items()))
 
     def completions(self) -> list[Completion]:
         return [

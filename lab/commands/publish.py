@@ -1,48 +1,101 @@
-"""`assay publish`: adapters with their chain, data sets, Spaces and cards, checked and then uploaded."""
+"""`assay hub`: a Hub on this machine, to rehearse publishing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evals.errors import LabError
-from lab.console import counted, emit, notes, table_of
+from lab.commands.tables import counted, emit, notes, table_of
+from lab.settings import from_environment
+
+if TYPE_CHECKING:
+    from evals.schema import BaseIdentity
+    from hub.adapters import Wishes
+    from hub.bases import BaseCopy
+    from hub.chains import Publication
+
+EMBEDDED = "embedded"
+
+
+def publication_of(run: Path, wishes: "Wishes", with_base: bool | None) -> "Publication":
+    """Return how a chain is published; imports torch where a copy of the base is published or compared.
+
+    `with_base` None = the embedded base goes along, unless one on the Hub was named; any other base only
+    when it is asked for. LabError for wishes that contradict each other.
+    """
+    from hub.chains import Publication
+    from hub.runs import read_run
+
+    base = read_run(run).manifest.base
+    is_named = wishes.base is not None or wishes.base_revision is not None
+    _refuse_contradictions(base, wishes, with_base)
+    is_embedded = base.source == EMBEDDED and base.revision is None
+    goes_along = is_embedded and not is_named if with_base is None else with_base
+    needs_copy = goes_along or (is_embedded and is_named)
+    copy = _copy(run, None if goes_along else _publish_base_named(wishes)) if needs_copy else None
+    return Publication(wishes, copy=copy, with_base=goes_along)
+
+
+def _publish_base_named(wishes: "Wishes") -> str:
+    """Return the options that named a base on the Hub, as they were given."""
+    given = {"--base": wishes.base, "--base-revision": wishes.base_revision}
+    return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
+
+
+def _refuse_contradictions(base: "BaseIdentity", wishes: "Wishes", with_base: bool | None) -> None:
+    if not with_base:
+        return
+    if base.hub_id and base.revision:
+        raise LabError(
+            f"the chain stands on {base.hub_id} at {base.revision}, which is on the Hub already; leave --with-base out."
+        )
+    if wishes.base_revision is not None:
+        raise LabError(
+            f"--base-revision {wishes.base_revision} pins a base that is on the Hub, and --with-base publishes"
+            " one; leave one of them out."
+        )
+
+
+def _copy(run: Path, named: str | None) -> "BaseCopy":
+    """Return the base that a chain was trained on as it lies on this machine, unpacked if need be."""
+    from hub.bases import BaseCopy
+    from training.models.base import find_base, licence_file, origin_of
+    from training.models.chain import base_source, read_chain
+
+    cache = from_environment().cache
+    source = base_source(read_chain(run), cache)
+    with notes.status("looking for the base") as status:
+        base = find_base(source, lambda _, message: status.update(message), cache)
+    return BaseCopy(base.folder, origin_of(base, named), licence_file(base))
+
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Finding, PublishPlan, Receipt
     from hub.adapters import Wishes
 
-app = typer.Typer(
+publish_app = typer.Typer(
     no_args_is_help=True,
     help="Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
 )
 
 Repo = Annotated[str, typer.Option("--repo", help="Where to: ORG/NAME.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")
-]
-Public = Annotated[
-    bool, typer.Option("--public", help="Let everybody see it, once it is verified.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")]
+Public = Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")]
 CreatePr = Annotated[
     bool,
     typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others."),
 ]
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
-Licence = Annotated[
-    str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")
-]
+Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 BaseName = Annotated[
     str | None,
-    typer.Option(
-        "--base", help="A base on the Hub to pin; refused unless its weights are the same."
-    ),
+    typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same."),
 ]
-BaseRevision = Annotated[
-    str | None, typer.Option("--base-revision", help="Its commit; else what is there now.")
-]
+BaseRevision = Annotated[str | None, typer.Option("--base-revision", help="Its commit; else what is there now.")]
 WithBase = Annotated[
     bool | None,
     typer.Option(
@@ -53,12 +106,10 @@ WithBase = Annotated[
 ]
 MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Probe = Annotated[
-    bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")
-]
+Probe = Annotated[bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")]
 
 
-@app.command()
+@publish_app.command()
 def adapter(
     run: Annotated[Path, typer.Argument(help="A finished run folder, such as runs/grpo.")],
     repo: Repo,
@@ -86,7 +137,8 @@ def adapter(
     from hub.chains import plan_chain, publish_chain
     from hub.checks import GIGABYTE, Limits
     from hub.client import connect
-    from lab.commands.publish_base import publication_of
+
+    pass
 
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
     wishes = Wishes(repo, tag, base, base_revision, licence, limits)
@@ -100,13 +152,11 @@ def adapter(
     show_receipts(receipts, as_json=as_json)
 
 
-@app.command()
+@publish_app.command()
 def dataset(
     folder: Annotated[
         Path,
-        typer.Argument(
-            help="A folder of rows, or of reports of `assay eval run`, or the file of a question set."
-        ),
+        typer.Argument(help="A folder of rows, or of reports of `assay eval run`, or the file of a question set."),
     ],
     repo: Repo,
     dry_run: DryRun = False,
@@ -115,9 +165,7 @@ def dataset(
     tag: Tag = "v1.0",
     licence: Licence = None,
     max_file_gb: MaxFile = 2.0,
-    parquet: Annotated[
-        bool, typer.Option("--parquet", help="Put the rows in once more as parquet.")
-    ] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Put the rows in once more as parquet.")] = False,
     as_json: Json = False,
 ) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
@@ -134,8 +182,7 @@ def dataset(
     from hub.client import connect
     from hub.datasets import pack_dataset
     from hub.plan import Target
-    from hub.publish import Steps, plan, publish
-    from hub.receipts import write_receipt
+    from hub.publish import Steps, plan, publish, write_receipt
 
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
     parcel = pack_dataset(folder, repo, licence, limits, parquet)
@@ -150,20 +197,12 @@ def dataset(
     show_receipts([receipt], as_json=as_json)
 
 
-@app.command()
+@publish_app.command()
 def card(
-    run: Annotated[
-        Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")
-    ],
-    repo: Annotated[
-        str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Look for faults; exit code 1 if there are any.")
-    ] = False,
-    kind: Annotated[
-        str, typer.Option("--kind", help="What the card is of: model, dataset or space.")
-    ] = "model",
+    run: Annotated[Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")],
+    repo: Annotated[str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Look for faults; exit code 1 if there are any.")] = False,
+    kind: Annotated[str, typer.Option("--kind", help="What the card is of: model, dataset or space.")] = "model",
     tag: Tag = "v1.0",
     licence: Licence = None,
     base: BaseName = None,
@@ -180,7 +219,7 @@ def card(
     assay publish card somebody/README.md --check
     """
     from hub.adapters import Wishes
-    from hub.lint import lint_card
+    from hub.cards.lint import lint_card
 
     files: set[str] | None = None
     if check and (run.is_file() or (run / "README.md").is_file()):
@@ -188,9 +227,7 @@ def card(
         files = {each.relative_to(file.parent).as_posix() for each in file.parent.rglob("*")}
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
-        wishes = Wishes(
-            repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence
-        )
+        wishes = Wishes(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
         parts = _card_parts(run, wishes, with_base)
         text = parts["README.md"].decode()
         if not check:
@@ -204,7 +241,8 @@ def card(
 def _card_parts(run: Path, wishes: "Wishes", with_base: bool | None) -> dict[str, bytes]:
     """Return the card and the plots that it shows."""
     from hub.chains import pack_last
-    from lab.commands.publish_base import publication_of
+
+    pass
 
     parcel = pack_last(run, publication_of(run, wishes, with_base))
     names = [name for name in parcel.parts if name == "README.md" or name.endswith(".png")]
@@ -226,7 +264,7 @@ def _probe() -> "Callable[[Path], None]":
 
     def prove(folder: Path) -> None:
         from lab.settings import from_environment
-        from training.chain import check_chain
+        from training.models.chain import check_chain
 
         findings = check_chain(folder, cache=from_environment().cache)
         wrong = [each for each in findings if not each.is_ok]
@@ -265,9 +303,7 @@ def show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     rows = [
         (
             each.repo,
-            f"{each.outcome}, pull request {each.pull_request}"
-            if each.pull_request
-            else each.outcome,
+            f"{each.outcome}, pull request {each.pull_request}" if each.pull_request else each.outcome,
             each.visibility,
             each.tag or "",
             each.revision,
@@ -280,10 +316,7 @@ def show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
 
 
 def _show_findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
-    rows = [
-        ("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy)
-        for each in found
-    ]
+    rows = [("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy) for each in found]
     title = "What is wrong with the card" if found else "Nothing is wrong with the card"
     columns = ("", "line", "what and why", "what to do")
     emit(found, as_json=as_json, table=table_of(title, columns, rows))
@@ -294,3 +327,125 @@ def warn(found: "Sequence[Finding]") -> None:
     for each in found:
         place = f"{each.path}{f', line {each.line}' if each.line else ''}"
         notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)
+
+
+BOARD = "leaderboard"
+
+
+def space(
+    name: Annotated[
+        str,
+        typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …"),
+    ],
+    repo: Repo,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--report",
+            help="What the leaderboard shows, of one chain or of several side by side; else the reports of"
+            " the embedded chain.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    public: Public = False,
+    create_pr: CreatePr = False,
+    tag: Annotated[str | None, typer.Option("--tag", help="Also set a version.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Publish a Space: the whole lab, a leaderboard, an arena for votes, a reviewer, or a metric.
+
+    Its README says what it is told by variables and secrets; set those on the Space's settings page.
+
+    Example: assay publish space arena --repo my-org/arena --dry-run
+    Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
+    """
+    from hub.checks import Limits
+    from hub.client import connect
+    from hub.plan import Target
+    from hub.publish import Steps, plan, publish
+    from hub.spaces import bundle_folder, pack_space
+
+    folder = bundle_folder(name)
+    made = _board(report or []) if name == BOARD else {}
+    parcel = pack_space(folder, repo, made, Limits())
+    target = Target(repo, tag, public, create_pr)
+    planned = plan(connect(), parcel, target)
+    if dry_run:
+        show_plans([planned], as_json=as_json)
+        return
+    warn(planned.warnings)
+    receipt = publish(connect(), parcel, target, steps=Steps(tell))
+    show_receipts([receipt], as_json=as_json)
+    notes.print(f"The Space: {receipt.endpoint}/spaces/{repo}", soft_wrap=True)
+
+
+def _board(files: list[Path]) -> dict[str, bytes]:
+    """Return the page of the leaderboard, and beside it the reports that it was written from."""
+    from evals.report import load_report
+    from lab.results.static_page import board_page
+    from lab.services import REPORTS, chain_folder
+    from lab.settings import EMBEDDED
+
+    paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
+    reports = [load_report(path) for path in paths]
+    tell(f"writing the page from {len(reports)} reports")
+    return {
+        "index.html": board_page(reports).encode(),
+        **{f"{REPORTS}/{name}": path.read_bytes() for name, path in _named(paths).items()},
+    }
+
+
+def _named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return files by a name for each: one whose name is taken gets the next number that is free."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        names = chain([path.name], (f"{path.stem}-{number}{path.suffix}" for number in count(2)))
+        named[next(name for name in names if name not in named)] = path
+    return named
+
+
+app = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
+
+PORT = 7870
+TOKEN = "hf_local"
+
+
+@app.callback()
+def about() -> None:
+    """A Hub on this machine, to rehearse publishing."""
+
+
+@app.command()
+def serve(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
+    folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,
+    xet: Annotated[bool, typer.Option("--xet", help="Take large files by xet instead of LFS.")] = False,
+) -> None:
+    """Serve a Hub of your own at http://127.0.0.1:7870, to try a publication without the internet.
+
+    It speaks the Hub's protocol as far as huggingface_hub, transformers, peft, datasets and `hf` use
+    it: repositories, uploads, commits, tags, pull requests, private and gated repositories. Only this
+    machine reaches it. Publishing to it says that the files and the order of requests are right; it
+    is no promise that huggingface.co takes them.
+
+    Example: assay hub serve --port 7870
+    """
+    from platformdirs import user_data_path
+
+    from hub.local import Hub, Options
+    from hub.local import serve as start
+
+    place = folder or user_data_path("assay", appauthor=False) / "hub"
+    kept = place / "xet" if xet else None
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+    hub = Hub(place, Options(tokens={TOKEN: "you"}, xet=kept))
+    notes.print(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")
+    notes.print(f"It keeps its repositories in {place}", soft_wrap=True)
+    notes.print("In another terminal, tell every Hub client about it:")
+    notes.print(f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={TOKEN}", soft_wrap=True)
+    if not xet:
+        notes.print("  export HF_HUB_DISABLE_XET=1")
+    notes.print("then, for example:")
+    notes.print("  assay publish adapter training/embedded/grpo --repo you/my-first --dry-run")
+    start(hub, port)

@@ -2,19 +2,151 @@
 
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
 
 from evals.errors import LabError
-from lab.console import emit, notes
-from lab.trials import Tried, trial_cells, trials_table
+from evals.schema import Metric
+from lab.commands.review import measure_reviewer
+from lab.commands.tables import counted, emit, notes, table_of
+
+if TYPE_CHECKING:
+    from evals.schema import RunRecord
+    from evals.schema.reports import ReviewScore
+    from training.launch.sweep import Trial
+
+SCORED = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a trial: its record, and why it has no result ("" if it has one, or was not run)."""
+
+    record: "RunRecord | None"
+    why: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it was trained to its end."""
+        return self.record is not None and self.record.status == "finished"
+
+    @property
+    def status(self) -> str:
+        """How it ended; a run that was killed still calls itself running, and has failed."""
+        known = self.record.status if self.record else "not run"
+        return "failed" if self.why and known in ("running", "not run") else known
+
+    def unless(self, why: str) -> "Tried":
+        """Return the same, or that it was trained but could not be measured, for this reason."""
+        return replace(self, why=f"trained, but not measured: {why}") if why else self
+
+
+def trial_cells(trial: "Trial", tried: Tried) -> dict[str, object]:
+    """Return what the row of a trial begins with: which run it is, its own settings, how it ended."""
+    return {
+        "run": trial.folder.name,
+        "settings": ", ".join(f"{key} {value}" for key, value in trial.changes.items()),
+        "status": tried.status,
+        "why": tried.why or None,
+    }
+
+
+def trials_table(title: str, rows: Sequence[Mapping[str, object]], named: Callable[[str], str]) -> RenderableType:
+    """Return the table of all trials and, where some came to no result, one of those below it."""
+    columns = [column for column in rows[0] if column != "why"]
+    cells = [[cell(row[column]) for column in columns] for row in rows]
+    table = table_of(title, [named(each) for each in columns], cells)
+    failed = [(row["run"], row["settings"], row["status"], row["why"]) for row in rows if row["why"]]
+    if not failed:
+        return table
+    return Group(table, table_of("came to no result", ("run", "settings", "status", "why"), failed))
+
+
+def score_cells(score: "ReviewScore | None") -> dict[str, object]:
+    """Return a reviewer's score as cells, the headline first; empty ones for a run without a score.
+
+    `n` counts papers, of which `answered` were; `permuted` is what the same lists get on other papers.
+    """
+    metrics = {name: None if score is None else _metric(score, name) for name in SCORED}
+    return {
+        "n": score and score.coverage.n_articles,
+        **metrics,
+        "permuted": score and score.headline.f1_permuted,
+        "predicted": score and round(score.micro.n_predicted),
+        "matched": score and round(score.micro.n_matched),
+        "answered": score and score.coverage.n_answered,
+    }
+
+
+def cell(value: object) -> object:
+    """Return a metric as "0.42 [0.30, 0.55]", a dash for what is not known."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if not isinstance(value, Metric):
+        return value
+    if value.value is None:
+        return value.note or "undefined"
+    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value.value:.3f}{span}"
+
+
+def _metric(score: "ReviewScore", name: str) -> Metric:
+    head = score.headline
+    n = score.coverage.n_articles
+    if name == "f1_above_permuted" and head.f1_above_permuted is None:
+        return Metric(value=None, n=n, note="no permuted control")
+    value = head.f1_above_permuted if name == "f1_above_permuted" else getattr(score.micro, name)
+    low, high = score.intervals.get(name) or (None, None)
+    return Metric(value=value, n=n, low=low, high=high)
+
+
+if TYPE_CHECKING:
+    from training.launch.sweep import Sweep, Trial
+    from training.reviewer.measure import Measured
+
+
+def review_rows(wanted: "Sweep", tried: Sequence[Tried], *, dry_run: bool) -> list[dict[str, object]]:
+    """Return a row for each run of a sweep; finished ones are measured first where they were not yet."""
+    rows = []
+    for trial, each in zip(wanted.trials, tried, strict=True):
+        found, why = None, ""
+        if each.is_finished:
+            try:
+                found = _measured(wanted, trial, dry_run=dry_run)
+            except LabError as error:
+                why = str(error)
+        rows.append(trial_cells(trial, each.unless(why)) | score_cells(found.score if found else None))
+    return rows
+
+
+def review_title(wanted: "Sweep") -> str:
+    """Return what stands above the table: how the runs were compared."""
+    papers = counted(len(wanted.papers), "development paper")
+    return f"{wanted.stage} on {papers}, matched by {wanted.measure.encoder}, 95 % intervals"
+
+
+def _measured(wanted: "Sweep", trial: "Trial", *, dry_run: bool) -> "Measured | None":
+    from lab.settings import from_environment
+    from training.reviewer.measure import Reviewer, folder_of, known_score
+
+    reviewer = Reviewer(trial.folder.name, trial.folder, cache=from_environment().cache)
+    folder = folder_of(trial.folder, wanted.papers, wanted.measure)
+    if dry_run:
+        return known_score(reviewer, folder)
+    return measure_reviewer(reviewer, wanted.papers, wanted.measure, folder)
+
 
 if TYPE_CHECKING:
     from evals.schema import EvalReport, Metric, RunRecord
-    from training.launch import Launch
-    from training.sweep import Sweep, Trial
+    from training.launch.accelerate import Launch
+    from training.launch.sweep import Sweep, Trial
 
 SHOWN = ("accuracy", "reward", "ece", "brier")
 DEV = "dev.jsonl"
@@ -24,9 +156,7 @@ MAIN = "from lab.cli import main; main()"
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="The sweep, a YAML file.")],
-    profile: Annotated[
-        str | None, typer.Option(help="How to launch, as in assay train sft.")
-    ] = None,
+    profile: Annotated[str | None, typer.Option(help="How to launch, as in assay train sft.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the runs; run nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -42,11 +172,12 @@ def sweep(
 
     Example: assay train sweep sweep.yaml --dry-run
     """
-    from evals.concerns.page import named
     from evals.questions import write_examples
-    from lab.commands.sweep_review import review_rows, review_title
-    from training.launch import Launch
-    from training.sweep import read_sweep
+    from evals.review.page import named
+
+    pass
+    from training.launch.accelerate import Launch
+    from training.launch.sweep import read_sweep
 
     wanted, launch = read_sweep(file), Launch(profile)
     if wanted.dev and not dry_run:
@@ -93,7 +224,7 @@ def _tried(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) 
 
 def _stopped(record: "RunRecord | None") -> str:
     """Return why a run that did not fail has not finished either."""
-    from training.runs import STOPPED_BECAUSE
+    from training.run.folder import STOPPED_BECAUSE
 
     reason = record.result.get(STOPPED_BECAUSE) if record else None
     return f"stopped itself: {reason}" if reason else "was stopped before its end"
@@ -114,15 +245,15 @@ def _row(wanted: "Sweep", trial: "Trial", launch: "Launch", *, dry_run: bool) ->
 
 
 def _record(trial: "Trial") -> "RunRecord | None":
-    from training.runs import RunFolder
+    from training.run.folder import RunFolder
 
     return RunFolder(trial.folder).record()
 
 
 def _train(line: tuple[str, ...], launch: "Launch") -> str:
     """Train one run and return why it failed, "" if it did not."""
-    from lab.ending import heard
-    from training.launch import environment
+    from lab.train.runs import heard
+    from training.launch.accelerate import environment
 
     words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
     ending = heard(words, environment(line, launch.processes))
@@ -135,23 +266,20 @@ def _report(wanted: "Sweep", trial: "Trial") -> "EvalReport | None":
     """Return the report of a trained stage; None if there is none of these questions and weights."""
     from evals.questions import data_sha256
     from evals.report import load_report
-    from training.manifest import read_chain
+    from training.models.manifest import read_chain
 
     if not (trial.folder / REPORT).is_file():
         return None
     report = load_report(trial.folder / REPORT)
     stage = read_chain(trial.folder).manifest.stages[-1]
-    is_this = (
-        report.data_sha256 == data_sha256(wanted.dev)
-        and report.stage_checksums.get(stage.name) == stage.sha256
-    )
+    is_this = report.data_sha256 == data_sha256(wanted.dev) and report.stage_checksums.get(stage.name) == stage.sha256
     return report if is_this else None
 
 
 def _measure(wanted: "Sweep", trial: "Trial") -> str:
     """Ask the trained stage the dev questions and return why that failed, "" if it did not."""
-    from lab.ending import heard
-    from training.manifest import read_chain
+    from lab.train.runs import heard
+    from training.models.manifest import read_chain
 
     out = trial.folder / REPORT
     stage = read_chain(trial.folder).manifest.stages[-1].name

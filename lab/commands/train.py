@@ -1,7 +1,9 @@
 """`assay train`: check what a stage would do, print the exact launch line, and run it here or on a cluster."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +11,95 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from lab.console import emit, notes, table_of
+from evals.errors import LabError
+from lab.commands.tables import emit, notes, table_of
 
 if TYPE_CHECKING:
-    from training.estimate import Estimate
-    from training.plan import Plan
-    from training.preview import Preview, TokenRow
+    from hub.plan import Part
+    from training.launch.plan import Plan
+
+WHOEVER = "YOU"
+"""Stands in a dry run for the user, who is asked for only when the job is started."""
+
+
+def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+    """Show the job that would be started, or start it."""
+    from hub.client import connect
+    from hub.jobs import Work, job_options, plan_job, submit, user_of
+
+    chosen = job_options(options)
+    api = None if dry_run else connect()
+    user = WHOEVER if api is None or chosen.repo else user_of(api)
+    output = _inside(plan.output)
+    work = Work(plan.output.name, plan.line, output, _files(plan))
+    job, parcel = plan_job(work, chosen, user)
+    number = None if api is None else submit(api, job, parcel, _say)
+    shown = {name: value for name, value in job.model_dump().items() if name != "script"}
+    emit(
+        {"job": number, **job.model_dump(), "line": plan.command},
+        as_json=as_json,
+        table=table_of("job on the Hub", ("what", "value"), [("job", number or "–"), *shown.items()]),
+    )
+    notes.print(job.script if number is None else f"started as job {number}", soft_wrap=True)
+    if number is None:
+        notes.print("This was a dry run: nothing was sent.")
+    else:
+        notes.print(f"follow it: hf jobs logs {number}")
+    notes.print(f"bring the run here: hf download {job.run_repo} --local-dir {output}", soft_wrap=True)
+
+
+def _say(words: str) -> None:
+    notes.print(words, soft_wrap=True)
+
+
+def _files(plan: "Plan") -> "Mapping[str, Part]":
+    """Return the settings, rows and earlier stages that lie here and not in our packages."""
+    from hub.plan import part_of
+
+    words = list(plan.words)
+    named = [words[words.index("--config") + 1]] if "--config" in words else []
+    named += [str(name) for name in plan.document().get("data") or () if Path(str(name)).is_file()]
+    files = {_inside(Path(name)): part_of(Path(name)) for name in named}
+    if plan.settings.chain.strip():
+        files |= {path: part_of(file) for path, file in _chain_files(plan.settings.chain)}
+    return files
+
+
+def _chain_files(chain: str) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a chain's stages; the embedded one travels with our packages."""
+    from hub.runs import CHAIN, CONFIG, RECORD, WEIGHTS
+    from hub.spaces import ROOT
+    from training.models.manifest import read_chain
+
+    found = read_chain(chain)
+    for stage in found.manifest.stages:
+        adapter = found.adapter_folder(stage)
+        if adapter.is_relative_to(ROOT / "training"):
+            continue
+        _inside(Path(chain))
+        files = (
+            adapter / WEIGHTS,
+            adapter / CONFIG,
+            adapter.parent / RECORD,
+            adapter.parent / CHAIN,
+        )
+        for file in (file for file in files if file.is_file()):
+            yield _inside(Path(os.path.relpath(file))), file
+
+
+def _inside(path: Path) -> str:
+    """Return a path as the job's machine knows it too; LabError for one that leads out of here."""
+    if path.is_absolute() or ".." in path.parts:
+        raise LabError(
+            f"{path} lies outside of the folder you are in, or is named from the root, and a job has only what"
+            " lies inside; start from the folder that holds it, and name it from there."
+        )
+    return path.as_posix()
+
+
+if TYPE_CHECKING:
+    from training.launch.estimate import Estimate
+    from training.launch.plan import Plan, Preview, TokenRow
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,9 +124,7 @@ EXAMPLES = {
 }
 Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Profile = Annotated[
     str | None,
@@ -50,19 +133,13 @@ Profile = Annotated[
         help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2.",
     ),
 ]
-Slurm = Annotated[
-    bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")
-]
+Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
 SlurmOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."
-    ),
+    typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."),
 ]
 
-HfJob = Annotated[
-    bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")
-]
+HfJob = Annotated[bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")]
 HfOption = Annotated[
     list[str] | None,
     typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
@@ -101,13 +178,13 @@ def _stage(
     hf_option: HfOption = None,
     as_json: Json = False,
 ) -> None:
-    from training.launch import Launch
+    from training.launch.accelerate import Launch
 
     words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
     launch = Launch(profile, context.meta[LAUNCHER])
     if hf_job:
-        from lab.commands.hub_job import hub_job
-        from training.plan import plan_of
+        pass
+        from training.launch.plan import plan_of
 
         plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
         hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
@@ -127,7 +204,7 @@ for _name, _about in ABOUT.items():
 
 
 def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> None:
-    from training.plan import plan_of
+    from training.launch.plan import plan_of
 
     plan = plan_of(stage, words, launch, is_dry=wanted.dry_run)
     if wanted.dry_run:
@@ -144,8 +221,8 @@ def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> N
 
 
 def _check_equipment(plan: "Plan") -> None:
-    from lab.runner import has_gpu
-    from training.equipment import check_equipment
+    from lab.train.runner import has_gpu
+    from training.launch.plan import check_equipment
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 
@@ -156,12 +233,10 @@ def _launch(plan: "Plan") -> int:
     Its standard output joins standard error. A first Ctrl-C reaches the training process, which
     ends in order; this one waits for it.
     """
-    from training.launch import environment
+    from training.launch.accelerate import environment
 
     line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
-    process = subprocess.Popen(
-        line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno()
-    )
+    process = subprocess.Popen(line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno())
     while True:
         try:
             return process.wait()
@@ -171,7 +246,7 @@ def _launch(plan: "Plan") -> int:
 
 def _submit(plan: "Plan", wanted: Wanted) -> None:
     """Hand the plan to SLURM, or write what would be handed over where there is none."""
-    from training import slurm
+    from training.launch import slurm
 
     parameters = slurm.parameters_of(plan.launch, plan.output.name, wanted.slurm_options)
     job = slurm.Job(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
@@ -197,8 +272,8 @@ def _submit(plan: "Plan", wanted: Wanted) -> None:
 
 def _look(plan: "Plan", wanted: Wanted) -> None:
     """Print what would be done; exit code 1 if the run would be refused."""
-    from lab.runner import has_gpu
-    from training.preview import preview
+    from lab.train.runner import has_gpu
+    from training.launch.plan import preview
 
     seen = preview(plan)
     needs = plan.needs(seen.kept, has_gpu=has_gpu())
@@ -218,21 +293,21 @@ def _look(plan: "Plan", wanted: Wanted) -> None:
 
 def _noted(plan: "Plan", seen: "Preview") -> tuple[str, ...]:
     """Return what to know of a plan beside why it would be refused, such as what this machine lacks."""
-    from training.advice import advice
+    from training.config import advice
 
     shown = () if seen.is_refused else seen.problems
     return (*shown, *advice(plan.settings), *_lacking(plan))
 
 
 def _lacking(plan: "Plan") -> tuple[str, ...]:
-    from lab.runner import has_gpu
-    from training.equipment import missing
+    from lab.train.runner import has_gpu
+    from training.launch.plan import missing
 
     return missing(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 
 
 def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[str, object]:
-    from training.advice import advice
+    from training.config import advice
 
     return {
         "stage": plan.stage,
@@ -291,7 +366,7 @@ def _marked(row: "TokenRow") -> str:
 
 def _report(plan: "Plan", *, as_json: bool) -> None:
     """Print what the run left, from its record."""
-    from training.runs import RunFolder
+    from training.run.folder import RunFolder
 
     record = RunFolder(plan.output).record()
     if record is None:

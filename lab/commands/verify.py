@@ -1,16 +1,175 @@
-"""`assay eval verify`: judge answers that are on file, whoever wrote them."""
+"""`assay eval readers`: how far each way of reading answers agrees with labels that were given by hand."""
 
+import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evals.errors import BadConfig
 from evals.schema import GroundTruth, Record, Verdict
-from lab.commands import answer_judge
-from lab.console import counted, emit, notes, plain
-from lab.figures import VerifiedRow, read_totals, verdict_table, verdict_totals
+from lab.commands.refiner import KeyEnv, Remote
+from lab.commands.tables import (
+    VerifiedRow,
+    confusion_table,
+    counted,
+    emit,
+    kind_table,
+    misread_table,
+    notes,
+    plain,
+    read_totals,
+    readers_table,
+    verdict_table,
+    verdict_totals,
+)
+
+if TYPE_CHECKING:
+    from evals.readers import Agreement
+    from evals.schema import EvalReport, Metric
+    from evals.verifiers.judged import Reading, Task
+    from training.judge.extraction import AnswerJudge
+
+__all__ = ["AnyJudge", "KeyEnv", "Labels", "Model", "Remote", "TriedJudge", "Url", "tried_judge"]
+
+SAMPLE = 100
+"""Labelled answers that a judge reads beside those that it is asked to."""
+Url = Annotated[
+    str,
+    typer.Option(
+        "--judge",
+        help="For --read judge: address of an OpenAI-compatible server whose model says what answers say.",
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option("--judge-model", help="Model to ask of the server; empty = the one that it lists."),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"For --read judge: labelled answers, of which {SAMPLE} are read too; the agreement stands beside the result."
+    ),
+]
+AnyJudge = Annotated[bool, typer.Option("--any-judge", help="Go on with a judge that reads known answers wrong.")]
+
+
+@dataclass
+class TriedJudge:
+    """A judge that answers are read by; `failed` and `agreement` say how far it is to be trusted."""
+
+    judge: "AnswerJudge"
+    failed: tuple[str, ...]
+    agreement: "tuple[Agreement, int] | None" = None
+
+    def __call__(self, tasks: "Sequence[Task]") -> "list[Reading]":
+        """Return one reading per task, counting on standard error."""
+        of = counted(len(tasks), "answer")
+        with notes.status(f"reading {of}") as status:
+            return self.judge.read_all(tasks, lambda n: status.update(f"{n} of {of} read"))
+
+    def facts(self) -> dict[str, str]:
+        """Return who read and how well, as reports keep it and people read it; never an address or a key."""
+        from training.judge.extraction import canaries
+
+        of = len(canaries())
+        found = {
+            "judge": self.judge.version,
+            "judge, known answers": f"{of - len(self.failed)} of {of} read right",
+        }
+        if self.agreement is not None:
+            with_labels, unread = self.agreement
+            found["judge, hand labels"] = (
+                f"agreement on {with_labels.n} answers ({unread} more not read): correct or not"
+                f" {_share(with_labels.correct)}, four verdicts {_share(with_labels.verdicts)}"
+            )
+        return found
+
+    def marked(self, report: "EvalReport") -> "EvalReport":
+        """Return a report that says in its settings who read its answers, and how well."""
+        return report.model_copy(update={"settings": {**report.settings, **self.facts()}})
+
+    def tell(self) -> None:
+        """Print on standard error how far the judge is to be trusted."""
+        notes.print("; ".join(f"{name}: {value}" for name, value in self.facts().items()), soft_wrap=True)
+
+
+def tried_judge(
+    read: str,
+    url: str,
+    model: str = "",
+    key_env: str = "",
+    allow_remote: bool = False,
+    labels: Path | None = None,
+    any_judge: bool = False,
+    sample: bool = True,
+) -> TriedJudge | None:
+    """Return the judge that the options name, None where answers are read without one.
+
+    It is asked the canary questions, and with `sample` to read some labelled answers: those of `labels`, else
+    those that come with Assay. Its readings are kept in the cache folder. BadConfig for options that do not go
+    together and for a judge that is not fit.
+    """
+    if read != "judge":
+        if url:
+            raise BadConfig(f"--judge is given, but answers are read by {read!r}; add --read judge")
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise BadConfig(
+            f"--read judge needs the address of a server, found {url!r}; add --judge, such as"
+            " --judge http://127.0.0.1:8000/v1"
+        )
+    from lab.settings import from_environment
+    from training.judge.extraction import AnswerJudge, failed_canaries, refuse_unless_fit
+    from training.judge.questions import HttpSettings
+
+    judge = AnswerJudge(
+        HttpSettings(
+            base_url=url,
+            model=model,
+            key_variable=key_env,
+            allow_remote=allow_remote,
+            cache=from_environment().cache / "judge.sqlite",
+        )
+    )
+    with notes.status("asking the judge what known answers say"):
+        tried = TriedJudge(judge, failed_canaries(judge))
+    if tried.failed:
+        notes.print(f"the judge read wrong: {'; '.join(tried.failed)}", style="yellow", soft_wrap=True)
+    refuse_unless_fit(judge.label, tried.failed, anyway=any_judge)
+    if sample:
+        with notes.status("reading labelled answers"):
+            tried.agreement = _agreement(judge, labels)
+    return tried
+
+
+def _agreement(judge: "AnswerJudge", labels: Path | None) -> "tuple[Agreement, int]":
+    """Return how far a judge agrees with the labels on a fixed sample of answers, and how many it cannot read."""
+    from evals.io import read_rows
+    from evals.readers import LabelRow, compare_readers
+    from evals.verifiers.judged import Reading, task_of
+
+    path = labels or Path(str(files("evals").joinpath("labels/dev.jsonl")))
+    rows = [row for row in read_rows(path, LabelRow) if row.completion is not None]
+    rows = sorted(rows, key=lambda row: hashlib.sha256(row.id.encode()).hexdigest())[:SAMPLE]
+    if not rows:
+        raise BadConfig(f"{path} holds no labelled answer with its text; name another file (--labels)")
+    tasks = [task_of(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
+    found = dict(zip(tasks, judge.try_all(tasks), strict=True))
+    readings = {task: each for task, each in found.items() if isinstance(each, Reading)}
+    read = [row for row, task in zip(rows, tasks, strict=True) if task in readings]
+    report = compare_readers(read, ("judge",), lambda asked: [readings[task] for task in asked])
+    return report.readers[0], len(rows) - len(read)
+
+
+def _share(metric: "Metric") -> str:
+    if metric.value is None or metric.low is None or metric.high is None:
+        return "not known"
+    return f"{metric.value:.2f} ({metric.low:.2f} to {metric.high:.2f})"
 
 
 class AnswerRow(Record):
@@ -43,21 +202,19 @@ Read = Annotated[
         " line alone; text = the text alone; judge = a model says what the answer says (--judge)."
     ),
 ]
-Out = Annotated[
-    Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")
-]
+Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 def verify(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
     read: Read = "auto",
-    judge: answer_judge.Url = "",
-    judge_model: answer_judge.Model = "",
-    key_env: answer_judge.KeyEnv = "",
-    allow_remote: answer_judge.Remote = False,
-    labels: answer_judge.Labels = None,
-    any_judge: answer_judge.AnyJudge = False,
+    judge: Url = "",
+    judge_model: Model = "",
+    key_env: KeyEnv = "",
+    allow_remote: Remote = False,
+    labels: Labels = None,
+    any_judge: AnyJudge = False,
     weights: Weights = None,
     v4: Mode = "proper",
     out: Out = None,
@@ -81,8 +238,8 @@ def verify(
 
     Example: assay eval verify answers.jsonl --read judge --judge http://127.0.0.1:8000/v1
     """
-    from evals.jsonl import read_rows
-    from evals.questions.rows import write_whole
+    from evals.io import read_rows
+    from evals.io import rows_write_whole as write_whole
     from evals.readers import check_way, verdicts_on
     from evals.verifiers import Scoring, instrument
     from evals.verifiers.judged import Answer
@@ -93,9 +250,7 @@ def verify(
     if out is not None and out.resolve() == rows.resolve():
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
     answers = read_rows(rows, AnswerRow, key=lambda row: row.id)
-    tried = answer_judge.tried_judge(
-        read, judge, judge_model, key_env, allow_remote, labels, any_judge
-    )
+    tried = tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
     with notes.status(f"judging {counted(len(answers), 'answer')}"):
         asked = [Answer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(asked, way, scoring, tried)
@@ -131,3 +286,63 @@ def _row(name: str, verdict: Verdict) -> VerifiedRow:
 
 def _line(row: VerifiedRow) -> str:
     return json.dumps(plain(row), ensure_ascii=False) + "\n"
+
+
+def readers(
+    labels: Annotated[Path, typer.Argument(help="JSONL: rows of `assay eval verify` with a label.")],
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the files that hold the texts, where the labels only name them."),
+    ] = None,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="answer, text, auto, or judge (--judge); may be given several times. The first three if not given."
+        ),
+    ] = None,
+    judge: Url = "",
+    judge_model: Model = "",
+    key_env: KeyEnv = "",
+    allow_remote: Remote = False,
+    any_judge: AnyJudge = False,
+    show: Annotated[bool, typer.Option("--show", help="List every answer that is read otherwise.")] = False,
+    draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Hold each way of reading answers against labels: correct or not, four verdicts, who took what for what.
+
+    A row is one of `assay eval verify` with "label": a verdict, or a list of
+    verdicts that are all acceptable. "labelled_twice": what two labellers said;
+    their agreement stands below. A reader of answer lines is held against the
+    answers that have one. Intervals resample questions.
+
+    Example: assay eval readers evals/labels/dev.jsonl
+
+    Example: assay eval readers evals/labels/biorlhf.jsonl --texts BioRLHF --show
+    """
+    from evals.io import read_rows
+    from evals.readers import LabelRow, check_way, compare_readers, with_texts
+    from evals.verifiers import READINGS
+
+    ways = [check_way(way) for way in dict.fromkeys(read or READINGS)]
+    way = "judge" if "judge" in ways else "auto"
+    tried = tried_judge(way, judge, judge_model, key_env, allow_remote, any_judge=any_judge, sample=False)
+    rows = with_texts(read_rows(labels, LabelRow, key=lambda row: row.id), texts)
+    with notes.status(f"reading {counted(len(rows), 'answer')}"):
+        found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
+    if tried is not None:
+        tried.tell()
+    emit(found, as_json=as_json)
+    if as_json:
+        return
+    tables = [readers_table(found)]
+    for each in found.readers:
+        if each.n:
+            tables += [
+                confusion_table(each),
+                kind_table(each),
+                *([misread_table(each)] if show else []),
+            ]
+    for table in tables:
+        emit(found, as_json=False, table=table)

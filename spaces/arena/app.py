@@ -2,9 +2,8 @@
 
 import os
 
-from lab.arena import open_arena
+from lab.arena import open_arena, prepare
 from lab.settings import from_environment
-from lab.space import prepare
 
 if __name__ == "__main__":
     prepare(os.environ, chains=[from_environment().chain])

@@ -2,9 +2,9 @@
 
 import os
 
-from lab.commands.serve import open_lab
+from lab.arena import prepare
+from lab.commands.lab import open_lab
 from lab.settings import from_environment
-from lab.space import prepare
 
 if __name__ == "__main__":
     settings = from_environment()

@@ -35,9 +35,7 @@ def main(wanted: list[str]) -> int:
         print(f"\n== {name}", flush=True)
         code = f"from tests.bench.{name} import main; main()"
         environment = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", **os.environ}
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=FOLDER.parents[1], env=environment, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER.parents[1], env=environment, check=False)
         print(f"({time.monotonic() - started:.0f} s)", flush=True)
         if done.returncode != 0:
             failed.append(name)

@@ -14,8 +14,7 @@ SEED = 0
 WARM: Mapping[str, int] = {"sft": 2, "grpo": 1}
 MEASURED: Mapping[str, int] = {"sft": 10, "grpo": 3}
 STEPS: Mapping[str, int] = {
-    stage: WARM[stage] + int(os.environ.get("ASSAY_BENCH_STEPS", count))
-    for stage, count in MEASURED.items()
+    stage: WARM[stage] + int(os.environ.get("ASSAY_BENCH_STEPS", count)) for stage, count in MEASURED.items()
 }
 BATCH: Mapping[str, int] = {"sft": 8, "grpo": 16}
 DATA: Mapping[str, tuple[str, ...]] = {
@@ -31,8 +30,8 @@ def prepare(what: str, place: Path) -> None:
     """Write what the plain script starts from: the base, the base with the SFT stage merged in."""
     from peft import PeftModel
 
-    from training.base import find_base, load_base
-    from training.manifest import read_chain
+    from training.models.base import find_base, load_base
+    from training.models.manifest import read_chain
 
     model, tokenizer = load_base(find_base("embedded"), "float32")
     chain = read_chain(_chain())
@@ -70,9 +69,7 @@ def _clock(stage: str) -> Any:
             step = trainer.training_step
 
             def counted(model: Any, inputs: Any, *more: Any) -> Any:
-                self.units.append(
-                    float(inputs["attention_mask"].sum()) if stage == "sft" else BATCH[stage]
-                )
+                self.units.append(float(inputs["attention_mask"].sum()) if stage == "sft" else BATCH[stage])
                 return step(model, inputs, *more)
 
             trainer.training_step = counted
@@ -129,7 +126,7 @@ def _plain_sft(place: Path, output: Path, clock: Any) -> None:
     from trl import SFTConfig, SFTTrainer
 
     from evals.questions import SYSTEM_PROMPT
-    from training.data import sft_data, sft_row
+    from training.data.questions import sft_data, sft_row
 
     rows = sft_data(DATA["sft"], SEED).examples
     trainer = SFTTrainer(
@@ -147,7 +144,7 @@ def _plain_grpo(place: Path, output: Path, clock: Any) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     from evals.questions import SYSTEM_PROMPT
-    from training.data import grpo_data, grpo_row
+    from training.data.questions import grpo_data, grpo_row
     from training.rewards import VerifierReward
 
     rows = grpo_data(DATA["grpo"], SEED).examples
@@ -175,8 +172,7 @@ def _ours(stage: str, output: Path, clock: Any, extra: Mapping[str, object]) -> 
     import yaml
 
     from training import grpo, sft
-    from training.request import read_request
-    from training.stages import STAGES
+    from training.config import STAGES, read_request
 
     module: Any = {"sft": sft, "grpo": grpo}[stage]
     build = module.build_trainer

@@ -22,10 +22,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from evals.binning import Settings
-from evals.calibration import calibrate
-from evals.intervals import DRAWS, IntervalKind
 from evals.questions import pathway_heldout
+from evals.stats.calibration import Settings, calibrate
+from evals.stats.intervals import DRAWS, IntervalKind
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 5

@@ -40,7 +40,7 @@ demo.launch(server_port=int(sys.argv[1]), quiet=True, ssr_mode=False)
 """
 OURS = """
 import sys, threading
-from lab.commands.serve import open_lab
+from lab.commands.lab import open_lab
 from lab.settings import from_environment
 open_lab(from_environment(), threading.Event().wait, server_port=int(sys.argv[1]), quiet=True)
 """
@@ -102,10 +102,7 @@ def main() -> float:
 
 def _row(table: Table, what: str, pairs: list[tuple[Start, Start]], name: str, limit: str) -> float:
     """Add a line of medians to the table and return their ratio."""
-    bare, ours = (
-        statistics.median(getattr(start, name) for start in side)
-        for side in zip(*pairs, strict=True)
-    )
+    bare, ours = (statistics.median(getattr(start, name) for start in side) for side in zip(*pairs, strict=True))
     table.add_row(what, f"{bare:.2f}", f"{ours:.2f}", f"{ours / bare:.2f}", limit)
     return ours / bare
 

@@ -21,17 +21,15 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from evals.refiner.bank import refiner_bank
-from evals.refiner.heuristic import compare_words
-from evals.refiner.score import prepare, settle
-from evals.schema.refining import RefinerRecord, RewardConfig
+from evals.refine.bank import refiner_bank
+from evals.refine.judge import compare_words
+from evals.refine.score import prepare, settle
+from evals.schema.refiner import RefinerRecord, RewardConfig
 from tests.training.judge_server import JudgeServer
-from training.judging.fence import Fences
-from training.judging.http import HttpJudge
-from training.judging.questions import citation_questions, messages, names_of, rubric_questions
-from training.judging.settings import HttpSettings
-from training.refining.data import grpo_row
-from training.refining.reward import Judging, RefinerReward
+from training.data.refiner import grpo_row
+from training.judge.client import HttpJudge
+from training.judge.questions import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
+from training.refine.reward import Judging, RefinerReward
 
 ROLLOUTS, LATENCY_SECONDS, CONCURRENCY = 256, 0.05, 64
 REQUESTS_EACH = 2
@@ -56,9 +54,7 @@ def rewarding() -> Table:
     finally:
         here.send("stop")
         process.join()
-    table = Table(
-        title=f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}"
-    )
+    table = Table(title=f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}")
     for column in ("what", "seconds", "of the ideal", "of the bare client"):
         table.add_column(column)
     table.add_row("the pauses alone (ideal)", f"{IDEAL_SECONDS:.2f}", "1.00", "")
@@ -101,8 +97,7 @@ def rollouts(step: int) -> tuple[list[RefinerRecord], list[str]]:
     records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]
     chosen = [records[(step * 32 + at // 8) % len(records)] for at in range(ROLLOUTS)]
     return chosen, [
-        str(each.reference).replace("</answer>", f" Told {at} times.</answer>")
-        for at, each in enumerate(chosen)
+        str(each.reference).replace("</answer>", f" Told {at} times.</answer>") for at, each in enumerate(chosen)
     ]
 
 
@@ -122,9 +117,7 @@ def requests(chosen: Sequence[RefinerRecord], texts: Sequence[str]) -> list[byte
 async def bare_seconds(url: str, left: list[bytes]) -> float:
     """Return how long the server takes for requests that a client sends without any work of its own."""
     address = urlsplit(url)
-    lines = [
-        await asyncio.open_connection(address.hostname, address.port) for _ in range(CONCURRENCY)
-    ]
+    lines = [await asyncio.open_connection(address.hostname, address.port) for _ in range(CONCURRENCY)]
 
     async def work(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while left:

@@ -26,8 +26,11 @@ from rich.console import Console
 from rich.table import Table
 from scipy.optimize import linear_sum_assignment
 
-from evals.concerns.counts import (
+from evals.review.controls import Index, Paper
+from evals.review.match import Panel, VectorSimilarity, match, panel_of
+from evals.review.rates import (
     counts_of,
+    intervals_of,
     label_accuracy,
     macro_of,
     per_category,
@@ -36,11 +39,6 @@ from evals.concerns.counts import (
     rates_of,
     soft_of,
 )
-from evals.concerns.match import match
-from evals.concerns.panel import Panel, panel_of
-from evals.concerns.retrieval import Index, Paper
-from evals.concerns.similarity import VectorSimilarity
-from evals.concerns.uncertainty import intervals_of
 from evals.schema.reviews import CATEGORIES, SEVERITIES, PredictionRow, ReferenceRow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,12 +200,7 @@ def bm25_plain() -> Callable[[], object]:
                 for word in set(query.text.split()):
                     if word in each:
                         idf = math.log(1 + (PAPERS - holders[word] + 0.5) / (holders[word] + 0.5))
-                        _ = (
-                            idf
-                            * each[word]
-                            * 2.5
-                            / (each[word] + 1.5 * (0.25 + 0.75 * length / mean))
-                        )
+                        _ = idf * each[word] * 2.5 / (each[word] + 1.5 * (0.25 + 0.75 * length / mean))
 
     return work
 

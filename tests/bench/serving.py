@@ -90,9 +90,7 @@ def main() -> tuple[float, float]:
 def _report(ways: list[Way]) -> tuple[float, float]:
     reference, ours = ways[0], ways[-1]
     title = f"Three stages, {TOKENS} tokens each, bfloat16, median of {ROUNDS}"
-    table = Table(
-        "way", "seconds", "ratio", "tokens/s", "weights MB", "ratio", "peak MB", title=title
-    )
+    table = Table("way", "seconds", "ratio", "tokens/s", "weights MB", "ratio", "peak MB", title=title)
     for way in ways:
         table.add_row(
             way.name,
@@ -168,7 +166,7 @@ def _mixed(chain: Path) -> Callable[[], object]:
 
 def _stacked(chain: Path) -> Callable[[], object]:
     from evals.model import Sampling
-    from training.chain import load_chain
+    from training.models.chain import load_chain
 
     loaded = load_chain(chain)
     model = loaded._writer._model
@@ -198,9 +196,7 @@ def _prepare(folder: Path) -> str:
     shipped = ROOT / "training" / "embedded" / "grpo"
     if (shipped / "chain.json").is_file():
         return str(shipped)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE)
     return done.stdout.decode().strip().splitlines()[-1]
 
 
@@ -209,8 +205,8 @@ def random_chain(folder: Path) -> Path:
     import torch
     from peft import LoraConfig, get_peft_model
 
-    from training.base import find_base, load_base
-    from training.chain import NewStage, append_stage
+    from training.models.base import find_base, load_base
+    from training.models.chain import NewStage, append_stage
 
     base, chain = find_base("embedded"), None
     for seed, name in enumerate(("sft", "grpo")):
@@ -222,15 +218,13 @@ def random_chain(folder: Path) -> Path:
                 parameter.data.normal_(0.0, 0.006)
         model.save_pretrained(folder / name / "adapter", save_embedding_layers=False)
         stage = NewStage(name, name, folder / name / "adapter")
-        chain = append_stage(
-            folder / name, stage, base, chain, None if chain else "Answer briefly."
-        )
+        chain = append_stage(folder / name, stage, base, chain, None if chain else "Answer briefly.")
     return folder / "grpo"
 
 
 def _parts(chain: Path) -> tuple[object, list[Path], dict]:
-    from training.base import find_base, load_tokenizer
-    from training.manifest import read_chain
+    from training.models.base import find_base, load_tokenizer
+    from training.models.manifest import read_chain
 
     found = read_chain(chain)
     base = find_base(found.manifest.base.source)
@@ -245,7 +239,7 @@ def _parts(chain: Path) -> tuple[object, list[Path], dict]:
 
 
 def _plain(base) -> object:
-    from training.base import load_base
+    from training.models.base import load_base
 
     return load_base(base)[0]
 

@@ -62,9 +62,7 @@ def _compare(stage: str, place: Path) -> tuple[float, float]:
     peaks = {way: _median(each.peak_mb for each in found) for way, found in runs.items()}
     unit = "tokens" if stage == "sft" else "answers"
     title = f"{stage.upper()}, {STEPS[stage]} steps of {BATCH[stage]} rows, median of {ROUNDS}"
-    table = Table(
-        "way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title
-    )
+    table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
     for way, found in runs.items():
         table.add_row(
             way,
@@ -87,10 +85,7 @@ def _median(values: Any) -> float:
 
 def _process(job: str, what: str, place: Path) -> str:
     """Run one job in a process of its own; return its last line of output."""
-    code = (
-        f"from tests.bench._trainings import {job}; from pathlib import Path;"
-        f" {job}({what!r}, Path({str(place)!r}))"
-    )
+    code = f"from tests.bench._trainings import {job}; from pathlib import Path; {job}({what!r}, Path({str(place)!r}))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

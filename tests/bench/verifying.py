@@ -120,11 +120,7 @@ def lined(explained: int) -> list[tuple[Example, str]]:
     rows = []
     for question, text in written(max(explained, 60)):
         own = question.answer.split("\n")
-        said = (
-            f"{own[0]} {text.split(chr(10))[0]}"[:explained].replace("\n", " ") + "\n"
-            if explained
-            else ""
-        )
+        said = f"{own[0]} {text.split(chr(10))[0]}"[:explained].replace("\n", " ") + "\n" if explained else ""
         answer = own[-2] if rng.random() < 0.7 else "Answer: up"
         rows.append((question, f"{said}{answer}\nConfidence: {rng.randint(1, 99)}%"))
     return rows

@@ -130,9 +130,7 @@ def open_page(chromium, request):
 
     def opened(url: str, width: int = 1440, height: int = 900, dark: bool = False, **options):
         scheme = "dark" if dark else "light"
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, **options
-        )
+        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
         contexts.append(context)
         page = context.new_page()
         watched.append(Seen(page))
@@ -151,9 +149,7 @@ def open_page(chromium, request):
 
 
 @contextmanager
-def started(
-    command: list[str], folder: Path, seconds: float = 120, **settings: str
-) -> Iterator[str]:
+def started(command: list[str], folder: Path, seconds: float = 120, **settings: str) -> Iterator[str]:
     """Start `command` with a free port as its last word; give its URL once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -167,9 +163,7 @@ def started(
     log = folder / "server.log"
     with (
         log.open("w") as file,
-        subprocess.Popen(
-            [*command, str(port)], cwd=ROOT, env=environment, stdout=file, stderr=file
-        ) as process,
+        subprocess.Popen([*command, str(port)], cwd=ROOT, env=environment, stdout=file, stderr=file) as process,
     ):
         try:
             limit = time.monotonic() + seconds
@@ -197,10 +191,7 @@ def scripted_lab(chromium, tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-LAB = (
-    "import sys, typer; from lab.commands import serve;"
-    "sys.argv.insert(1, '--port'); typer.run(serve.lab)"
-)
+LAB = "import sys, typer; from lab.commands import serve;sys.argv.insert(1, '--port'); typer.run(serve.lab)"
 
 
 @pytest.fixture(scope="session")

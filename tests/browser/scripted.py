@@ -9,7 +9,7 @@ from evals.model import Sampling
 from evals.schema import Message
 from lab.app import build_app, put_on_air, run
 from lab.engine import Engine
-from lab.evaluations import Evaluations
+from lab.results.evaluations import Evaluations
 from lab.services import build_services
 from lab.settings import from_environment
 from tests.lab.chains import STAGES, ScriptedChain, Word

@@ -88,9 +88,7 @@ def test_another_metric_orders_the_table_anew(open_page, scripted_lab):
     expect(ordered).to_have_attribute("aria-sort", "ascending")
 
 
-def test_a_stage_without_confidence_takes_the_charts_away_and_another_brings_them_back(
-    open_page, scripted_lab
-):
+def test_a_stage_without_confidence_takes_the_charts_away_and_another_brings_them_back(open_page, scripted_lab):
     page = show(open_page(scripted_lab), "Calibration")
     page.get_by_label("KMP study, test set (20)").locator("visible=true").check()
     page.get_by_label("Mute", exact=True).check()

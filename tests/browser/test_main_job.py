@@ -11,14 +11,10 @@ from tests.browser.test_page import open_tab
 pytestmark = [pytest.mark.browser, pytest.mark.embedded, pytest.mark.timeout(900)]
 
 MINUTES = 60_000
-QUESTION = (
-    "Which way does the adipogenesis gene set move in mouse thymus during spaceflight, up or down?"
-)
+QUESTION = "Which way does the adipogenesis gene set move in mouse thymus during spaceflight, up or down?"
 
 
-def test_a_visitor_asks_votes_and_finds_the_vote_in_the_exported_data_set(
-    embedded_lab, open_page, tmp_path
-):
+def test_a_visitor_asks_votes_and_finds_the_vote_in_the_exported_data_set(embedded_lab, open_page, tmp_path):
     page = open_page(embedded_lab, accept_downloads=True)
 
     page.fill("#ask-question textarea", QUESTION)

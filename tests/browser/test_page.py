@@ -36,9 +36,7 @@ def test_question_and_answer_are_shown_as_text_never_run(open_page, scripted_lab
     ask(page, "What is <b onmouseover=alert(3)>HSF1</b>? <script>alert(4)</script>")
 
     base = page.locator(".card[data-title=Base] .answer").inner_text()
-    assert base == (
-        "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
-    )
+    assert base == ("alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}")
     assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
 
 
@@ -145,12 +143,8 @@ def test_everything_can_be_reached_and_seen_with_the_tab_key(open_page, scripted
     reached, outlines = [], []
     for _ in range(14):
         page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate("document.activeElement.id || document.activeElement.innerText")
-        )
-        outlines.append(
-            page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth) || 0")
-        )
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+        outlines.append(page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth) || 0"))
 
     assert "ask-button" in reached
     assert any("kaempferol" in str(name) for name in reached)
@@ -250,9 +244,7 @@ def test_the_page_uses_its_own_fonts(open_page, scripted_lab):
     page = open_page(scripted_lab)
     page.wait_for_timeout(500)
 
-    loaded = page.evaluate(
-        "[...document.fonts].filter((font) => font.status === 'loaded').map((font) => font.family)"
-    )
+    loaded = page.evaluate("[...document.fonts].filter((font) => font.status === 'loaded').map((font) => font.family)")
 
     assert {name.strip('"') for name in loaded} >= {"Source Sans 3", "Source Serif 4"}
 

@@ -75,9 +75,7 @@ def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_pa
     expect(page.locator("#refine-export-message")).to_contain_text("1 row", timeout=PATIENCE)
     with page.expect_download() as download:
         page.click("#refine-download")
-    (row,) = [
-        json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()
-    ]
+    (row,) = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
     assert row["reference"] == BETTER
     assert row["tool_output"] == EVIDENCE
 
@@ -109,9 +107,7 @@ def test_keys_start_grade_and_stop(open_page, scripted_lab):
     page.fill("#refine-evidence textarea", EVIDENCE)
 
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#refine-answers [data-state=writing]").first).to_be_visible(
-        timeout=PATIENCE
-    )
+    expect(page.locator("#refine-answers [data-state=writing]").first).to_be_visible(timeout=PATIENCE)
     page.keyboard.press("Escape")
     expect(page.locator("#refine-answers .refined")).to_have_count(3, timeout=PATIENCE)
     expect(page.locator("#refine-answers")).to_contain_text("stopped")
@@ -122,9 +118,7 @@ def test_keys_start_grade_and_stop(open_page, scripted_lab):
     expect(page.locator("#refine-undo")).to_be_visible()
 
 
-def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(
-    open_page, scripted_lab, tmp_path
-):
+def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(open_page, scripted_lab, tmp_path):
     page = open_page(scripted_lab)
     open_tab(page, "Refine")
     good, bad = tmp_path / "mine.jsonl", tmp_path / "bad.jsonl"
@@ -134,22 +128,16 @@ def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(
     upload = page.locator('input[type=file][data-testid^="Open records"]')
 
     upload.set_input_files(bad)
-    expect(page.locator("#refine-notice")).to_contain_text(
-        "bad.jsonl, line 2, field 'tool_output'", timeout=PATIENCE
-    )
+    expect(page.locator("#refine-notice")).to_contain_text("bad.jsonl, line 2, field 'tool_output'", timeout=PATIENCE)
     upload.set_input_files(good)
-    expect(page.locator("#refine-question textarea")).to_have_value(
-        "Which way in liver?", timeout=PATIENCE
-    )
+    expect(page.locator("#refine-question textarea")).to_have_value("Which way in liver?", timeout=PATIENCE)
     page.click("#refine-examples > button")
     page.locator("#refine-record input").click()
     expect(page.get_by_role("option").first).to_contain_text("Which way in liver? · yours")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_graded_answers_fit_a_phone_and_stand_out_from_their_background(
-    open_page, scripted_lab, dark
-):
+def test_graded_answers_fit_a_phone_and_stand_out_from_their_background(open_page, scripted_lab, dark):
     page = open_page(scripted_lab, width=390, height=844, dark=dark)
     grade(page, PASTED.replace("It fell", "verylongword" * 12 + " It fell"))
     page.mouse.move(2, 2)

@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from lab.wording import say
+from lab.ui.text import say
 from tests.browser.test_page import open_tab
 from tests.evals.pdfs import LEFT, column, pdf
 from tests.lab.reviewers import QUOTE
@@ -60,9 +60,7 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, paper, t
 
     page.click("[data-concern=m2] [data-do=edit]")
     box = page.locator("#review-edit-text textarea")
-    expect(box).to_have_value(
-        "They were fed for two years without a control diet of equal calories.", timeout=SLOW
-    )
+    expect(box).to_have_value("They were fed for two years without a control diet of equal calories.", timeout=SLOW)
     box.fill("No control diet of equal calories was fed.")
     page.click("#review-edit-save")
     expect(page.locator("[data-concern=m2] .concern-before")).to_be_visible(timeout=SLOW)

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from hub.bundles import bundle_folder, pack_space
 from hub.checks import Limits
+from hub.spaces import bundle_folder, pack_space
 from tests.browser.conftest import Seen
 from tests.spaces import uploaded
 
@@ -60,9 +60,7 @@ def started(name, folder, **settings):
     log = folder / "server.log"
     with (
         log.open("w") as file,
-        subprocess.Popen(
-            uploaded.command(), cwd=place, env=environment, stdout=file, stderr=file
-        ) as process,
+        subprocess.Popen(uploaded.command(), cwd=place, env=environment, stdout=file, stderr=file) as process,
     ):
         try:
             url = f"http://127.0.0.1:{port}/"
@@ -87,7 +85,7 @@ def _wait(url, process, log):
 
 @pytest.mark.embedded
 def test_the_arena_takes_blind_votes_and_nothing_else(page, tmp_path):
-    from lab.store import Store
+    from lab.store.answers import Store
     from tests.models import embedded_cache
 
     database = f"sqlite:///{tmp_path / 'votes.db'}"
@@ -130,7 +128,7 @@ def test_the_reviewer_opens_a_paper_and_nothing_else(page, tmp_path):
 
 
 def test_the_leaderboard_is_a_page_that_needs_no_server(page, tmp_path):
-    from lab.board import board_page
+    from lab.results.static_page import board_page
     from tests.lab.evaluations import scripted_report
 
     made = {"index.html": board_page([scripted_report("kmp-test")]).encode()}

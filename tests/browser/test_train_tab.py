@@ -94,9 +94,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         expect(page.locator("#train-told .problem")).to_contain_text("a whole number from 1 to 512")
         page.fill("#train-field-lora-r textarea", "2")
         page.click("#train-check")
-        line = (
-            f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
-        )
+        line = f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
         expect(page.locator("#train-told .train-line")).to_have_text(line)
         assert not run.exists()
 
@@ -165,9 +163,7 @@ def test_on_a_phone_a_watched_run_needs_no_sideways_scrolling(open_page, watchin
 
 
 @pytest.mark.parametrize(("width", "most"), [(1440, 3500), (390, 9000)])
-def test_a_run_with_long_prompts_folds_them_and_shows_ten_answers_and_more(
-    open_page, watching_lab, width, most
-):
+def test_a_run_with_long_prompts_folds_them_and_shows_ten_answers_and_more(open_page, watching_lab, width, most):
     page = open_page(watching_lab, width=width)
     open_tab(page, "Train")
     page.locator("#train-runs input").click()

@@ -37,9 +37,7 @@ def test_the_browser_is_not_told_who_wrote_what_before_the_vote(open_page, scrip
         ("n", "both are bad"),
     ],
 )
-def test_a_key_votes_names_are_told_and_the_next_question_comes(
-    open_page, scripted_lab, key, words
-):
+def test_a_key_votes_names_are_told_and_the_next_question_comes(open_page, scripted_lab, key, words):
     page = open_page(scripted_lab)
     start_comparing(page)
     before = page.inner_text("#compare-question")

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from evals.binning import Settings, bin_edges
-from evals.calibration import measure
-from evals.smooth import smoothed_error
+from evals.stats.calibration import Settings, bin_edges, measure
+from evals.stats.scores import smoothed_error
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[Floats, Floats], float]
@@ -254,10 +253,7 @@ def best(c: Floats, y: Floats) -> float:
 def table(found: list[Agreement]) -> str:
     """Return the agreements as a Markdown table."""
     lines = ["| metric | implementation | data sets | largest difference |", "|---|---|---|---|"]
-    lines += [
-        f"| {each.rival.metric} | {each.rival.name} | {each.n} | {each.difference:.0e} |"
-        for each in found
-    ]
+    lines += [f"| {each.rival.metric} | {each.rival.name} | {each.n} | {each.difference:.0e} |" for each in found]
     return "\n".join(lines)
 
 

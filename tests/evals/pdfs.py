@@ -35,9 +35,7 @@ def pdf(pages: Sequence[Sequence[Put]]) -> bytes:
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
     ]
     for n, puts in enumerate(pages):
-        stream = zlib.compress(
-            "\n".join(map(_drawn, puts)).encode("cp1252") or b"0.5 g 50 50 400 700 re f"
-        )
+        stream = zlib.compress("\n".join(map(_drawn, puts)).encode("cp1252") or b"0.5 g 50 50 400 700 re f")
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents {6 + 2 * n} 0 R"
             " /Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>".encode()

@@ -64,9 +64,7 @@ def judged(
                 {
                     "verdict": verdict,
                     "reason": "",
-                    "confidence": StatedConfidence(
-                        value=stated, status="missing" if stated is None else "stated"
-                    ),
+                    "confidence": StatedConfidence(value=stated, status="missing" if stated is None else "stated"),
                     "scores": {"V1": float(verdict == "correct")},
                     "reward": (verdict == "correct") * 0.6 + (stated or 0.0) * 0.4,
                     "read_by": read_by,

@@ -14,12 +14,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from evals.binning import Settings
-from evals.calibration import calibrate
-from evals.difference import Resampled, difference, with_permutation
-from evals.intervals import Floats, IntervalKind
-from evals.measures import COLUMNS, Cell, Tally
-from evals.significance import ALPHA, Swaps
+from evals.compare import Resampled, difference, with_permutation
+from evals.report import COLUMNS, Cell, Tally
+from evals.stats.calibration import Settings, calibrate
+from evals.stats.intervals import Floats, IntervalKind
+from evals.stats.paired import ALPHA, Swaps
 
 SETS = 400
 DRAWS = 1_000
@@ -79,9 +78,7 @@ def apart(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) ->
     generator = np.random.default_rng(SEED)
     hits = 0
     for _ in range(sets):
-        one, other = (
-            Resampled(_stage(generator, states(generator, rows)), DRAWS, SEED) for states in models
-        )
+        one, other = (Resampled(_stage(generator, states(generator, rows)), DRAWS, SEED) for states in models)
         hits += difference(metric, one, other).excludes_zero
     return Share(f"interval excludes 0, {metric}", hits, sets)
 
@@ -134,9 +131,7 @@ def _differences(sets: int) -> Table:
         "both 5 to 95 %": (anything, anything),
     }
     title = f"Two calibrated stages called different, of {sets} data sets"
-    table = Table(
-        "stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title
-    )
+    table = Table("stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title)
     for name, models in pairs.items():
         for rows in (60, 150, 400):
             # Of unequal stages the Brier scores really differ, so only the ECE is without a difference.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evals.agreement import NAMES, Rating, agreement
+from evals.stats.agreement import NAMES, Rating, agreement
 
 FOUR_CODERS = {
     "A": "123321412...",

@@ -1,7 +1,7 @@
 import pytest
 
-from evals.articles import read_article
 from evals.errors import UnreadableArticle
+from evals.papers import read_article
 
 JATS = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) Journal Archiving v1.2//EN" "JATS-archivearticle1.dtd">
@@ -48,9 +48,7 @@ def test_sections_keep_order_repeated_names_and_what_stands_below_them(article):
         "Methods",
         "Data availability",
     ]
-    assert article.sections[1].text == (
-        "We used 10^6 cells at H2O [1].\n\nFlies\n\nWild type.\n\n- one\n\n- two"
-    )
+    assert article.sections[1].text == ("We used 10^6 cells at H2O [1].\n\nFlies\n\nWild type.\n\n- one\n\n- two")
 
 
 def test_figures_and_tables_stand_apart_with_captions_and_cells(article):

@@ -2,15 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from evals.articles import Limits, read_article, read_article_file
 from evals.errors import UnreadableArticle
+from evals.papers import Limits, read_article, read_article_file
 from tests.evals.pdfs import LEFT, LINE, MIDDLE, Put, column, pdf, row_by_row
 
 LOCKED = Path(__file__).parent / "files" / "locked.pdf"
 TITLE = Put(LEFT, 790, "Osteocytes and bone loss in flown mice", 17, bold=True)
-ABSTRACT = (
-    "Abstract. We flew mice for 30 days and found less bone in all of them than on the ground."
-)
+ABSTRACT = "Abstract. We flew mice for 30 days and found less bone in all of them than on the ground."
 LEFT_TEXT = """## 1. Introduction
 
 Bone is lost in weightlessness and the loss goes on for half a year or more. We asked whether the cells that
@@ -77,9 +75,7 @@ def test_two_columns_written_row_by_row_are_read_one_after_the_other(article):
         "Materials and methods",
         "Results",
     ]
-    assert article.sections[-2].text.endswith(
-        "one for each site that was examined in each animal of the study."
-    )
+    assert article.sections[-2].text.endswith("one for each site that was examined in each animal of the study.")
 
 
 def test_headings_as_large_as_the_title_are_no_part_of_it():
@@ -104,9 +100,7 @@ def test_title_abstract_captions_and_references_of_a_pdf_are_found(article):
     assert article.title == "Osteocytes and bone loss in flown mice"
     assert article.abstract.startswith("We flew mice")
     assert [(each.label, each.page) for each in article.figures] == [("Figure 1", 1)]
-    assert [each.text for each in article.references] == [
-        "Smith J (2019) Bone in space. J Bone 3, 4-9."
-    ]
+    assert [each.text for each in article.references] == ["Smith J (2019) Bone in space. J Bone 3, 4-9."]
 
 
 def test_running_heads_page_numbers_and_stamps_at_the_margin_are_left_out():
@@ -141,22 +135,16 @@ def test_words_broken_at_line_ends_come_together_and_hyphens_that_belong_stay():
         Put(LEFT, 676, "6 was seen in many cells of the mice."),
     ]
     found = read_article(pdf([puts]), "a.pdf")
-    assert (
-        found.sections[0].text
-        == "The effect of weightlessness on IL-6 was seen in many cells of the mice."
-    )
+    assert found.sections[0].text == "The effect of weightlessness on IL-6 was seen in many cells of the mice."
 
 
 def test_a_paragraph_that_a_page_cuts_in_two_is_whole_and_keeps_its_page():
     first = [
-        *column(
-            "## Methods\n\n" + "Mice were kept in cages of four and fed a diet. " * 3, LEFT, 700
-        ),
+        *column("## Methods\n\n" + "Mice were kept in cages of four and fed a diet. " * 3, LEFT, 700),
         Put(LEFT, 600, "They were then"),
     ]
     second = column(
-        "taken to the laboratory and weighed each week by the same person.\n\n"
-        + "Later all were bled. " * 12,
+        "taken to the laboratory and weighed each week by the same person.\n\n" + "Later all were bled. " * 12,
         LEFT,
         780,
     )
@@ -196,9 +184,7 @@ def test_a_book_of_500_pages_is_refused_and_pages_are_counted_while_reading():
     with pytest.raises(UnreadableArticle, match="has 500 pages; up to 400"):
         read_article(pdf([[]] * 500), "book.pdf")
     seen = []
-    read_article(
-        pdf([paper()] * 2), "a.pdf", Limits(pages=2), lambda done, of: seen.append((done, of))
-    )
+    read_article(pdf([paper()] * 2), "a.pdf", Limits(pages=2), lambda done, of: seen.append((done, of)))
     assert seen == [(1, 2), (2, 2)]
 
 

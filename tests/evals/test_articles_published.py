@@ -1,7 +1,7 @@
 import pytest
 
-from evals.articles.families import family_of, split_by_family, without_leaks
-from evals.articles.published import Reading, example_of, from_flat
+from evals.papers.collection import Reading, example_of, from_flat
+from evals.papers.families import family_of, split_by_family, without_leaks
 from evals.schema import ReviewExample, TextOrigin
 
 CONCERN = {
@@ -23,9 +23,7 @@ ROW = {
     "editorial_decision": "major_revision",
     "published_date": "2020-05-01",
     "paper_text_sections": {"Methods": "m &lt; 5", "METHODS": "again", "Empty": "", "None": None},
-    "structured_references": [
-        {"authors": ["A B", "C"], "year": 2019, "title": "R", "journal": "J"}
-    ],
+    "structured_references": [{"authors": ["A B", "C"], "year": 2019, "title": "R", "journal": "J"}],
     "decision_letter_raw": "SECRET",
     "author_response_raw": "SECRET",
     "concerns": [CONCERN],
@@ -59,9 +57,7 @@ def test_rows_for_tasks_and_other_shapes_of_sections_are_read_too():
         "title": "T",
         "sections": [{"name": "M", "text": "a"}, ["M", "b"]],
     }
-    example, _ = read(
-        row | {"concerns": [{"concern_text": "x" * 20, "category": "other", "severity": "minor"}]}
-    )
+    example, _ = read(row | {"concerns": [{"concern_text": "x" * 20, "category": "other", "severity": "minor"}]})
     assert (example.id, example.source) == ("plos:9", "plos")
     assert [(each.name, each.text) for each in example.sections] == [("M", "a"), ("M", "b")]
     assert (example.concerns[0].concern_id, example.concerns[0].reviewer_num) == ("plos:9:C1", 1)
@@ -148,16 +144,12 @@ def test_a_published_split_loses_what_leaks_and_keeps_its_test_set_whole():
 
 
 def test_families_are_never_divided_and_every_source_is_in_every_split():
-    rows = [
-        example(f"{s}{n}{v}", f"{s}{n}", source=s) for s in "xyz" for n in range(10) for v in "12"
-    ]
+    rows = [example(f"{s}{n}{v}", f"{s}{n}", source=s) for s in "xyz" for n in range(10) for v in "12"]
     split = split_by_family(rows)
     sides = {}
     for each in split:
         sides.setdefault(each.family, set()).add(each.split)
     assert all(len(found) == 1 for found in sides.values())
-    assert {(each.source, each.split) for each in split} == {
-        (s, p) for s in "xyz" for p in ("train", "dev", "test")
-    }
+    assert {(each.source, each.split) for each in split} == {(s, p) for s in "xyz" for p in ("train", "dev", "test")}
     assert split == split_by_family(rows)
     assert split != split_by_family(rows, seed=1)

@@ -1,9 +1,9 @@
 import pytest
 
-from evals.articles import Limits, read_article, read_article_file
-from evals.articles.markup import without_markup
-from evals.articles.roles import role_of
 from evals.errors import UnreadableArticle
+from evals.papers import Limits, read_article, read_article_file
+from evals.papers.outline import role_of
+from evals.papers.text import without_markup
 
 PLAIN = """Moss spores germinate in simulated microgravity
 with a delay of two days

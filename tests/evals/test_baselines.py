@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from evals.baselines import BASELINES, baseline_answers, tissue_majorities
 from evals.questions import DATASETS, pathway_heldout
-from evals.questions.levels import with_answer
+from evals.questions.baselines import BASELINES, baseline_answers, tissue_majorities
+from evals.questions.pathways import with_answer
 from evals.schema import ChoiceTruth, Example, GroundTruth, NumberTruth, SetTruth, TermTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
@@ -18,23 +18,16 @@ ANSWERS = baseline_answers(HELD_OUT, DATASETS["pathways-train"]())
 def right(name: str) -> dict[str, int]:
     """Return on how many held-out questions of each kind a baseline is right."""
     pairs = zip(HELD_OUT, ANSWERS[name], strict=True)
-    return dict(
-        Counter(x.ground_truth.kind for x, text in pairs if verify(x, text).verdict == "correct")
-    )
+    return dict(Counter(x.ground_truth.kind for x, text in pairs if verify(x, text).verdict == "correct"))
 
 
-def test_every_baseline_answers_the_held_out_questions_and_says_nothing_where_it_has_nothing_to_say() -> (
-    None
-):
+def test_every_baseline_answers_the_held_out_questions_and_says_nothing_where_it_has_nothing_to_say() -> None:
     assert list(ANSWERS) == list(BASELINES)
     for data in sorted(DATASETS):
         examples = DATASETS[data]()
         assert {len(answers) for answers in baseline_answers(examples).values()} == {len(examples)}
     kmp = baseline_answers(DATASETS["kmp-test"]())
-    assert (
-        not {"always up, 60%", "tissue majority, 80%", "most frequent in training, 60%"}
-        & kmp.keys()
-    )
+    assert not {"always up, 60%", "tissue majority, 80%", "most frequent in training, 60%"} & kmp.keys()
 
 
 @pytest.mark.parametrize(
@@ -51,15 +44,11 @@ def test_every_baseline_answers_the_held_out_questions_and_says_nothing_where_it
         ("restate and explain, 80%", {}),
     ],
 )
-def test_a_baseline_is_right_as_often_as_the_data_go_its_way(
-    name: str, expected: dict[str, int]
-) -> None:
+def test_a_baseline_is_right_as_often_as_the_data_go_its_way(name: str, expected: dict[str, int]) -> None:
     assert right(name) == expected
 
 
-def test_the_option_that_a_question_names_first_is_a_coin_toss_and_never_what_a_set_stands_for() -> (
-    None
-):
+def test_the_option_that_a_question_names_first_is_a_coin_toss_and_never_what_a_set_stands_for() -> None:
     found = right("copy an option of the question, 60%")
     assert found.keys() == {"direct"} and 0.2 < found["direct"] / 48 < 0.65
 
@@ -78,9 +67,7 @@ def test_the_option_that_a_question_names_first_is_a_coin_toss_and_never_what_a_
 def test_saying_nothing_earns_nothing(name: str, data: str) -> None:
     examples = DATASETS[data]()
     answers = baseline_answers(examples).get(name, [])
-    assert {
-        verify(x, text, read="answer").reward for x, text in zip(examples, answers, strict=False)
-    } <= {0.0}
+    assert {verify(x, text, read="answer").reward for x, text in zip(examples, answers, strict=False)} <= {0.0}
 
 
 def test_the_tissue_rule_knows_which_way_a_tissue_mostly_goes() -> None:
@@ -111,9 +98,7 @@ OWN = (
     asked("Which codons stop translation, beside UAA and UAG?", STOPS, "UAA, UAG, UGA"),
     asked("What does a lyase do?", TermTruth(accept=("breaks bonds",)), "breaks bonds"),
 )
-OWN_TRAIN = (
-    asked("What does UCU code for?", LEU.model_copy(update={"value": "Ser"}), "Ser", "train"),
-)
+OWN_TRAIN = (asked("What does UCU code for?", LEU.model_copy(update={"value": "Ser"}), "Ser", "train"),)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +112,7 @@ OWN_TRAIN = (
         ("always abstain, 60%", ["cannot be told from these data"] * 5),
     ],
 )
-def test_baselines_have_something_to_say_to_a_set_of_ones_own(
-    name: str, lines: list[str | None]
-) -> None:
+def test_baselines_have_something_to_say_to_a_set_of_ones_own(name: str, lines: list[str | None]) -> None:
     answers = baseline_answers(OWN, OWN_TRAIN)
     assert [read_lines(text).answer for text in answers[name]] == lines
     assert "always up, 60%" not in answers

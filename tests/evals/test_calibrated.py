@@ -2,11 +2,18 @@
 
 import pytest
 
-from evals.calibrated import HIGHEST, LOWEST, make_calibrated_pairs, may_state
 from evals.errors import BadConfig, LabError
-from evals.pairs import Accuracy, Sample, SampleOrigin
-from evals.preferred import make_pairs
 from evals.questions import DATASETS, kmp_test, pathway_heldout
+from evals.questions.pairs import (
+    HIGHEST,
+    LOWEST,
+    Accuracy,
+    Sample,
+    SampleOrigin,
+    make_calibrated_pairs,
+    make_pairs,
+    may_state,
+)
 from evals.run import conversation
 from evals.schema import Example
 

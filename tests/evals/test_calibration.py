@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.binning import Binning
-from evals.calibration import Calibration, Settings, calibrate
 from evals.errors import BadConfig
+from evals.stats.calibration import Binning, Calibration, Settings, calibrate
 
 QUICK = Settings(draws=200)
 
@@ -67,8 +66,7 @@ def test_a_case_worked_by_hand() -> None:
 def parts_of_brier(found: Calibration) -> tuple[float, float]:
     """Return what Murphy's three parts sum up to, and what the two terms within bins add."""
     reliability, resolution, uncertainty, variance, covariance = (
-        getattr(found, f"brier_{part}")
-        for part in ("reliability", "resolution", "uncertainty", *WITHIN)
+        getattr(found, f"brier_{part}") for part in ("reliability", "resolution", "uncertainty", *WITHIN)
     )
     return reliability - resolution + uncertainty, variance - covariance
 
@@ -163,9 +161,7 @@ def test_an_interval_over_clusters_is_wider_than_over_their_rows() -> None:
 
 def test_the_same_seed_gives_the_same_intervals() -> None:
     c, y = sample(50)
-    first, again, other = (
-        calibrate(c, y, settings=Settings(draws=500, seed=seed)).intervals for seed in (1, 1, 2)
-    )
+    first, again, other = (calibrate(c, y, settings=Settings(draws=500, seed=seed)).intervals for seed in (1, 1, 2))
     assert first == again != other
 
 
@@ -175,9 +171,7 @@ def test_a_missing_confidence_is_counted_and_left_out() -> None:
     assert found.mean_accuracy == 0.5
 
 
-@pytest.mark.parametrize(
-    ("confidence", "note"), [([], "no rows"), ([None, None], "no row states a confidence")]
-)
+@pytest.mark.parametrize(("confidence", "note"), [([], "no rows"), ([None, None], "no row states a confidence")])
 def test_nothing_to_measure_is_none_and_not_zero(confidence: list[None], note: str) -> None:
     found = calibrate(confidence, [True] * len(confidence))
     assert found == Calibration(n=len(confidence), n_missing_confidence=len(confidence), note=note)

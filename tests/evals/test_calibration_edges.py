@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from evals.calibration import Calibration, Settings, calibrate
-from evals.intervals import IntervalKind, bootstrap, wilson
-from evals.scores import brier
+from evals.stats.calibration import Calibration, Settings, calibrate
+from evals.stats.intervals import IntervalKind, bootstrap, wilson
+from evals.stats.scores import brier
 
 QUICK = Settings(draws=200)
 
@@ -36,9 +36,7 @@ def test_all_right_or_all_wrong_gets_wilson_intervals_and_never_one_of_no_width(
     right: bool, interval: IntervalKind
 ) -> None:
     c = [0.1, 0.85, 0.9, 0.95] * 3
-    found = calibrate(
-        c, [right] * 12, [str(i // 2) for i in range(12)], Settings(draws=300, interval=interval)
-    )
+    found = calibrate(c, [right] * 12, [str(i // 2) for i in range(12)], Settings(draws=300, interval=interval))
     assert found.aurc == found.aurc_optimal == 1 - right
     assert found.mean_accuracy == right
     low, high = found.intervals["mean_accuracy"]

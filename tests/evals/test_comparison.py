@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.comparison import Comparisons, Pairing, compare
-from evals.difference import Difference
+from evals.compare import Comparisons, Difference, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports
 from evals.report import CONSTANT
 from evals.schema import EvalReport, EvalRow
@@ -31,9 +30,7 @@ def found_of(report: EvalReport, name: str, **options: object) -> Difference:
 def many(n: int, seed: int = 3) -> EvalReport:
     chance = np.random.default_rng(seed)
     stages = {
-        stage: [
-            (RIGHT if right else WRONG, float(c)) for right, c in zip(rights, sure, strict=True)
-        ]
+        stage: [(RIGHT if right else WRONG, float(c)) for right, c in zip(rights, sure, strict=True)]
         for stage, rights, sure in (
             ("before", chance.random(n) < 0.4, chance.choice([0.6, 0.8, 0.9], n)),
             ("after", chance.random(n) < 0.7, chance.choice([0.55, 0.75, 0.95], n)),
@@ -109,9 +106,7 @@ def test_the_permutation_p_counts_every_swap_of_whole_clusters(seed: int) -> Non
     far = 0
     for swap in product((0, 1), repeat=6):
         swapped = dict(zip("abcdef", swap, strict=True))
-        mixed = [
-            [sides[side ^ swapped[name]][i] for i, name in enumerate(names)] for side in (0, 1)
-        ]
+        mixed = [[sides[side ^ swapped[name]][i] for i, name in enumerate(names)] for side in (0, 1)]
         far += abs(mean_error(mixed[1]) - mean_error(mixed[0])) >= abs(observed) - 1e-9
     rows = [
         judged(stage, [(RIGHT if y else WRONG, c) for y, c in side], names)
@@ -138,9 +133,7 @@ def test_accuracy_comes_with_mcnemar_over_the_rows_right_on_one_side() -> None:
 
 def test_questions_of_one_cluster_count_as_one_in_a_test() -> None:
     alone = [
-        found_of(
-            report_of(*judged("before", BEFORE, names), *judged("after", AFTER, names)), "reward"
-        )
+        found_of(report_of(*judged("before", BEFORE, names), *judged("after", AFTER, names)), "reward")
         for names in (None, CLUSTERS)
     ]
     assert alone[0].value == pytest.approx(alone[1].value)
@@ -158,9 +151,7 @@ def test_a_stage_against_itself_is_no_difference() -> None:
     (pair,) = compare([((SMALL, "sft"), (SMALL, "sft"))]).comparisons
     for found in pair.differences:
         assert (found.value, found.low, found.note) == (0.0, None, CONSTANT)
-        assert (found.p_permutation, found.p_holm) == (
-            (1.0, 1.0) if found.is_tested else (None, None)
-        )
+        assert (found.p_permutation, found.p_holm) == ((1.0, 1.0) if found.is_tested else (None, None))
 
 
 def calibrated(n: int, seed: int) -> EvalReport:
@@ -195,9 +186,7 @@ def test_lost_draws_and_few_clusters_are_told_beside_the_interval() -> None:
 
 
 def test_a_difference_that_is_the_same_in_every_draw_has_no_interval() -> None:
-    (pair,) = compare(
-        [((SMALL, "base"), (SMALL, "sft"))], Pairing(metrics=["stated_share"])
-    ).comparisons
+    (pair,) = compare([((SMALL, "base"), (SMALL, "sft"))], Pairing(metrics=["stated_share"])).comparisons
     (found,) = pair.differences
     assert (found.value, found.low, found.high, found.note) == (1.0, None, None, CONSTANT)
     assert found.p_bootstrap is None and found.p_permutation is not None
@@ -290,9 +279,7 @@ def test_reports_with_other_settings_are_compared_with_a_note() -> None:
     assert pair.notes == ("max_new_tokens: 96 and 48",)
 
 
-def test_answers_read_in_different_ways_are_compared_with_their_counts_and_a_note_between_reports() -> (
-    None
-):
+def test_answers_read_in_different_ways_are_compared_with_their_counts_and_a_note_between_reports() -> None:
     line, text = judged("before", BEFORE), judged("after", AFTER, read_by="text")
     pairing = Pairing(metrics=["accuracy"], group="all", draws=50)
     both = report_of(*line, *text)

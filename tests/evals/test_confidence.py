@@ -2,8 +2,7 @@
 
 import pytest
 
-from evals.confidence import read_confidence
-from evals.degree import LEVELS
+from evals.confidence import LEVELS, read_confidence
 
 VERY_HIGH, HIGH, RATHER_HIGH, MEDIUM, RATHER_LOW, LOW, VERY_LOW = (level.value for level in LEVELS)
 
@@ -195,9 +194,7 @@ def test_the_quote_is_what_the_answer_says() -> None:
 
 @pytest.mark.parametrize(("text", "value"), STATED)
 def test_a_statement_is_read_the_same_within_a_longer_answer(text: str, value: float) -> None:
-    whole = (
-        f"Adipogenesis falls in 3 of 3 missions (NES -2.1, padj 0.01).\n\n{text}\n\nThat is all."
-    )
+    whole = f"Adipogenesis falls in 3 of 3 missions (NES -2.1, padj 0.01).\n\n{text}\n\nThat is all."
     assert read_confidence(whole).value == pytest.approx(value)
 
 
@@ -205,6 +202,4 @@ def test_each_level_lies_in_its_own_band_and_no_word_has_two() -> None:
     words = [word for level in LEVELS for word in (*level.adjectives, *level.adverbs)]
     assert len(words) == len(set(words))
     assert all(level.lowest <= level.value <= level.highest for level in LEVELS)
-    assert [level.value for level in LEVELS] == sorted(
-        (each.value for each in LEVELS), reverse=True
-    )
+    assert [level.value for level in LEVELS] == sorted((each.value for each in LEVELS), reverse=True)

@@ -2,10 +2,10 @@ from collections import Counter
 
 import pytest
 
-from evals.articles.corpus import LICENCE, demonstration, read_paper
-from evals.articles.markup import without_markup
 from evals.errors import LabError
-from evals.reviewing.support import words_of
+from evals.papers.corpus import LICENCE, demonstration, read_paper
+from evals.papers.text import without_markup
+from evals.review.corpus import words_of
 
 STYLES = {"bulleted", "narrative", "digest", "numbered", "conversational"}
 PAPERS = demonstration()
@@ -31,9 +31,7 @@ def test_every_paper_says_that_it_is_made_up_and_under_which_licence():
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.id)
 def test_a_paper_has_the_length_the_parts_and_the_concerns_that_were_promised(paper):
     assert 350 <= len(text_of(paper).split()) <= 700
-    assert {"Introduction", "Methods", "Results", "Discussion"} <= {
-        each.name for each in paper.sections
-    }
+    assert {"Introduction", "Methods", "Results", "Discussion"} <= {each.name for each in paper.sections}
     assert paper.abstract and paper.figures and paper.subjects
     assert 8 <= len(paper.concerns) <= 15
     assert len(paper.flaws) >= 5
@@ -84,8 +82,6 @@ def test_a_second_version_keeps_what_it_does_not_change():
 
 
 def test_a_concern_that_is_not_written_as_it_should_be_is_named(tmp_path):
-    (tmp_path / "x.md").write_text(
-        "# T\ntopic: a\nstyle: b\n## Abstract\nA.\n## Concerns\n1XX Wrong.\n"
-    )
+    (tmp_path / "x.md").write_text("# T\ntopic: a\nstyle: b\n## Abstract\nA.\n## Concerns\n1XX Wrong.\n")
     with pytest.raises(LabError, match="'1XX Wrong"):
         read_paper(tmp_path / "x.md")

@@ -1,6 +1,6 @@
 import pytest
 
-from evals.difference import Difference
+from evals.compare import Difference
 
 
 @pytest.mark.parametrize(

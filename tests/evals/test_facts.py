@@ -94,9 +94,7 @@ def test_enrichment_has_fifty_sets_in_each_of_nineteen_missions():
     ],
 )
 def test_a_mission_counts_only_below_five_percent(nes, padj, direction):
-    row = EnrichmentRow(
-        tissue="eye", mission="RR-1", accession="GLDS-100", pathway="X", nes=nes, padj=padj
-    )
+    row = EnrichmentRow(tissue="eye", mission="RR-1", accession="GLDS-100", pathway="X", nes=nes, padj=padj)
     assert row.direction == direction
 
 

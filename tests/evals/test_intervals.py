@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.intervals import (
+from evals.stats.intervals import (
     Floats,
     Units,
     bca_interval,
@@ -18,16 +18,14 @@ from evals.intervals import (
     resample,
     wilson,
 )
-from evals.scores import auroc, brier, mean_accuracy
+from evals.stats.scores import auroc, brier, mean_accuracy
 
 
 @pytest.mark.parametrize(
     ("successes", "n", "interval"),
     [(18, 20, (0.699, 0.972)), (5, 5, (0.566, 1.0)), (8, 10, (0.490, 0.943)), (0, 0, None)],
 )
-def test_wilson_gives_the_published_intervals(
-    successes: int, n: int, interval: tuple[float, float] | None
-) -> None:
+def test_wilson_gives_the_published_intervals(successes: int, n: int, interval: tuple[float, float] | None) -> None:
     expected = None if interval is None else pytest.approx(interval, abs=1e-3)
     assert wilson(successes, n) == expected
 
@@ -154,9 +152,7 @@ def test_bca_holds_what_it_promises_where_percentile_falls_short() -> None:
     [([np.nan], [1.0, 2.0]), ([3.0, 4.0], [1.0, 2.0]), ([1.0, 3.0], [1.0, np.nan])],
     ids=["no draw is defined", "all draws on one side", "undefined without some unit"],
 )
-def test_a_bca_interval_that_does_not_exist_is_none(
-    draws: list[float], left_out: list[float]
-) -> None:
+def test_a_bca_interval_that_does_not_exist_is_none(draws: list[float], left_out: list[float]) -> None:
     assert bca_interval(2.0, np.array(draws), np.array(left_out)) is None
 
 
@@ -191,5 +187,5 @@ def test_the_interval_does_not_depend_on_how_many_draws_fit_in_memory(
         return {"mean": w @ values / w.sum(axis=1)}
 
     at_once = resample(mean, units, 300, 0)["mean"]
-    monkeypatch.setattr("evals.intervals.CELLS", 350)
+    monkeypatch.setattr("evals.stats.intervals.CELLS", 350)
     assert resample(mean, units, 300, 0)["mean"] == pytest.approx(at_once, rel=1e-12)

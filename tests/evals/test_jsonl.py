@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadRow, LabError
-from evals.jsonl import read_rows
+from evals.io import read_rows
 from evals.schema import Message
 
 GOOD = '{"role": "user", "content": "a"}'
@@ -44,9 +44,7 @@ def test_each_bad_row_is_named_with_its_own_line_and_field(tmp_path: Path) -> No
     lines = ('{"role": "user"}', GOOD, '{"role": "robot", "content": "a"}', "[]")
     with pytest.raises(BadRow) as caught:
         read_rows(written(tmp_path, "\n".join(lines)), Message)
-    assert str(caught.value).endswith(
-        "(2 more bad rows: line 3, field 'role'; line 4, field '(whole line)')"
-    )
+    assert str(caught.value).endswith("(2 more bad rows: line 3, field 'role'; line 4, field '(whole line)')")
 
 
 def test_of_very_many_bad_rows_the_rest_is_counted(tmp_path: Path) -> None:
@@ -55,9 +53,7 @@ def test_of_very_many_bad_rows_the_rest_is_counted(tmp_path: Path) -> None:
     assert "line 21, field '(whole line)'; and 3 further)" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "line", ['{"role": "user", "content": "a", "content": "b"}', '{"role": "user", "role": 1}']
-)
+@pytest.mark.parametrize("line", ['{"role": "user", "content": "a", "content": "b"}', '{"role": "user", "role": 1}'])
 def test_a_key_that_stands_twice_is_refused_by_line(line: str, tmp_path: Path) -> None:
     with pytest.raises(BadRow) as caught:
         read_rows(written(tmp_path, f"{GOOD}\n{line}\n"), Message)

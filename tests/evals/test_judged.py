@@ -138,9 +138,7 @@ def test_a_reading_outside_the_options_does_not_stand(task: Task, answer: str, m
         ("It falls.", None, None, "missing"),
     ],
 )
-def test_a_confidence_that_the_answer_does_not_state_does_not_count(
-    completion, read, value, status
-):
+def test_a_confidence_that_the_answer_does_not_state_does_not_count(completion, read, value, status):
     got = verdict_of(Answer(DOWN, ASKED, completion), Reading("down", read)).confidence
     assert (got.value, got.status) == (value, status)
 
@@ -189,9 +187,7 @@ def test_empty_answers_are_no_claim_without_asking_and_equal_ones_are_asked_abou
         asked.extend(tasks)
         return [Reading("down")] * len(tasks)
 
-    answers = [
-        Answer(DOWN, ASKED, text) for text in ("", "It falls.", "<think>It falls.", "It falls.")
-    ]
+    answers = [Answer(DOWN, ASKED, text) for text in ("", "It falls.", "<think>It falls.", "It falls.")]
     got = judge_answers([*answers, Answer(RUBRIC, "Why?", " ")], read)
     assert [each.verdict for each in got] == [
         "no_claim",

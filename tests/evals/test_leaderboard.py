@@ -2,11 +2,11 @@ from itertools import combinations
 
 import pytest
 
-from evals.comparison import Pairing, compare
+from evals.compare import Pairing, compare
 from evals.errors import BadConfig, IncomparableReports
 from evals.leaderboard import LeaderboardRow, leaderboard, standings
 from evals.schema import EvalReport, StageSummary
-from evals.significance import holm
+from evals.stats.paired import holm
 from tests.evals.reports import judged, report_of, small_report
 
 REPORT = small_report(24)
@@ -36,9 +36,7 @@ def test_a_baseline_of_several_reports_appears_once() -> None:
     assert ("another", "sft") in names and ("scripted", "sft") in names
 
 
-@pytest.mark.parametrize(
-    "versions", [{"verifiers": "verifiers-0", "confidence": "confidence-1"}, {}]
-)
+@pytest.mark.parametrize("versions", [{"verifiers": "verifiers-0", "confidence": "confidence-1"}, {}])
 def test_reports_of_different_instruments_are_not_mixed(versions: dict[str, str]) -> None:
     other = REPORT.model_copy(update={"versions": versions})
     with pytest.raises(IncomparableReports, match="instruments"):
@@ -69,8 +67,7 @@ def test_a_metric_without_a_better_end_orders_nothing() -> None:
 
 def test_a_report_without_the_metric_is_told_to_be_rescored() -> None:
     few = tuple(
-        each.model_copy(update={"metrics": {"accuracy": each.metrics["accuracy"]}})
-        for each in REPORT.summaries
+        each.model_copy(update={"metrics": {"accuracy": each.metrics["accuracy"]}}) for each in REPORT.summaries
     )
     with pytest.raises(BadConfig, match="assay eval rescore"):
         leaderboard([REPORT.model_copy(update={"summaries": few})])
@@ -117,10 +114,7 @@ def test_ranks_follow_the_paired_comparison_of_the_same_stages() -> None:
     )
     differences = [pair.differences[0] for pair in found.comparisons]
     tests = [d.p_permutation if d.excludes_zero else 1.0 for d in differences]
-    worse = [
-        d.excludes_zero and d.value < 0 and p < 0.05
-        for d, p in zip(differences, holm(tests), strict=True)
-    ]
+    worse = [d.excludes_zero and d.value < 0 and p < 0.05 for d, p in zip(differences, holm(tests), strict=True)]
     for row in rows:
         beaten = [w for (_, other), w in zip(pairs, worse, strict=True) if other == row.stage]
         assert row.rank == 1 + sum(beaten), row.stage
@@ -145,9 +139,7 @@ def test_the_distance_to_the_best_stands_with_its_interval() -> None:
     assert best.from_best is None and best.rank == 1
     for row in others:
         assert row.from_best is not None
-        assert row.from_best.value == pytest.approx(
-            row.metrics["reward"].value - best.metrics["reward"].value
-        )
+        assert row.from_best.value == pytest.approx(row.metrics["reward"].value - best.metrics["reward"].value)
 
 
 def test_an_entry_without_a_value_has_no_rank() -> None:

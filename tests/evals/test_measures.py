@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evals import scores
-from evals.intervals import cluster_draws
-from evals.measures import LOWER_IS_BETTER, MEASURES, cells_of, tally
-from evals.report import METRICS
-from evals.risk import aurc
+from evals.report import LOWER_IS_BETTER, MEASURES, METRICS, cells_of, tally
+from evals.stats import scores
+from evals.stats.intervals import cluster_draws
+from evals.stats.scores import aurc
 from tests.evals.reports import judged, small_report
 
 ROWS = [row for row in small_report(40).rows if row.stage == "sft"]

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from evaluate import EvaluationModule
 
-from evals.calibration import Settings, calibrate
-from evals.comparison import Pairing, compare
+from evals.compare import Pairing, compare
 from evals.questions import pathway_heldout
 from evals.report import instrument
+from evals.stats.calibration import Settings, calibrate
 from evals.verifiers import verify
 from tests.evals.reports import judged, report_of
 from tests.imports import imports_of
@@ -54,30 +54,20 @@ def sample(seed: int, n: int = 60) -> tuple[list[float | None], list[int], list[
 def test_calibration_is_the_same_as_in_our_reports(seed: int) -> None:
     c, y, clusters = sample(seed)
     ours = calibrate(c, [bool(each) for each in y], clusters, Settings(draws=4000))
-    theirs = load("stated_calibration").compute(
-        predictions=c, references=y, clusters=clusters, n_resamples=1000
-    )
+    theirs = load("stated_calibration").compute(predictions=c, references=y, clusters=clusters, n_resamples=1000)
     for name in SHARED:
         assert theirs[name] == pytest.approx(getattr(ours, name), abs=1e-12), name
         if name in theirs["intervals"] and name in ours.intervals:
-            assert theirs["intervals"][name] == pytest.approx(
-                ours.intervals[name], rel=0.08, abs=0.06
-            ), name
+            assert theirs["intervals"][name] == pytest.approx(ours.intervals[name], rel=0.08, abs=0.06), name
     assert theirs["smece"] == pytest.approx(ours.smece, abs=2e-3)
-    assert theirs["ece_if_calibrated"]["mean"] == pytest.approx(
-        ours.ece_if_calibrated.mean, abs=4e-3
-    )
-    assert theirs["ece_if_calibrated"]["q95"] == pytest.approx(
-        ours.ece_if_calibrated.q95, abs=0.012
-    )
+    assert theirs["ece_if_calibrated"]["mean"] == pytest.approx(ours.ece_if_calibrated.mean, abs=4e-3)
+    assert theirs["ece_if_calibrated"]["q95"] == pytest.approx(ours.ece_if_calibrated.q95, abs=0.012)
     counted = theirs["n"], theirs["n_missing_confidence"]
     assert counted == (ours.n, ours.n_missing_confidence)
 
 
 @pytest.mark.parametrize(("n", "clusters"), [(9, None), (48, None), (48, 20)])
-def test_a_paired_difference_is_the_same_as_in_our_comparisons(
-    n: int, clusters: int | None
-) -> None:
+def test_a_paired_difference_is_the_same_as_in_our_comparisons(n: int, clusters: int | None) -> None:
     chance = np.random.default_rng(n)
     rights = [chance.random(n) < share for share in (0.4, 0.65)]
     names = None if clusters is None else [f"c{i}" for i in chance.integers(0, clusters, n)]
@@ -107,10 +97,7 @@ def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
     answers = [each.answer if place % 2 else "Answer: up" for place, each in enumerate(examples)]
     found = load("verifier_verdict").compute(
         predictions=answers,
-        references=[
-            {"prompt": each.prompt, "ground_truth": each.ground_truth.model_dump_json()}
-            for each in examples
-        ],
+        references=[{"prompt": each.prompt, "ground_truth": each.ground_truth.model_dump_json()} for each in examples],
     )
     expected = [verify(each, text) for each, text in zip(examples, answers, strict=True)]
     assert found["verdicts"] == [each.verdict for each in expected]
@@ -172,9 +159,7 @@ def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scor
         ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_value(
-    name: str, inputs: dict[str, Any], complaint: str
-) -> None:
+def test_what_makes_no_sense_is_refused_with_the_value(name: str, inputs: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         load(name).compute(**inputs)
 
@@ -222,9 +207,7 @@ print(json.dumps([found["difference"], more["brier"], ours]))
 def test_a_copy_outside_the_repository_works_without_any_of_our_packages(tmp_path: Path) -> None:
     for name in ALONE:
         shutil.copytree(FOLDER / name, tmp_path / name)
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     difference, brier, ours = json.loads(done.stdout.splitlines()[-1])
     assert difference == pytest.approx(1 / 3)
@@ -239,9 +222,7 @@ def test_the_module_that_needs_assay_says_so_where_assay_is_not(tmp_path: Path) 
         " (_ for _ in ()).throw(ModuleNotFoundError(n)) if n == 'evals' else None)})())\n"
         f"evaluate.load({str(FOLDER / 'verifier_verdict')!r})\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "make setup" in done.stderr and "evals on PyPI is something else" in done.stderr
 

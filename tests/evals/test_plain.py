@@ -1,6 +1,6 @@
 import pytest
 
-from evals.plain import plain
+from evals.normalize import plain
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,7 @@ def test_text_is_what_a_reader_sees(text: str, expected: str) -> None:
     assert plain(text).text == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["plain", "**a** b", "αβ x", "ﬁne  words", "x\u200by", "a × b", "**", "`c`\n- _d_"]
-)
+@pytest.mark.parametrize("text", ["plain", "**a** b", "αβ x", "ﬁne  words", "x\u200by", "a × b", "**", "`c`\n- _d_"])
 def test_every_letter_leads_back_to_where_it_stood(text: str) -> None:
     page = plain(text + " END")
     place = page.text.index("end")

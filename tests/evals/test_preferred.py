@@ -5,9 +5,8 @@ import json
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.pairs import Sample, SampleOrigin
-from evals.preferred import make_pairs
 from evals.questions import DATASETS, kmp_test
+from evals.questions.pairs import Sample, SampleOrigin, make_pairs
 from evals.run import conversation
 from evals.schema import Example, RubricTruth
 
@@ -82,9 +81,7 @@ NONE = [
 
 
 @pytest.mark.parametrize(("texts", "why"), NONE)
-def test_a_question_without_a_clear_difference_gives_no_pair_and_is_counted(
-    texts: list[str], why: str
-):
+def test_a_question_without_a_clear_difference_gives_no_pair_and_is_counted(texts: list[str], why: str):
     with pytest.raises(LabError, match=f"1 {why}"):
         make_pairs([sample(text) for text in texts], 0.2, 2)
 

@@ -52,28 +52,19 @@ def test_an_export_compiles_and_asks_exactly_what_we_ask(tool, tmp_path):
     examples = load_questions(SET)
     done = export_questions(examples, SET, tool, tmp_path / "out")
     files = {
-        path.relative_to(tmp_path / "out").as_posix(): path
-        for path in (tmp_path / "out").rglob("*")
-        if path.is_file()
+        path.relative_to(tmp_path / "out").as_posix(): path for path in (tmp_path / "out").rglob("*") if path.is_file()
     }
 
     assert set(done.files) == set(files)
     for name, path in files.items():
         if name.endswith(".py"):
             compile(path.read_text(), name, "exec")
-    assert [
-        name
-        for name, path in files.items()
-        if path.suffix == ".py" and "from evals" in path.read_text()
-    ] == []
+    assert [name for name, path in files.items() if path.suffix == ".py" and "from evals" in path.read_text()] == []
     rows = [
-        json.loads(line)
-        for split in done.questions
-        for line in files[f"{NAME}/{split}.jsonl"].read_text().splitlines()
+        json.loads(line) for split in done.questions for line in files[f"{NAME}/{split}.jsonl"].read_text().splitlines()
     ]
     assert {row["id"]: row["prompt"] for row in rows} == {
-        example.id: [message.model_dump() for message in conversation(example)]
-        for example in examples
+        example.id: [message.model_dump() for message in conversation(example)] for example in examples
     }
     readme = files["README.md"].read_text()
     for fact in (done.data_sha256, done.versions["verifiers"], "cc0-1.0 (60)", *done.run):
@@ -88,10 +79,7 @@ def test_the_copied_grader_judges_as_ours_and_needs_pydantic_only(tmp_path):
     for example in (row for name in sets for row in load_questions(name)):
         by_kind.setdefault(example.ground_truth.kind, []).append(example)
     examples = [row for kind in by_kind.keys() & SCORED for row in by_kind[kind][:5]]
-    unique = [
-        row.model_copy(update={"id": str(number), "split": "test"})
-        for number, row in enumerate(examples)
-    ]
+    unique = [row.model_copy(update={"id": str(number), "split": "test"}) for number, row in enumerate(examples)]
     export_questions(unique, "every kind", "inspect", tmp_path / "out")
     answers = {row.id: [scripted(n, row) for n in range(5)] for row in unique}
     (tmp_path / "answers.json").write_text(json.dumps(answers))
@@ -113,8 +101,7 @@ print(json.dumps({"verdicts": verdicts, "roots": roots}))
     told = json.loads(ran.stdout)
 
     assert told["verdicts"] == {
-        row.id: [verify(row, text).model_dump(mode="json") for text in answers[row.id]]
-        for row in unique
+        row.id: [verify(row, text).model_dump(mode="json") for text in answers[row.id]] for row in unique
     }
     heavy = {"numpy", "torch", "gradio", "datasets", "lab", "training", "hub"}
     assert not heavy & set(told["roots"])
@@ -122,32 +109,21 @@ print(json.dumps({"verdicts": verdicts, "roots": roots}))
 
 def test_questions_that_only_a_judge_can_grade_are_left_out_and_counted(tmp_path):
     examples = load_questions(f"{SET}[test]")
-    done = export_questions(
-        [*examples, *map(rubric, examples[:2])], SET, "lm-eval", tmp_path / "out"
-    )
+    done = export_questions([*examples, *map(rubric, examples[:2])], SET, "lm-eval", tmp_path / "out")
 
     assert done.left_out == {"kind rubric: only a judge can grade it": 2}
     assert sum(done.questions["test"].values()) == len(examples)
-    assert (
-        "Left out: 2 of kind rubric: only a judge can grade it."
-        in (tmp_path / "out/README.md").read_text()
-    )
+    assert "Left out: 2 of kind rubric: only a judge can grade it." in (tmp_path / "out/README.md").read_text()
 
 
 def test_meanings_of_gene_sets_stand_apart_from_directions(tmp_path):
-    export_questions(
-        DATASETS["pathways-heldout"](), "pathways-heldout", "lm-eval", tmp_path / "out"
-    )
-    rows = map(
-        json.loads, (tmp_path / "out/assay_pathways_heldout/test.jsonl").read_text().splitlines()
-    )
+    export_questions(DATASETS["pathways-heldout"](), "pathways-heldout", "lm-eval", tmp_path / "out")
+    rows = map(json.loads, (tmp_path / "out/assay_pathways_heldout/test.jsonl").read_text().splitlines())
 
     assert {(row["kind"], row["headline"]) for row in rows} == {
         ("direct", True), ("mechanism", False), ("uncertainty", True), ("conservation", True)
     }  # fmt: skip
-    assert (
-        "metric: accuracy_mechanism" in (tmp_path / "out/assay_pathways_heldout.yaml").read_text()
-    )
+    assert "metric: accuracy_mechanism" in (tmp_path / "out/assay_pathways_heldout.yaml").read_text()
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
@@ -206,9 +182,7 @@ def test_the_command_writes_a_folder_and_says_how_to_run_it(tmp_path):
     )
 
     assert ran.exit_code == 0, ran.output
-    assert (
-        json.loads(ran.stdout)["run"][-1] == "inspect eval ./codons/task.py --model PROVIDER/MODEL"
-    )
+    assert json.loads(ran.stdout)["run"][-1] == "inspect eval ./codons/task.py --model PROVIDER/MODEL"
     assert (tmp_path / "codons/task.py").exists()
 
 
@@ -232,10 +206,7 @@ def model():
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            messages = [
-                {"role": each["role"], "content": _text(each["content"])}
-                for each in request["messages"]
-            ]
+            messages = [{"role": each["role"], "content": _text(each["content"])} for each in request["messages"]]
             self.server.asked.append(messages)
             text = self.server.answers[messages[-1]["content"]]
             whole = {"id": "1", "created": 0, "model": "scripted"}
@@ -279,13 +250,9 @@ def _text(content: object) -> str:
 
 
 def run(command: list[str], cwd: Path, bin: Path, **env: str) -> None:
-    surroundings = {
-        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
-    }
+    surroundings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     surroundings |= {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", **env}
-    ran = subprocess.run(
-        command, cwd=cwd, env=surroundings, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run(command, cwd=cwd, env=surroundings, capture_output=True, text=True, check=False)
     offline = ("NewConnectionError", "NameResolutionError", "ConnectTimeout")
     if ran.returncode and "install" in command and any(word in ran.stderr for word in offline):
         pytest.skip("the package index cannot be reached")
@@ -304,9 +271,7 @@ def installed(tool: str, tmp_path: Path) -> Path:
 
 def by_lm_eval(folder: Path, bin: Path, url: str) -> dict[str, float]:
     asked = f"model=scripted,base_url={url}/chat/completions,num_concurrent=2"
-    command = (
-        f"lm_eval --model local-chat-completions --model_args {asked} --include_path {folder.name}"
-    )
+    command = f"lm_eval --model local-chat-completions --model_args {asked} --include_path {folder.name}"
     command += f" --tasks {NAME} --apply_chat_template --output_path result"
     run(command.split(), folder.parent, bin, OPENAI_API_KEY="none")
     (result,) = (folder.parent / "result").rglob("results_*.json")
@@ -320,9 +285,7 @@ def by_inspect(folder: Path, bin: Path, url: str) -> dict[str, float]:
     run(command.split(), folder.parent, bin, SCRIPTED_BASE_URL=url, SCRIPTED_API_KEY="none")
     (log,) = (folder.parent / "logs").glob("*.json")
     found = json.loads(log.read_text())["results"]["scores"]
-    return {
-        each["name"]: each["metrics"]["mean"]["value"] for each in found if each["name"] in METRICS
-    }
+    return {each["name"]: each["metrics"]["mean"]["value"] for each in found if each["name"] in METRICS}
 
 
 def by_verifiers(folder: Path, bin: Path, url: str) -> dict[str, float]:

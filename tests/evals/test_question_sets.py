@@ -41,10 +41,7 @@ def put(path: Path, *rows: dict) -> Path:
 
 
 def rows_of(n: int, **changes: object) -> list[dict]:
-    return [
-        {**ROW, "id": f"r{at}", "prompt": f"Which way goes {at}?", "group": f"g{at}", **changes}
-        for at in range(n)
-    ]
+    return [{**ROW, "id": f"r{at}", "prompt": f"Which way goes {at}?", "group": f"g{at}", **changes} for at in range(n)]
 
 
 # ---- reading ----------------------------------------------------------------------------------
@@ -166,9 +163,7 @@ questions:
 - {id: u, prompt: "How heavy?", truth: {kind: number, value: cannot be told, unit: kg}, group: u, split: test}
 """
     )
-    jsonl, table, tree = (
-        load_questions(tmp_path / f"set.{end}") for end in ("jsonl", "csv", "yaml")
-    )
+    jsonl, table, tree = (load_questions(tmp_path / f"set.{end}") for end in ("jsonl", "csv", "yaml"))
     assert jsonl == table == tree
     assert jsonl[0].answer == "It rises, as seen.\nAnswer: up\nConfidence: 95%"
     assert (jsonl[0].cluster, jsonl[0].facts, jsonl[0].source) == ("g", ("g",), "set")
@@ -186,19 +181,19 @@ def test_rows_of_the_kinds_of_before_and_files_of_whole_examples_are_taken_as_we
         {"kind": "facts", "facts": ["one"]},
     ]
     rows = [{**row, "truth": truth} for row, truth in zip(rows_of(5), olds, strict=True)]
-    assert [row.kind for row in load_questions(put(tmp_path / "old.jsonl", *rows))] == [
-        old["kind"] for old in olds
-    ]
+    assert [row.kind for row in load_questions(put(tmp_path / "old.jsonl", *rows))] == [old["kind"] for old in olds]
     write_examples(tmp_path / "whole.jsonl", kmp_test())
     assert load_questions(tmp_path / "whole.jsonl", part="train") == kmp_test()
 
 
 def test_a_part_is_named_in_brackets_or_by_whoever_asks(tmp_path):
     file = put(tmp_path / "set.jsonl", *rows_of(2), {**ROW, "split": "test"})
-    assert [
-        len(load_questions(f"{file}{part}", part="test"))
-        for part in ("", "[train]", "[test]", "[all]")
-    ] == [1, 2, 1, 3]
+    assert [len(load_questions(f"{file}{part}", part="test")) for part in ("", "[train]", "[test]", "[all]")] == [
+        1,
+        2,
+        1,
+        3,
+    ]
     assert len(load_questions(file)) == 3
     with pytest.raises(BadConfig, match="no rows of the split dev; it has test, train"):
         load_questions(f"{file}[dev]")
@@ -239,22 +234,13 @@ def test_what_the_hub_gives_back_is_read_whatever_shape_its_library_gave_the_tru
     [
         [{**CHOICE, "value": value} for value in ("up", "down", "cannot be told")],
         [{"kind": "number", "value": value, "unit": "kg"} for value in (1, 2e9, "cannot be told")],
-        [
-            {"kind": "set", "values": values}
-            for values in (["UAA"], ["UAG", "UGA"], "cannot be told")
-        ],
-        [
-            {"kind": "term", "accept": accept}
-            for accept in (["heart"], ["left lung"], "cannot be told")
-        ],
+        [{"kind": "set", "values": values} for values in (["UAA"], ["UAG", "UGA"], "cannot be told")],
+        [{"kind": "term", "accept": accept} for accept in (["heart"], ["left lung"], "cannot be told")],
     ],
 )
 def test_prompts_that_differ_only_in_their_truth_are_byte_equal(truths):
     examples = [to_example(question_row({**ROW, "truth": truth}), "x") for truth in truths]
-    assert (
-        len({json.dumps([turn.model_dump() for turn in conversation(each)]) for each in examples})
-        == 1
-    )
+    assert len({json.dumps([turn.model_dump() for turn in conversation(each)]) for each in examples}) == 1
     assert [verify(each, each.answer).verdict for each in examples] == ["correct"] * len(examples)
     assert verify(examples[0], examples[-1].answer).verdict == "incorrect"
     assert verify(examples[-1], examples[0].answer).verdict == "incorrect"
@@ -266,9 +252,7 @@ def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its
     report = build_report(
         test,
         rows,
-        Origin(
-            "codons-and-enzymes", "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run"
-        ),
+        Origin("codons-and-enzymes", "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run"),
     )
     groups = {each.group for each in report.summaries if each.stage.startswith("always abstain")}
     assert groups == {"all", "unaided", "choice", "number", "set", "term"}
@@ -330,27 +314,19 @@ WARNED = {
 
 @pytest.mark.parametrize("name", WARNED)
 def test_what_spoils_a_measurement_is_warned_of(tmp_path, name):
-    warned = {
-        each.check: each for each in check(put(tmp_path / "set.jsonl", *WARNED[name])).warnings
-    }
+    warned = {each.check: each for each in check(put(tmp_path / "set.jsonl", *WARNED[name])).warnings}
     assert name in warned
     assert warned[name].remedy
 
 
 def test_questions_of_one_template_are_no_near_duplicates(tmp_path):
     rows = [{**row, "split": ("train", "test")[at % 2]} for at, row in enumerate(rows_of(40))]
-    assert "near-duplicate" not in {
-        each.check for each in check(put(tmp_path / "set.jsonl", *rows)).warnings
-    }
+    assert "near-duplicate" not in {each.check for each in check(put(tmp_path / "set.jsonl", *rows)).warnings}
 
 
 def test_a_kind_that_only_unanswerable_questions_have_is_told_to_give_itself_away(tmp_path):
     rows = rows_of(4, truth={"kind": "abstain"})
-    (warned,) = (
-        each
-        for each in check(put(tmp_path / "set.jsonl", *rows)).warnings
-        if each.check == "always right"
-    )
+    (warned,) = (each for each in check(put(tmp_path / "set.jsonl", *rows)).warnings if each.check == "always right")
     assert "cannot be told" in warned.remedy
 
 
@@ -359,9 +335,7 @@ def test_a_kind_that_only_unanswerable_questions_have_is_told_to_give_itself_awa
 
 def test_the_codons_of_the_example_are_those_of_the_standard_table():
     table = dict(zip(map("".join, itertools.product("UCAG", repeat=3)), NCBI, strict=True))
-    codons = {
-        name: [each for each in table if table[each] == letter] for letter, name in NAMES.items()
-    }
+    codons = {name: [each for each in table if table[each] == letter] for letter, name in NAMES.items()}
     rows = {row.id: row.ground_truth for row in load_questions("codons-and-enzymes")}
     asked = 0
     for name, truth in rows.items():
@@ -417,10 +391,7 @@ RIGHT = {
 
 
 def test_the_layouts_of_public_benchmarks_are_known_by_their_fields():
-    found = {
-        name: import_rows(list(enumerate(rows, 1)), "multiple-choice", "x")[0]
-        for name, rows in LAYOUTS.items()
-    }
+    found = {name: import_rows(list(enumerate(rows, 1)), "multiple-choice", "x")[0] for name, rows in LAYOUTS.items()}
     assert {name: [row["truth"]["value"] for row in rows] for name, rows in found.items()} == RIGHT
     (pubmed,), (medmcqa,) = found["PubMedQA"], found["MedMCQA"]
     assert pubmed["prompt"] == "Cells die.\n\nHoles form.\n\nDo mitochondria play a role?"
@@ -436,9 +407,7 @@ def test_the_layouts_of_public_benchmarks_are_known_by_their_fields():
 
 def test_options_are_shuffled_the_same_way_each_time_where_the_right_one_always_comes_first():
     gpqa = LAYOUTS["GPQA"][0]
-    rows = [
-        (at, {**gpqa, "Record ID": f"rec{at}", "Question": f"Which of {at}?"}) for at in range(40)
-    ]
+    rows = [(at, {**gpqa, "Record ID": f"rec{at}", "Question": f"Which of {at}?"}) for at in range(40)]
     made, again = (import_rows(rows, "multiple-choice", "x")[0] for _ in range(2))
     assert made == again
     places = {row["truth"]["options"].index(row["truth"]["value"]) for row in made}
@@ -452,9 +421,7 @@ def test_rows_without_a_known_answer_are_named_and_left_out_only_if_asked():
         (2, {**LAYOUTS["MMLU"][1], "answer": -1}),
         (3, {**LAYOUTS["MMLU"][1], "choices": ["a"]}),
     ]
-    with pytest.raises(
-        BadRow, match=r"line 2, field 'answer'.*seen -1.*1 more bad row: line 3, field 'choices'"
-    ):
+    with pytest.raises(BadRow, match=r"line 2, field 'answer'.*seen -1.*1 more bad row: line 3, field 'choices'"):
         import_rows(rows, "multiple-choice", "x")
     made, skipped = import_rows(rows, "multiple-choice", "x", Options(split="test", skip_bad=True))
     assert ([row["id"] for row in made], [each.line for each in skipped]) == (["x/1"], [2, 3])

@@ -47,9 +47,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_other_wordings():
     assert kmp_training(seed=3) == kmp_training(seed=3)
     first, second = kmp_training(seed=3), kmp_training(seed=4)
     assert {row.prompt for row in first} != {row.prompt for row in second}
-    assert {fact for row in first for fact in row.facts} == {
-        fact for row in second for fact in row.facts
-    }
+    assert {fact for row in first for fact in row.facts} == {fact for row in second for fact in row.facts}
 
 
 def test_a_wording_has_the_same_id_whatever_the_seed():
@@ -82,9 +80,7 @@ def test_every_answer_is_short_and_ends_with_the_confidence_of_its_row(rows):
 
 
 def test_every_primary_count_class_and_pattern_has_four_wordings_or_more():
-    asked = Counter(
-        row.facts[0] for row in kmp_training() if row.kind in {"count", "type", "pattern"}
-    )
+    asked = Counter(row.facts[0] for row in kmp_training() if row.kind in {"count", "type", "pattern"})
     for figure in load_kmp().counts:
         assert asked[figure.id] >= 4, figure.id
     for row in load_kmp().tissues:
@@ -170,17 +166,13 @@ def test_known_errors_of_earlier_data_are_not_repeated(error):
 
 
 def test_the_test_set_has_ten_factual_five_reasoning_and_five_unanswerable_questions():
-    assert [row.kind for row in kmp_test()] == ["factual"] * 10 + ["reasoning"] * 5 + [
-        "abstain"
-    ] * 5
+    assert [row.kind for row in kmp_test()] == ["factual"] * 10 + ["reasoning"] * 5 + ["abstain"] * 5
     assert {row.split for row in kmp_test()} == {"test"}
     assert len({row.id for row in kmp_test()}) == 20
 
 
 def test_no_constant_label_answers_more_than_a_fifth_of_the_test():
-    labels = Counter(
-        row.ground_truth.value for row in kmp_test() if isinstance(row.ground_truth, LabelTruth)
-    )
+    labels = Counter(row.ground_truth.value for row in kmp_test() if isinstance(row.ground_truth, LabelTruth))
     assert max(labels.values()) <= 4
 
 

@@ -110,9 +110,7 @@ def test_what_a_finding_means_names_the_finding_and_is_answered_in_the_words_of_
 
 def test_an_answer_about_another_set_does_not_explain_the_finding():
     rows = meanings()
-    about = {
-        row.ground_truth.pathway: load_hallmark()[row.ground_truth.pathway].about for row in rows
-    }
+    about = {row.ground_truth.pathway: load_hallmark()[row.ground_truth.pathway].about for row in rows}
     wrong = 0
     for row, other in zip(rows, rows[1:] + rows[:1], strict=True):
         own = about[row.ground_truth.pathway]

@@ -10,8 +10,7 @@ import pytest
 from evals.errors import BadConfig
 from evals.facts import load_enrichment, pathway_names
 from evals.questions import find, pathway_halves, pathway_heldout, pathway_training
-from evals.questions.levels import succession
-from evals.questions.pathways import pathway_tissues
+from evals.questions.pathways import pathway_tissues, succession
 from evals.schema import ComparisonTruth, DirectTruth, UncertaintyTruth
 
 STANDARD = ("eye", "thymus")
@@ -66,9 +65,7 @@ def test_holding_out_the_eye_alone_tests_on_25_questions():
 
 
 def test_the_directions_of_the_held_out_sets_are_those_of_the_table():
-    truths = [
-        row.ground_truth for row in pathway_heldout() if isinstance(row.ground_truth, DirectTruth)
-    ]
+    truths = [row.ground_truth for row in pathway_heldout() if isinstance(row.ground_truth, DirectTruth)]
     counted = Counter((truth.tissue, truth.direction) for truth in truths)
     assert counted == {
         ("thymus", "DOWN"): 30,
@@ -79,9 +76,7 @@ def test_the_directions_of_the_held_out_sets_are_those_of_the_table():
 
 
 def test_five_of_26_comparisons_agree_between_tissues():
-    truths = [
-        row.ground_truth for row in everything() if isinstance(row.ground_truth, ComparisonTruth)
-    ]
+    truths = [row.ground_truth for row in everything() if isinstance(row.ground_truth, ComparisonTruth)]
     assert Counter(truth.is_consistent for truth in truths) == {True: 5, False: 21}
 
 
@@ -181,9 +176,7 @@ def test_a_mechanism_question_names_the_direction():
     for row in everything():
         if row.kind == "mechanism":
             name = pathway_names()[row.ground_truth.pathway][0]
-            assert re.search(WORDS[row.ground_truth.direction], row.prompt.replace(name, "")), (
-                row.prompt
-            )
+            assert re.search(WORDS[row.ground_truth.direction], row.prompt.replace(name, "")), row.prompt
 
 
 def test_uncertainty_answers_name_the_missions_on_both_sides_or_none():
@@ -257,10 +250,7 @@ def test_halves_keep_clusters_whole_and_share_kinds_and_directions():
     for kind in ("direct", "mechanism", "uncertainty", "conservation"):
         assert abs(sum(r.kind == kind for r in first) - sum(r.kind == kind for r in second)) <= 2
     ups = [
-        sum(
-            isinstance(r.ground_truth, DirectTruth) and r.ground_truth.direction == "UP"
-            for r in half
-        )
+        sum(isinstance(r.ground_truth, DirectTruth) and r.ground_truth.direction == "UP" for r in half)
         for half in (first, second)
     ]
     assert abs(ups[0] - ups[1]) <= 2
@@ -269,9 +259,7 @@ def test_halves_keep_clusters_whole_and_share_kinds_and_directions():
 def test_halves_do_not_depend_on_the_order_of_the_rows():
     rows = pathway_training()
     forwards, backwards = pathway_halves(rows), pathway_halves(rows[::-1])
-    assert [{row.id for row in half} for half in forwards] == [
-        {row.id for row in half} for half in backwards
-    ]
+    assert [{row.id for row in half} for half in forwards] == [{row.id for row in half} for half in backwards]
 
 
 def test_every_question_is_found_by_its_wording():

@@ -91,9 +91,7 @@ def test_a_bad_line_is_named_with_its_number_and_field(path, change, field):
 def test_each_of_several_bad_lines_is_named_with_its_field(path):
     for line in (2, 5, 9):
         spoil(path, line, with_field(confidence=None))
-    with pytest.raises(
-        BadRow, match=r"line 2, .*2 more bad rows: line 5, field '\w+'; line 9, field '\w+'\)"
-    ):
+    with pytest.raises(BadRow, match=r"line 2, .*2 more bad rows: line 5, field '\w+'; line 9, field '\w+'\)"):
         read_examples(path)
 
 

@@ -62,9 +62,7 @@ LEAKS = {
     ),
     "additivity/hippocampus": "Combined stress in hippocampus is less than additive.",
     "baseline_or_stress/liver": "In liver, KMP changes more genes at baseline than under stress.",
-    "order/heart/liver/KMP_x_HU": (
-        "Liver has more DEGs for the KMP x HU interaction than heart: 3,369 against 479."
-    ),
+    "order/heart/liver/KMP_x_HU": ("Liver has more DEGs for the KMP x HU interaction than heart: 3,369 against 479."),
     "human_dose": "The data cannot answer this: no dose was compared.",
     "astronauts": "Does KMP protect astronauts?",
     "single_gene": "The data cannot answer this: the responsible gene is not named.",
@@ -84,9 +82,7 @@ def test_no_tested_fact_is_asked_for_in_training():
 
 
 def test_no_test_question_is_a_training_question():
-    assert {_plain(row.prompt) for row in kmp_test()}.isdisjoint(
-        _plain(row.prompt) for row in kmp_wordings()
-    )
+    assert {_plain(row.prompt) for row in kmp_test()}.isdisjoint(_plain(row.prompt) for row in kmp_wordings())
 
 
 @pytest.mark.parametrize("part", ["prompt", "answer"])

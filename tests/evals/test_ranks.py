@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.ranks import shown_ranks
+from evals.leaderboard import shown_ranks
 
 CASES = [
     ([], []),
@@ -15,7 +15,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("ranks", "shown"), CASES)
-def test_a_rank_that_several_share_is_marked_whatever_stands_between(
-    ranks: list[int | None], shown: list[str]
-):
+def test_a_rank_that_several_share_is_marked_whatever_stands_between(ranks: list[int | None], shown: list[str]):
     assert shown_ranks(ranks) == shown

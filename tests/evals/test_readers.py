@@ -8,10 +8,10 @@ import pytest
 
 import evals
 from evals.errors import BadConfig, LabError
-from evals.intervals import wilson
-from evals.jsonl import read_rows
+from evals.io import read_rows
 from evals.readers import LabelRow, check_way, compare_readers, with_texts
 from evals.schema import ChoiceTruth
+from evals.stats.intervals import wilson
 from evals.verifiers.judged import Reading, Task
 
 LABELS = Path(evals.__file__).parent / "labels"
@@ -40,9 +40,7 @@ ROWS = [
 ]
 
 
-def test_agreement_is_counted_with_either_of_several_labels_right_and_unread_answers_apart() -> (
-    None
-):
+def test_agreement_is_counted_with_either_of_several_labels_right_and_unread_answers_apart() -> None:
     (found,) = compare_readers(ROWS, ["answer"], draws=500).readers
     assert (found.n, found.n_unread) == (6, 1)
     assert found.correct.value == pytest.approx(5 / 6)
@@ -109,24 +107,19 @@ def test_texts_are_read_from_the_files_of_others_and_what_is_not_there_is_named(
         with_texts([there], None)
     with pytest.raises(LabError, match="cannot read"):
         with_texts([there], tmp_path / "elsewhere")
-    with pytest.raises(
-        LabError, match=r"theirs.json holds nothing at \['answers', 'Phi-2', 7\].*'a'"
-    ):
+    with pytest.raises(LabError, match=r"theirs.json holds nothing at \['answers', 'Phi-2', 7\].*'a'"):
         with_texts([LabelRow.model_validate({**given, "at": ["answers", "Phi-2", 7]})], tmp_path)
 
 
 def test_the_label_sets_that_ship_are_split_by_question_and_say_what_their_page_says() -> None:
     dev, test, theirs = (
-        read_rows(LABELS / f"{name}.jsonl", LabelRow, key=lambda each: each.id)
-        for name in ("dev", "test", "biorlhf")
+        read_rows(LABELS / f"{name}.jsonl", LabelRow, key=lambda each: each.id) for name in ("dev", "test", "biorlhf")
     )
     questions = [{each.question_id for each in rows} for rows in (dev, test, theirs)]
     assert not questions[0] & questions[1]
     assert not {each.id for each in dev} & {each.id for each in test}
     page = (LABELS / "README.md").read_text(encoding="utf-8")
-    for name, rows, asked in zip(
-        ("dev", "test", "biorlhf"), (dev, test, theirs), questions, strict=True
-    ):
+    for name, rows, asked in zip(("dev", "test", "biorlhf"), (dev, test, theirs), questions, strict=True):
         assert f"| `{name}.jsonl` | {len(rows)} | {len(asked)} |" in page
     assert all(each.completion is not None and each.split == "dev" for each in dev)
     assert all(each.completion is not None and each.split == "test" for each in test)

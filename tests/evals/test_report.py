@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import training
-from evals.baselines import BASELINES
 from evals.errors import BadConfig, LabError
+from evals.questions.baselines import BASELINES
 from evals.report import (
     BY_CHANCE,
     CONSTANT,
@@ -35,9 +35,7 @@ from tests.evals.reports import judged, small_report
 
 REPORT = small_report(24)
 EMBEDDED = Path(training.__file__).parent / "embedded"
-SHIPPED = sorted(
-    file for stage in ("grpo", "dpo") for file in EMBEDDED.glob(f"{stage}/reports/*.json")
-)
+SHIPPED = sorted(file for stage in ("grpo", "dpo") for file in EMBEDDED.glob(f"{stage}/reports/*.json"))
 
 
 def metric(stage: str, name: str, group: str = "unaided", report: EvalReport = REPORT) -> Metric:
@@ -57,9 +55,7 @@ def test_mechanism_questions_never_count_in_the_headline() -> None:
     right = sum(row.verdict.verdict == "correct" for row in direct)
     accuracy = metric("sft", "accuracy")
     assert (accuracy.value, accuracy.n) == (pytest.approx(right / len(direct)), len(direct))
-    assert (
-        metric("sft", "accuracy", "all").n == len(direct) + metric("sft", "accuracy", "mechanism").n
-    )
+    assert metric("sft", "accuracy", "all").n == len(direct) + metric("sft", "accuracy", "mechanism").n
 
 
 def test_what_a_set_stands_for_and_its_direction_never_stand_in_one_headline() -> None:
@@ -70,10 +66,7 @@ def test_what_a_set_stands_for_and_its_direction_never_stand_in_one_headline() -
         "gene sets": [direct[2], meaning, count],
         "a set of one's own": [meaning, count],
     }
-    found = {
-        name: [row.example.kind for row in grouped(rows)[HEADLINE]]
-        for name, rows in headline.items()
-    }
+    found = {name: [row.example.kind for row in grouped(rows)[HEADLINE]] for name, rows in headline.items()}
     assert found == {"gene sets": ["direct", "count"], "a set of one's own": ["term", "count"]}
 
 
@@ -196,9 +189,7 @@ def test_lost_draws_and_few_clusters_are_told_beside_the_interval() -> None:
     many = [(("correct", "incorrect")[i % 7 == 0], 0.5 + i / 60) for i in range(24)]
     by_name = {s.group: s.metrics for s in summarise(judged("sft", many), draws=500)}["all"]
     assert by_name["brier"].note is None
-    assert re.fullmatch(
-        r"undefined in \d+\.\d % of the draws, left out", by_name["auroc"].note or ""
-    )
+    assert re.fullmatch(r"undefined in \d+\.\d % of the draws, left out", by_name["auroc"].note or "")
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
@@ -239,9 +230,7 @@ def test_a_report_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "[1]", b"\xff\xfe"])
-def test_what_is_no_report_is_refused_with_a_remedy(
-    content: str | bytes | None, tmp_path: Path
-) -> None:
+def test_what_is_no_report_is_refused_with_a_remedy(content: str | bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())

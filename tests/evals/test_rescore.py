@@ -4,7 +4,7 @@ import pytest
 
 from evals.errors import BadConfig
 from evals.report import instrument, summarise
-from evals.rescore import rescore
+from evals.run import rescore
 from evals.schema import EvalReport, EvalRow, Verdict
 from evals.verifiers.judged import Reading
 from tests.evals.reports import small_report
@@ -52,10 +52,7 @@ def test_texts_questions_and_origin_stay_as_they_were_stored() -> None:
 
 def test_answers_without_an_answer_line_are_read_from_text_and_say_so() -> None:
     plain = {"Answer: down": "It is downregulated."}
-    rows = tuple(
-        row.model_copy(update={"completion": plain.get(row.completion, row.completion)})
-        for row in TODAY.rows
-    )
+    rows = tuple(row.model_copy(update={"completion": plain.get(row.completion, row.completion)}) for row in TODAY.rows)
     old = TODAY.model_copy(update={"rows": rows, "versions": LONG_AGO})
     found = {read: rescore(old, read).report for read in ("auto", "answer", "text")}
     n = len({row.example.id for row in rows})
@@ -64,11 +61,7 @@ def test_answers_without_an_answer_line_are_read_from_text_and_say_so() -> None:
         for read, report in found.items()
     } == {"auto": {"text": n}, "answer": {"none": n}, "text": {"text": n}}
     assert found["text"].settings["read"] == "text"
-    right = [
-        row
-        for row in found["auto"].rows
-        if row.stage == "base" and row.verdict.verdict == "correct"
-    ]
+    right = [row for row in found["auto"].rows if row.stage == "base" and row.verdict.verdict == "correct"]
     assert right and {row.verdict.read_by for row in right} == {"text"}
 
 
@@ -82,9 +75,7 @@ def test_a_judge_reads_every_answer_that_is_there() -> None:
 
 def test_a_baseline_of_an_older_report_stays_a_baseline() -> None:
     name = "both directions, 60%"
-    rows = tuple(
-        row.model_copy(update={"stage": name}) for row in TODAY.rows if row.stage == "base"
-    )
+    rows = tuple(row.model_copy(update={"stage": name}) for row in TODAY.rows if row.stage == "base")
     summaries = summarise(rows, draws=10, baselines=(name,))
     found = rescore(TODAY.model_copy(update={"rows": rows, "summaries": summaries})).report
     assert {s.is_baseline for s in found.summaries} == {True}
@@ -115,9 +106,7 @@ def test_it_is_counted_and_named_which_verdicts_changed() -> None:
 
 def test_a_change_of_score_alone_is_listed_but_is_no_change_of_verdict() -> None:
     row = TODAY.rows[0]
-    cheap = row.model_copy(
-        update={"verdict": row.verdict.model_copy(update={"scores": {"V1": 0.5}})}
-    )
+    cheap = row.model_copy(update={"verdict": row.verdict.model_copy(update={"scores": {"V1": 0.5}})})
     found = rescore(TODAY.model_copy(update={"rows": (cheap, *TODAY.rows[1:])}))
     (change,) = found.changes
     assert not change.is_of_verdict

@@ -2,14 +2,20 @@ import json
 
 import pytest
 
-from evals.articles.collection import read_collection
 from evals.errors import BadConfig, BadRow, LabError
-from evals.reviewing import Budget, system_prompt
-from evals.reviewing.corpora import Recipe, make_corpus
-from evals.reviewing.rows import messages_of, rows_of
-from evals.reviewing.selection import CORPORA, Rules, select
-from evals.reviewing.statistics import statistics_of
-from evals.reviewing.support import assigned
+from evals.papers.collection import read_collection
+from evals.review import Budget, system_prompt
+from evals.review.corpus import (
+    CORPORA,
+    Recipe,
+    Rules,
+    assigned,
+    make_corpus,
+    messages_of,
+    rows_of,
+    select,
+    statistics_of,
+)
 from tests.evals.reviewed import WordCounter, concern, example, prose
 
 COUNTER = WordCounter()
@@ -17,9 +23,7 @@ A, B = CORPORA["a"], CORPORA["b"]
 
 
 def recipe(rules=A, **budget):
-    return Recipe(
-        rules, Budget(**({"context": 2500, "reply_reserve": 300, "overlap": 40} | budget)), COUNTER
-    )
+    return Recipe(rules, Budget(**({"context": 2500, "reply_reserve": 300, "overlap": 40} | budget)), COUNTER)
 
 
 def reply(made):
@@ -48,10 +52,7 @@ def test_a_reply_is_never_cut_and_every_row_fits_its_context():
     rows = rows_of(paper, concerns, Budget(2500, 100, 40, 3), COUNTER)
     assert sum(len(reply(made)) for made in rows) == 14
     assert all(made.input_tokens + made.reply_tokens <= 2500 for made in rows)
-    assert all(
-        COUNTER.chat(messages_of(made.row)) == made.input_tokens + made.reply_tokens
-        for made in rows
-    )
+    assert all(COUNTER.chat(messages_of(made.row)) == made.input_tokens + made.reply_tokens for made in rows)
 
 
 def test_a_reply_that_leaves_no_room_for_the_paper_is_an_error_that_names_the_numbers():
@@ -117,9 +118,7 @@ def test_the_statistics_count_kept_papers_alone_and_audit_what_was_cut():
         source="t",
         family="2",
     )
-    dropped = example(
-        [("Methods", "Text.")], [concern("In figure 2 only.", 1, category="figure_issue")], id="s:3"
-    )
+    dropped = example([("Methods", "Text.")], [concern("In figure 2 only.", 1, category="figure_issue")], id="s:3")
     corpus, how = corpus_of(short, long, dropped, how=recipe(max_parts=2))
     found = statistics_of(corpus, how, "here", ("sft_train.jsonl", "x"))
     assert (found.concerns_before, found.concerns_after, found.concerns_dropped) == (

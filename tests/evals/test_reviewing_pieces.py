@@ -1,16 +1,12 @@
 import pytest
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.reviewing import Budget, check_prompt, pieces_of, prompt_sha256, request, system_prompt
-from evals.reviewing.allocation import allot, level
-from evals.reviewing.budget import instructions
-from evals.reviewing.pieces import CUT
+from evals.review import Budget, check_prompt, pieces_of, prompt_sha256, request, system_prompt
+from evals.review.prompt import CUT, allot, instructions, level
 from tests.evals.reviewed import WordCounter, example, prose
 
 COUNTER = WordCounter()
-LONG = example(
-    [("Introduction", prose(600, "I")), ("Methods", prose(900, "M")), ("Results", prose(900, "R"))]
-)
+LONG = example([("Introduction", prose(600, "I")), ("Methods", prose(900, "M")), ("Results", prose(900, "R"))])
 
 
 def texts(article, room, overlap=40, max_parts=9):
@@ -18,9 +14,7 @@ def texts(article, room, overlap=40, max_parts=9):
 
 
 def test_a_paper_that_fits_is_one_piece_in_its_own_order_with_nothing_lost():
-    paper = example(
-        [("Results", "It grew."), ("Methods", "We looked. Twice."), ("Results", "Again.")]
-    )
+    paper = example([("Results", "It grew."), ("Methods", "We looked. Twice."), ("Results", "Again.")])
     (piece,) = pieces_of(paper, 500, COUNTER, 40, 4)
     assert piece.text == (
         "# A paper about mice\n\n## Abstract\nMice were treated.\n\n## Results\nIt grew.\n\n## Methods\nWe"

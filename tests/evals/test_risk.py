@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.intervals import Floats
-from evals.risk import aurc, optimal_aurc, risk_coverage
+from evals.stats.intervals import Floats
+from evals.stats.scores import aurc, optimal_aurc, risk_coverage
 
 rows = st.lists(
     st.tuples(st.integers(0, 4).map(lambda i: i / 4), st.booleans(), st.integers(0, 3)),
@@ -31,17 +31,12 @@ def test_the_area_is_the_mean_of_the_risks_as_more_is_answered() -> None:
 def test_a_tie_counts_as_the_mean_over_the_orders_it_could_come_in() -> None:
     c, y = np.array([0.9, 0.7, 0.7, 0.7, 0.1]), np.array([0.0, 1.0, 0.0, 0.0, 1.0])
     apart = np.array([0.9, 0.73, 0.72, 0.71, 0.1])
-    each = [
-        aurc(apart, np.array([0.0, *order, 1.0]), np.ones((1, 5)))[0]
-        for order in permutations(y[1:4].tolist())
-    ]
+    each = [aurc(apart, np.array([0.0, *order, 1.0]), np.ones((1, 5)))[0] for order in permutations(y[1:4].tolist())]
     assert aurc(c, y, np.ones((1, 5)))[0] == pytest.approx(np.mean(each))
 
 
 def test_the_curve_answers_rows_that_state_the_same_together() -> None:
-    found = risk_coverage(
-        np.array([0.5, 0.9, 0.5]), np.array([1.0, 1.0, 0.0]), np.array([[2.0, 1.0, 1.0]])
-    )
+    found = risk_coverage(np.array([0.5, 0.9, 0.5]), np.array([1.0, 1.0, 0.0]), np.array([[2.0, 1.0, 1.0]]))
     assert [(one.threshold, one.coverage, one.risk) for one in found] == [
         (0.9, 0.25, 0.0),
         (0.5, 1.0, 0.25),

@@ -53,9 +53,7 @@ def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
 
 def test_progress_ends_at_one() -> None:
     seen: list[float] = []
-    run_evaluation(
-        scripted(EXAMPLES), EXAMPLES, STAGES, settings(), lambda share, words: seen.append(share)
-    )
+    run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(), lambda share, words: seen.append(share))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
 
@@ -115,9 +113,7 @@ def test_two_questions_with_one_id_are_refused() -> None:
 def test_baselines_are_judged_like_a_model(read: Read) -> None:
     rows = baseline_rows(EXAMPLES, SYSTEM_PROMPT, DATASETS["pathways-train"](), read)
     assert "most frequent in training, 60%" in {row.stage for row in rows}
-    model = run_evaluation(
-        scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings(SYSTEM_PROMPT, read=read)
-    )
+    model = run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings(SYSTEM_PROMPT, read=read))
     for row in (*rows, *model):
         assert row.verdict == verify(row.example, row.completion, read=read)
         assert row.prompt[1].content == row.example.prompt

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.intervals import CELLS, percentile_interval
-from evals.significance import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.stats.intervals import CELLS, percentile_interval
+from evals.stats.paired import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
 
 RANDOM = np.random.default_rng(7)
 
@@ -15,9 +15,7 @@ def test_few_clusters_are_swapped_in_every_way_once() -> None:
     assert found.is_exact
     arrangements = [tuple(row) for part in found.flips() for row in part]
     assert len(arrangements) == 32
-    assert set(arrangements) == {
-        tuple(float(digit) for digit in f"{number:05b}") for number in range(32)
-    }
+    assert set(arrangements) == {tuple(float(digit) for digit in f"{number:05b}") for number in range(32)}
 
 
 def test_many_clusters_are_swapped_at_random_and_the_same_way_again() -> None:
@@ -86,7 +84,5 @@ def test_mcnemar_is_scipys_exact_binomial_test(counts: tuple[int, int]) -> None:
         ([0.6, 0.7], [1.0, 1.0]),
     ],
 )
-def test_holm_corrects_the_smallest_most_and_keeps_the_order(
-    raw: list[float], adjusted: list[float]
-) -> None:
+def test_holm_corrects_the_smallest_most_and_keeps_the_order(raw: list[float], adjusted: list[float]) -> None:
     assert holm(raw) == pytest.approx(adjusted)

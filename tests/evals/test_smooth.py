@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.smooth import FINEST, smooth_ece, smoothed_error
+from evals.stats.scores import FINEST, smooth_ece, smoothed_error
 from tests.evals.agreement import mirrored
 
-pairs = st.lists(
-    st.tuples(st.integers(0, 40).map(lambda i: i / 40), st.booleans()), min_size=1, max_size=30
-)
+pairs = st.lists(st.tuples(st.integers(0, 40).map(lambda i: i / 40), st.booleans()), min_size=1, max_size=30)
 
 
 def once(c: np.ndarray, y: np.ndarray) -> float:
@@ -69,7 +67,7 @@ def test_more_levels_than_the_grid_holds_give_the_same(monkeypatch: pytest.Monke
     c = generator.random(5000)
     y = (generator.random(5000) < c**1.3).astype(float)
     on_the_grid = once(c, y)
-    monkeypatch.setattr("evals.smooth.GRID", 10**6)
+    monkeypatch.setattr("evals.stats.scores.GRID", 10**6)
     assert on_the_grid == pytest.approx(once(c, y), abs=1e-6)
 
 

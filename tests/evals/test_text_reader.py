@@ -48,30 +48,20 @@ def answers() -> list[dict[str, str]]:
 
 def test_attacks_are_rarely_judged_correct() -> None:
     rows = list(sayings("text_attacks.txt"))
-    passed = [
-        (example.id, text)
-        for example, text in rows
-        if read(example, f"{text}\nConfidence: 90%") == "correct"
-    ]
+    passed = [(example.id, text) for example, text in rows if read(example, f"{text}\nConfidence: 90%") == "correct"]
     assert len(passed) <= 0.04 * len(rows), shown(passed, len(rows))
 
 
 def test_fair_answers_are_nearly_always_correct() -> None:
     rows = list(sayings("text_fair.txt"))
-    missed = [
-        (example.id, text)
-        for example, text in rows
-        if read(example, f"{text}\nConfidence: 90%") != "correct"
-    ]
+    missed = [(example.id, text) for example, text in rows if read(example, f"{text}\nConfidence: 90%") != "correct"]
     assert len(missed) <= 0.04 * len(rows), shown(missed, len(rows))
 
 
 def test_real_answers_get_the_verdict_of_a_careful_reader() -> None:
     wrong = []
     for row in answers():
-        verdict = read_text(
-            expected(TRUTH.validate_python(row["truth"])), row["prompt"], row["answer"]
-        ).verdict
+        verdict = read_text(expected(TRUTH.validate_python(row["truth"])), row["prompt"], row["answer"]).verdict
         if verdict == "correct" if row["verdict"] == "!correct" else verdict != row["verdict"]:
             wrong.append((f"{verdict}, not {row['verdict']}", row["answer"]))
     assert not wrong, shown(wrong, len(answers()))
@@ -105,17 +95,13 @@ def test_a_claim_points_at_its_words() -> None:
     }
     text = "**Hypoxia** is not upregulated; it  is down\u00adregulated."
     found = read_text(expected(TRUTH.validate_python(truth)), "", text)
-    assert [
-        (claim.says, claim.is_denied, text[claim.start : claim.end]) for claim in found.claims
-    ] == [
+    assert [(claim.says, claim.is_denied, text[claim.start : claim.end]) for claim in found.claims] == [
         ("up", True, "upregulated"),
         ("down", False, "down\u00adregulated"),
     ]
 
 
-@pytest.mark.parametrize(
-    "piece", ["It is down. No. It is up. ", "up down not ", "12 34 ", ".", "\n", "> ", "a"]
-)
+@pytest.mark.parametrize("piece", ["It is down. No. It is up. ", "up down not ", "12 34 ", ".", "\n", "> ", "a"])
 def test_a_long_and_odd_text_is_read(piece: str) -> None:
     for row in answers():
         known = expected(TRUTH.validate_python(row["truth"]))

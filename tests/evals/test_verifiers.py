@@ -50,12 +50,8 @@ CASES = Path(__file__).parent / "cases"
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
 BANK = tuple(row for make in DATASETS.values() for row in make()) + kmp_wordings()
 KINDS: dict[str, Example] = {row.ground_truth.kind: row for row in BANK}
-TRUTHS: dict[str, GroundTruth] = {
-    kind: row.ground_truth for kind, row in KINDS.items() if kind in SCORED
-} | {
-    "direct, no missions": DirectTruth(
-        tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN"
-    ),
+TRUTHS: dict[str, GroundTruth] = {kind: row.ground_truth for kind, row in KINDS.items() if kind in SCORED} | {
+    "direct, no missions": DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN"),
     "choice": ChoiceTruth(value="hydrolase", options=("hydrolase", "lyase")),
     "number": NumberTruth(value=37.0, unit="°C"),
     "set": SetTruth(values=("UAA", "UAG", "UGA")),
@@ -95,8 +91,7 @@ def test_the_banks_own_answers_are_right_and_have_no_fault() -> None:
         for row in BANK
         if row.ground_truth.kind in SCORED
         for found in [verify(row, row.answer, read="answer")]
-        if found.verdict != "correct"
-        or {found.scores["V1"], found.scores["V2"], found.scores["V3"]} - {1.0, None}
+        if found.verdict != "correct" or {found.scores["V1"], found.scores["V2"], found.scores["V3"]} - {1.0, None}
     ]
     assert not wrong
 
@@ -154,9 +149,7 @@ def test_the_prompt_never_tells_the_truth() -> None:
             case "comparison":
                 data["is_consistent"] = not data["is_consistent"]
             case "conservation":
-                data["level"] = (
-                    "moderately conserved" if data["level"][0] != "m" else "poorly conserved"
-                )
+                data["level"] = "moderately conserved" if data["level"][0] != "m" else "poorly conserved"
             case "count":
                 return AbstainTruth()
             case "abstain":
@@ -171,10 +164,7 @@ def test_the_prompt_never_tells_the_truth() -> None:
         changed = row.model_copy(update={"ground_truth": other(row.ground_truth)})
         assert conversation(row) == conversation(changed), row.id
         assert CANNOT_BE_TOLD in conversation(row)[0].content
-    forms = {
-        kind: {conversation(row)[0].content for row in BANK if row.ground_truth.kind == kind}
-        for kind in KINDS
-    }
+    forms = {kind: {conversation(row)[0].content for row in BANK if row.ground_truth.kind == kind} for kind in KINDS}
     assert all(len(found) == 1 for found in forms.values())
     assert forms["direct"] == forms["uncertainty"]
     assert forms["count"] == forms["label"] == forms["abstain"]
@@ -202,30 +192,20 @@ def scored(
     credit: float = 1.0,
     faults: Faults = NO_FAULTS,
 ) -> Verdict:
-    stated = StatedConfidence(
-        value=confidence, status="missing" if confidence is None else "stated"
-    )
+    stated = StatedConfidence(value=confidence, status="missing" if confidence is None else "stated")
     finding = Finding(outcome, "", None, (), credit if outcome == "correct" else 0.0)
     return score(truth, finding, stated, "answer", faults, scoring or Scoring())
 
 
-def reward(
-    truth: GroundTruth, outcome: Outcome, confidence: float | None, scoring: Scoring | None = None
-) -> float:
+def reward(truth: GroundTruth, outcome: Outcome, confidence: float | None, scoring: Scoring | None = None) -> float:
     return scored(truth, outcome, confidence, scoring).reward or 0.0
 
 
 def test_what_applies_depends_on_the_truth_alone() -> None:
-    with_figures = {
-        kind for kind, truth in TRUTHS.items() if applicable(truth) == ("V1", "V2", "V3", "V4")
-    }
+    with_figures = {kind for kind, truth in TRUTHS.items() if applicable(truth) == ("V1", "V2", "V3", "V4")}
     assert with_figures == {"direct", "mechanism", "uncertainty", "conservation"}
-    assert {applicable(truth) for kind, truth in TRUTHS.items() if kind not in with_figures} == {
-        ("V1", "V3", "V4")
-    }
-    for truth, outcome, confidence in product(
-        TRUTHS.values(), ("correct", "incorrect", "no_claim"), (None, 0.8)
-    ):
+    assert {applicable(truth) for kind, truth in TRUTHS.items() if kind not in with_figures} == {("V1", "V3", "V4")}
+    for truth, outcome, confidence in product(TRUTHS.values(), ("correct", "incorrect", "no_claim"), (None, 0.8)):
         found = scored(truth, outcome, confidence).scores
         assert tuple(name for name in VERIFIERS if found[name] is not None) == applicable(truth)
 
@@ -249,23 +229,14 @@ def test_the_reward_is_the_weighted_mean_of_what_applies_and_faults_take_away() 
     for truth, name in product(TRUTHS.values(), PRESETS):
         found = scored(truth, "correct", 0.7, Scoring(PRESETS[name]))
         parts = [(PRESETS[name].get(v, 0.0), s) for v, s in found.scores.items() if s is not None]
-        assert found.reward == pytest.approx(
-            sum(w * s for w, s in parts) / sum(w for w, _ in parts)
-        )
+        assert found.reward == pytest.approx(sum(w * s for w, s in parts) / sum(w for w, _ in parts))
 
 
 @pytest.mark.parametrize("kind", TRUTHS)
 def test_a_correct_answer_beats_every_other_and_a_known_falsehood_never_pays(kind: str) -> None:
     truth = TRUTHS[kind]
-    poorest = min(
-        scored(truth, "correct", c, credit=LEAST, faults=FAULTY).reward or 0.0
-        for c in (None, *PERCENTS)
-    )
-    richest = max(
-        reward(truth, o, c)
-        for o in ("incorrect", "contradictory", "no_claim")
-        for c in (None, *PERCENTS)
-    )
+    poorest = min(scored(truth, "correct", c, credit=LEAST, faults=FAULTY).reward or 0.0 for c in (None, *PERCENTS))
+    richest = max(reward(truth, o, c) for o in ("incorrect", "contradictory", "no_claim") for c in (None, *PERCENTS))
     assert poorest > richest
     for share in range(1, 101):
         p = share / 100
@@ -273,25 +244,18 @@ def test_a_correct_answer_beats_every_other_and_a_known_falsehood_never_pays(kin
         assert p * right + (1 - p) * reward(truth, "incorrect", p) > reward(truth, "incorrect", 0.0)
 
 
-def test_an_incorrect_set_of_names_earns_less_than_a_correct_one_and_more_the_closer_it_is() -> (
-    None
-):
+def test_an_incorrect_set_of_names_earns_less_than_a_correct_one_and_more_the_closer_it_is() -> None:
     truth = SetTruth(values=("UAA", "UAG", "UGA"))
     lines = ("UAA, UAG, UGA", "UAA, UAG", "UAA", "AUG")
     found = [
-        verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%").scores["V1"]
-        for line in lines
+        verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%").scores["V1"] for line in lines
     ]
     assert found == [1.0, pytest.approx(0.4), pytest.approx(0.25), 0.0]
 
 
-def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_the_proper_mode() -> (
-    None
-):
+def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_the_proper_mode() -> None:
     def earned(truth: GroundTruth, p: float, c: float, scoring: Scoring) -> float:
-        return p * reward(truth, "correct", c, scoring) + (1 - p) * reward(
-            truth, "incorrect", c, scoring
-        )
+        return p * reward(truth, "correct", c, scoring) + (1 - p) * reward(truth, "incorrect", c, scoring)
 
     for truth, name, p in product(TRUTHS.values(), PRESETS, PERCENTS):
         scoring = Scoring(PRESETS[name])
@@ -299,8 +263,7 @@ def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_t
         assert earned(truth, p, p, scoring) > p * reward(truth, "correct", None, scoring)
     best = {
         mode: [
-            max(PERCENTS, key=lambda c: earned(TRUTHS["direct"], p, c, Scoring({"V4": 1.0}, mode)))
-            for p in (0.3, 0.8)
+            max(PERCENTS, key=lambda c: earned(TRUTHS["direct"], p, c, Scoring({"V4": 1.0}, mode))) for p in (0.3, 0.8)
         ]
         for mode in MODES
     }
@@ -329,9 +292,7 @@ def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_t
 def test_each_mode_scores_a_confidence_by_its_own_rule(
     mode: str, kind: str, outcome: Outcome, confidence: float | None, value: float
 ) -> None:
-    assert scored(TRUTHS[kind], outcome, confidence, Scoring(v4=mode)).scores[
-        "V4"
-    ] == pytest.approx(value)
+    assert scored(TRUTHS[kind], outcome, confidence, Scoring(v4=mode)).scores["V4"] == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -344,9 +305,7 @@ def test_each_mode_scores_a_confidence_by_its_own_rule(
         ({"V3": 1.0}, {"V3": 1.0}),
     ],
 )
-def test_weights_come_by_name_list_or_mapping(
-    choice: str | dict[str, float] | None, found: dict[str, float]
-) -> None:
+def test_weights_come_by_name_list_or_mapping(choice: str | dict[str, float] | None, found: dict[str, float]) -> None:
     assert dict(weights(choice)) == found
     assert verify(DIRECT, DIRECT.answer, choice) == verify(DIRECT, DIRECT.answer, found)
 
@@ -362,9 +321,7 @@ def test_weights_come_by_name_list_or_mapping(
         ("V1=.5,V1=.4", "twice"),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(
-    choice: str | dict[str, float], complaint: str
-) -> None:
+def test_weights_that_make_no_sense_are_refused(choice: str | dict[str, float], complaint: str) -> None:
     with pytest.raises(BadConfig, match=complaint):
         verify(DIRECT, "Down.", choice)
 
@@ -422,11 +379,7 @@ def test_the_time_to_judge_grows_with_the_length_only(piece: str, read: str) -> 
 
 def test_a_verdict_survives_pickling_and_json_and_repeats() -> None:
     verdict = verify(DIRECT, DIRECT.answer)
-    assert (
-        pickle.loads(pickle.dumps(verdict))
-        == verdict
-        == Verdict.model_validate_json(verdict.model_dump_json())
-    )
+    assert pickle.loads(pickle.dumps(verdict)) == verdict == Verdict.model_validate_json(verdict.model_dump_json())
     assert verdict == judge(DIRECT.ground_truth, DIRECT.prompt, DIRECT.answer)
 
 
@@ -465,7 +418,5 @@ def test_numbers_sets_and_choices_of_anybodys_are_judged_by_the_same_rules() -> 
             "incorrect",
         ),
     ]
-    found = [
-        (line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases
-    ]
+    found = [(line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases]
     assert found == [(line, verdict) for _, line, verdict in cases]

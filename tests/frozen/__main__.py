@@ -21,9 +21,7 @@ def main() -> None:
         start = time.process_time()
         was, now = table.load(name), TABLES[name]()
         found = table.differences(was, now)
-        if failed := [
-            key for key, value in now.items() if isinstance(value, dict) and FAILED in value
-        ]:
+        if failed := [key for key, value in now.items() if isinstance(value, dict) and FAILED in value]:
             print(
                 f"{name} is not written, these fail:",
                 *(f"  {key}: {now[key]}" for key in failed),

@@ -89,9 +89,7 @@ def verdicts(source: str) -> dict[str, Any]:
         text = f"{each.prompt}\0{each.completion}"
         name = digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         number = 1
-        while (
-            name in answers and answers[name].truth != each.truth
-        ):  # the same answer, another truth
+        while name in answers and answers[name].truth != each.truth:  # the same answer, another truth
             number += 1
             name = f"{digest}-{number}"
         answers.setdefault(name, each)

@@ -33,9 +33,7 @@ def commit(name: str, files: dict[str, bytes], kind: str = "model", **named: Any
 
     operations = [CommitOperationAdd(path, content) for path, content in files.items()]
     token = named.pop("token", None)
-    return api(token).create_commit(
-        name, operations, commit_message="a change", repo_type=kind, **named
-    )
+    return api(token).create_commit(name, operations, commit_message="a change", repo_type=kind, **named)
 
 
 def upload_folder(name: str, folder: Path) -> str:

@@ -29,9 +29,7 @@ def publish_run(
         return str(error)
 
 
-def plan_run(
-    folder: Path, repo: str, *, copy: Any = None, with_base: bool = False, **wishes: Any
-) -> Any:
+def plan_run(folder: Path, repo: str, *, copy: Any = None, with_base: bool = False, **wishes: Any) -> Any:
     """Return the plans of a dry run, or the message of the error."""
     from hub.adapters import Wishes
     from hub.chains import Publication, plan_chain
@@ -46,8 +44,8 @@ def plan_run(
 
 def add_chain(source: str, folder: Path) -> Any:
     """Bring a published chain here; return its stages, or the message of the error."""
+    from hub.chains import fetch_chain
     from hub.client import connect
-    from hub.retrieval import fetch_chain
 
     try:
         manifest = fetch_chain(connect(), source, folder, lambda words: None)
@@ -113,18 +111,18 @@ def load_rows(repo: str) -> list[dict[str, Any]]:
 def load_question_set(source: str) -> Any:
     """Return a question set of the Hub as commands read it."""
     from evals.questions import load_questions
-    from training.questions import from_hub
+    from training.data.questions import from_hub
 
     return load_questions(source, from_hub)
 
 
 def publish_space(name: str, repo: str, *, is_public: bool = False) -> Any:
     """Publish a Space; return the receipt, or the message of the error."""
-    from hub.bundles import bundle_folder, pack_space
     from hub.checks import Limits
     from hub.client import connect
     from hub.plan import Target
     from hub.publish import publish
+    from hub.spaces import bundle_folder, pack_space
 
     try:
         parcel = pack_space(bundle_folder(name), repo, {}, Limits())
@@ -159,12 +157,10 @@ def submit_job(repo: str, files: dict[str, bytes]) -> str:
     """Submit a training as a job without our packages, which other tests send; return its number."""
     from hub import jobs
     from hub.client import connect
-    from hub.parcel import Parcel, part_of
+    from hub.plan import Parcel, part_of
 
     line = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
-    work = jobs.Work(
-        "mine", line, "runs/mine", {path: part_of(content) for path, content in files.items()}
-    )
+    work = jobs.Work("mine", line, "runs/mine", {path: part_of(content) for path, content in files.items()})
     plan, parcel = jobs.plan_job(work, jobs.job_options([f"repo={repo}"]), "tester")
     kept = {path: part for path, part in parcel.parts.items() if "/" not in path}
     small = Parcel(parcel.kind, parcel.title, kept)
@@ -174,7 +170,7 @@ def submit_job(repo: str, files: dict[str, bytes]) -> str:
 def removal(repo: str, raters: list[str], *, is_dry: bool = False) -> Any:
     """Take raters' lines out of a data set of votes; return what was done, or the error's message."""
     from hub.client import connect
-    from hub.removal import plan_removal, remove
+    from hub.votes import plan_removal, remove
 
     try:
         if is_dry:
@@ -249,18 +245,14 @@ def log_while_pushing(repo: str, folder: Path, lines: tuple[str, str, str]) -> l
         log.push()
     finally:
         HfApi.create_commit = original
-    pushed = [
-        path for path in connect().list_repo_files(repo, repo_type="dataset") if "votes" in path
-    ]
+    pushed = [path for path in connect().list_repo_files(repo, repo_type="dataset") if "votes" in path]
     log.write(lines[2])
     log.push()
     log.stop()
     return pushed
 
 
-def log_with_an_answer_lost(
-    repo: str, folder: Path, lines: list[str], raters: list[str], more: list[str]
-) -> str:
+def log_with_an_answer_lost(repo: str, folder: Path, lines: list[str], raters: list[str], more: list[str]) -> str:
     """Push lines without getting the answer, take raters out, push more; return what the first push said."""
     from hub.client import HubTrouble, connect
     from hub.votes import VoteLog

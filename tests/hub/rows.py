@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evals.schema.answers import StatedConfidence, Verdict
-from evals.schema.questions import Example, LabelTruth, Message
+from evals.schema.questions import Example, LabelTruth, Message, StatedConfidence, Verdict
 from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
 
 ANN, BEN = "0a" * 16, "0b" * 16

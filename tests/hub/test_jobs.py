@@ -4,7 +4,7 @@ import pytest
 
 from evals.errors import BadConfig
 from hub.jobs import Work, command_of, job_options, plan_job
-from hub.parcel import part_of
+from hub.plan import part_of
 from tests.hub import publishing
 
 LINE = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
@@ -23,13 +23,9 @@ def test_a_job_is_planned_without_asking_anybody():
 def test_the_run_comes_back_even_if_training_fails_and_a_second_job_goes_on_from_it():
     script = plan_job(WORK, job_options([]), "ann")[0].script
     lines = script.splitlines()
-    fetched = next(
-        at for at, line in enumerate(lines) if line.startswith("hf download ann/mine-run ")
-    )
+    fetched = next(at for at, line in enumerate(lines) if line.startswith("hf download ann/mine-run "))
     trained = next(at for at, line in enumerate(lines) if line.startswith("accelerate"))
-    returned = next(
-        at for at, line in enumerate(lines) if line.startswith("hf upload ann/mine-run ")
-    )
+    returned = next(at for at, line in enumerate(lines) if line.startswith("hf upload ann/mine-run "))
     assert fetched < trained < returned
     assert "--private" in lines[returned]
     assert lines[-1] == "exit $status"

@@ -37,9 +37,7 @@ def test_every_kind_of_repository_takes_commits(stand, tmp_path):
         named = {"space_sdk": "gradio"} if kind == "space" else {}
         stand.run(calls.create, "org/kinds", kind, **named)
         stand.run(calls.commit, "org/kinds", {"a.txt": kind.encode()}, kind)
-        assert (
-            stand.run(calls.snapshot, "org/kinds", tmp_path / kind, kind)["a.txt"] == kind.encode()
-        )
+        assert stand.run(calls.snapshot, "org/kinds", tmp_path / kind, kind)["a.txt"] == kind.encode()
 
 
 def test_a_part_of_a_file_can_be_read(stand):
@@ -68,9 +66,7 @@ def test_a_stale_parent_is_refused(stand):
     stand.run(calls.create, "org/stale")
     old = stand.run(calls.head, "org/stale")
     stand.run(calls.commit, "org/stale", {"a.txt": b"1"})
-    refused = stand.run(
-        calls.attempt, calls.commit, "org/stale", {"a.txt": b"2"}, parent_commit=old
-    )
+    refused = stand.run(calls.attempt, calls.commit, "org/stale", {"a.txt": b"2"}, parent_commit=old)
     assert refused == ("HfHubHTTPError", 412)
 
 
@@ -178,15 +174,11 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "has_landed"), FAULTS)
-def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(
-    stand, fault, has_landed
-):
+def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(stand, fault, has_landed):
     name = f"org/fault-{FAULTS.index((fault, has_landed))}"
     stand.run(calls.create, name)
     stand.hub.faults.append(fault)
-    result = stand.run(
-        calls.attempt, calls.commit, name, {"w.bin": os.urandom(5000), "a.txt": b"1"}
-    )
+    result = stand.run(calls.attempt, calls.commit, name, {"w.bin": os.urandom(5000), "a.txt": b"1"})
     assert result[0] != "nothing"
     assert ("w.bin" in stand.run(calls.files, name)) == has_landed
     assert ("a.txt" in stand.run(calls.files, name)) == has_landed

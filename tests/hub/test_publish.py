@@ -39,11 +39,7 @@ def test_a_run_is_published_private_in_one_commit_tagged_and_receipted(way, requ
     assert on_main(stand, "org/first") == ALLOWED
     repository = stand.hub.repositories.find("model", "org/first")
     assert repository.private
-    history = list(
-        stand.hub.repositories.history(
-            repository, stand.hub.repositories.commit(repository, "main")
-        )
-    )
+    history = list(stand.hub.repositories.history(repository, stand.hub.repositories.commit(repository, "main")))
     assert len(history) == 2, "the Hub's own first commit, and ours"
     assert repository.refs["refs/tags/v1.0"] == receipt.revision == history[0].oid
     assert (run / "published/org--first.json").is_file()
@@ -175,9 +171,7 @@ TROUBLES = {
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("step", STEPS)
-def test_whatever_fails_main_is_never_half_published_and_a_second_run_completes(
-    stand, run, step, trouble
-):
+def test_whatever_fails_main_is_never_half_published_and_a_second_run_completes(stand, run, step, trouble):
     method, match = STEPS[step]
     name = f"org/{step}-{trouble}".replace(" ", "-")
     # Every run has bytes of its own, or the Hub would have them already and nothing would be sent.

@@ -8,8 +8,8 @@ import pytest
 from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
 from hub.local import Fault
-from hub.receipts import write_removal
-from hub.removal import SQUASH
+from hub.publish import write_removal
+from hub.votes import SQUASH
 from tests.hub import calls, publishing
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
@@ -50,18 +50,14 @@ def held(stand, name):
     repository = stand.hub.repositories.find("dataset", name)
     tree = stand.hub.repositories.commit(repository, "main").tree
     return {
-        path: stand.hub.objects.read(entry.sha256).decode()
-        for path, entry in tree.items()
-        if path.startswith("votes/")
+        path: stand.hub.objects.read(entry.sha256).decode() for path, entry in tree.items() if path.startswith("votes/")
     }
 
 
 LEFT = {"votes/one.jsonl": line(2, BOB) + "no vote\n", "votes/three.jsonl": line(4, BOB)}
 
 
-def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_stays(
-    stand, votes, tmp_path
-):
+def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_stays(stand, votes, tmp_path):
     done = stand.run(publishing.removal, votes, [ANN])
     assert held(stand, votes) == LEFT
     assert done.files == {"votes/one.jsonl": 2, "votes/two.jsonl": 1}
@@ -95,9 +91,7 @@ def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand,
     ("trouble", "word"),
     [({"status": 403}, "may not write there"), ({"status": 412}, "somebody committed meanwhile")],
 )
-def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(
-    stand, votes, trouble, word
-):
+def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stand, votes, trouble, word):
     before = held(stand, votes)
     stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
     assert word in stand.run(publishing.removal, votes, [ANN])
@@ -132,9 +126,7 @@ def lab(stand, votes, tmp_path):
     return url_in(tmp_path)
 
 
-def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(
-    stand, votes, lab, tmp_path
-):
+def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(stand, votes, lab, tmp_path):
     before = held(stand, votes)
     words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
     code, shown, said = stand.run(publishing.forget, words, lab, "n\n")
@@ -148,9 +140,7 @@ def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(
     assert not (tmp_path / "kept").exists()
 
 
-def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_do(
-    stand, votes, lab, tmp_path
-):
+def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_do(stand, votes, lab, tmp_path):
     before = held(stand, votes)
     words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
     code, shown, said = stand.run(publishing.forget, words, lab, "y\n")
@@ -183,9 +173,7 @@ def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stan
     ids=["some of a file", "a whole file"],
 )
 @pytest.mark.parametrize("more", [[], [line(9, BOB)]], ids=["nothing since", "a vote since"])
-def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(
-    stand, tmp_path, lines, left, more
-):
+def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(stand, tmp_path, lines, left, more):
     name = f"org/lost-{len(lines)}-{len(more)}"
     stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=True))
     given = [[each.rstrip("\n") for each in some] for some in (lines, more)]
@@ -195,9 +183,7 @@ def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_aw
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
-def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(
-    stand, tmp_path, after
-):
+def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(stand, tmp_path, after):
     name = f"org/once-{after}"
     stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=after))
     given = [[each.rstrip("\n") for each in some] for some in ([line(1, ANN)], [line(2, BOB)])]
@@ -207,6 +193,4 @@ def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_
     repository = stand.hub.repositories.find("dataset", name)
     head = stand.hub.repositories.commit(repository, "main")
     titles = [each.title for each in stand.hub.repositories.history(repository, head)]
-    assert titles.count("Add votes") == (
-        2 if after else 1
-    )  # what was refused went with what followed
+    assert titles.count("Add votes") == (2 if after else 1)  # what was refused went with what followed

@@ -11,10 +11,9 @@ import yaml
 from evals.schema.articles import Conversation, ReviewExample
 from evals.schema.reviewruns import ReviewedRow
 from evals.schema.reviews import Concern, HumanConcern, MergedConcern, ReferenceConcern
+from hub.cards.dataset import flat, kind_of, kinds
 from hub.checks import Limits, check_parcel
 from hub.datasets import pack_dataset
-from hub.evalrows import flat
-from hub.rowkinds import kind_of, kinds
 from tests.hub.rows import ANN, eval_row, labelled, put, put_report, report
 from tests.hub.snapshots import was
 
@@ -57,9 +56,7 @@ FOLDERS = {
 
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("is_parquet", [False, True])
-def test_a_folder_without_a_card_passes_every_check_with_the_card_it_gets(
-    tmp_path, name, is_parquet
-):
+def test_a_folder_without_a_card_passes_every_check_with_the_card_it_gets(tmp_path, name, is_parquet):
     parcel = packed(FOLDERS[name](tmp_path), is_parquet=is_parquet)
     assert [each.problem for each in check_parcel(parcel, Limits())] == []
     front = yaml.safe_load(parcel.parts["README.md"].read().decode().split("---\n")[1])
@@ -147,9 +144,7 @@ def test_a_card_that_does_not_lead_to_the_parquet_file_is_noticed(tmp_path):
     (folder / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n")
     parcel = packed(folder, licence=None, is_parquet=True)
     assert "train.parquet" in parcel.parts
-    assert [each.problem for each in parcel.findings] == [
-        "does not name train.parquet, so readers load the JSONL file"
-    ]
+    assert [each.problem for each in parcel.findings] == ["does not name train.parquet, so readers load the JSONL file"]
 
 
 def test_rows_of_several_kinds_are_asked_apart(tmp_path):

@@ -40,9 +40,7 @@ def manifest(name: str = "scripted") -> ChainManifest:
         vocab_size=400,
     )
     probe = Probe(prompt="x", token_ids=(1,), logprobs=(-0.1,))
-    return ChainManifest(
-        name=name, system_prompt="Be brief.", base=base, base_probe=probe, stages=()
-    )
+    return ChainManifest(name=name, system_prompt="Be brief.", base=base, base_probe=probe, stages=())
 
 
 class ScriptedChain:

@@ -22,16 +22,12 @@ OPPOSITE = {"up": "down", "down": "up", "upregulated": "downregulated", "higher"
 
 
 @cache
-def scripted_report(
-    data: str = "pathways-heldout", stages: tuple[str, ...] = tuple(STAGES)
-) -> EvalReport:
+def scripted_report(data: str = "pathways-heldout", stages: tuple[str, ...] = tuple(STAGES)) -> EvalReport:
     """Return a report of scripted stages and all baselines on one of the lab's data sets."""
     examples = DATASETS[data]()
     chance = random.Random(0)
     script = {
-        (stage, example.prompt): _answer(example, *BEHAVIOUR[stage], chance)
-        for stage in stages
-        for example in examples
+        (stage, example.prompt): _answer(example, *BEHAVIOUR[stage], chance) for stage in stages for example in examples
     }
     rows = run_evaluation(ScriptedModel(script), examples, stages, RunSettings(SYSTEM_PROMPT))
     origin = Origin(
@@ -46,9 +42,7 @@ def scripted_report(
     return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT, train)), origin)
 
 
-def _answer(
-    example: Example, share_right: float, confidences: Sequence[int], chance: random.Random
-) -> str:
+def _answer(example: Example, share_right: float, confidences: Sequence[int], chance: random.Random) -> str:
     said = example.answer.rsplit("\n", 1)[0]
     if chance.random() > share_right:
         words = re.compile(r"\b(" + "|".join(OPPOSITE) + r")\b")

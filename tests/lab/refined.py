@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from evals.schema.refining import RefinerRecord, RubricItem
-from lab.refine_fields import Fields, fields_of
+from evals.schema.refiner import RefinerRecord, RubricItem
+from lab.refine.session import Fields, fields_of
 from lab.services import Services
 from tests.lab.chains import ScriptedChain, lab_with
 
@@ -23,9 +23,7 @@ RECORD = RefinerRecord(
         "<snippet id=S2>RR-3, mouse kidney <b onclick=alert(2)>${x} {{y}}</b>: no change.</snippet>"
     ),
     positive_rubrics=(RubricItem(title="Direction", description='Says that it is "down".'),),
-    negative_rubrics=(
-        RubricItem(title="Overreach", description='Says that it is "proven".', weight=2.0),
-    ),
+    negative_rubrics=(RubricItem(title="Overreach", description='Says that it is "proven".', weight=2.0),),
     sources={"S1": "GLDS-1", "S2": "GLDS-3"},
     split_group="genelab/liver",
 )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evals.schema import Article
-from evals.schema.drafts import ReviewAnswer, Reviewer
+from evals.schema.reviewruns import ReviewAnswer, Reviewer
 from evals.schema.reviews import Concern
-from lab.reviewing import ReviewSettings, Step
+from lab.review.session import ReviewSettings, Step
 
 QUOTE = "twelve mice were assigned by cage"
 PAPER = f"""# Diet and lifespan of mice
@@ -63,9 +63,7 @@ class ScriptedReader:
             temperature=settings.temperature,
         )
 
-    def review(
-        self, article: Article, settings: ReviewSettings, stop: threading.Event
-    ) -> Iterator[Step]:
+    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
         found: tuple[Concern, ...] = ()
         reason = "stop"
         yield Step(parts=self.parts)

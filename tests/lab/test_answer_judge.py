@@ -110,9 +110,7 @@ def test_a_report_read_by_a_judge_says_who_read_it_and_is_not_compared_with_anot
 def test_the_agreement_of_a_judge_with_labels_stands_in_the_table_of_readers(tmp_path: Path):
     labels = jsonl(tmp_path / "labels.jsonl", LABELLED)
     with JudgeServer(reads) as server:
-        done = called(
-            tmp_path, "readers", labels, "--read", "judge", "--judge", server.url, "--json"
-        )
+        done = called(tmp_path, "readers", labels, "--read", "judge", "--judge", server.url, "--json")
     assert done.returncode == 0, done.stderr
     (judge,) = json.loads(done.stdout)["readers"]
     assert (judge["reader"], judge["n"], judge["correct"]["value"]) == ("judge", 2, 0.5)
@@ -136,9 +134,7 @@ def silent(asked: Asked) -> Reply:
         (reads, ("--judge", "http://example.org/v1"), "not on this machine"),
     ],
 )
-def test_a_judge_that_is_not_fit_or_fails_leaves_nothing_behind(
-    tmp_path: Path, behaviour, words, message
-):
+def test_a_judge_that_is_not_fit_or_fails_leaves_nothing_behind(tmp_path: Path, behaviour, words, message):
     rows, labels = jsonl(tmp_path / "rows.jsonl", ROWS), jsonl(tmp_path / "l.jsonl", LABELLED)
     out = tmp_path / "out.jsonl"
     with JudgeServer(behaviour) as server:

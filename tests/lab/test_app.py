@@ -10,10 +10,10 @@ from evals.errors import MissingModel
 from lab.app import build_app, needs_chain, run
 from lab.engine import Engine
 from lab.services import once
-from lab.theme import ASSETS
-from lab.views import model_pill, model_problem
+from lab.ui.components import model_pill, model_problem
+from lab.ui.text import lines, page, say
+from lab.ui.theme import ASSETS
 from lab.visitors import meet
-from lab.wording import lines, page, say
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 
@@ -93,10 +93,7 @@ def test_the_page_is_served_with_its_own_style_script_and_fonts(room):
         sources = re.findall(r'(?:href|src)="(lab-assets/[^"]+)"', app.head)
         replies = {name: httpx.get(app.local_url + name) for name in sources}
         css = httpx.get(app.local_url + "lab-assets/fonts.css").text
-        fonts = [
-            httpx.get(f"{app.local_url}lab-assets/{name}")
-            for name in re.findall(r'url\("([^"]+)"\)', css)
-        ]
+        fonts = [httpx.get(f"{app.local_url}lab-assets/{name}") for name in re.findall(r'url\("([^"]+)"\)', css)]
         outside = httpx.get(app.local_url + "lab-assets/..%2fapp.py")
 
     assert 'content="Assay"' in html
@@ -109,9 +106,7 @@ def test_the_page_is_served_with_its_own_style_script_and_fonts(room):
 def test_nothing_on_the_page_comes_from_another_machine():
     for file in ASSETS.iterdir():
         if file.suffix in {".css", ".js", ".html"}:
-            assert not re.findall(
-                r"(?:url\(|src=|href=|import )\W*(?:https?:)?//", file.read_text()
-            )
+            assert not re.findall(r"(?:url\(|src=|href=|import )\W*(?:https?:)?//", file.read_text())
 
 
 def test_fonts_are_small_and_carry_their_licences():
@@ -252,9 +247,7 @@ def test_the_chain_is_loaded_only_for_tabs_that_ask_it(room, tabs, has_refiner, 
 def test_a_page_that_asks_no_chain_shows_nothing_of_one(room):
     ids = {part["props"].get("elem_id") for part in parts_of(build_app(room, ("Review",)))}
     assert "model-status" not in ids
-    assert "model-status" in {
-        part["props"].get("elem_id") for part in parts_of(build_app(room, ("Compare",)))
-    }
+    assert "model-status" in {part["props"].get("elem_id") for part in parts_of(build_app(room, ("Compare",)))}
 
 
 def test_no_two_parts_of_the_page_have_the_same_id(room):

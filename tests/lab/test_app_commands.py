@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadRow, LabError
-from lab import doctor
-from lab.commands import serve
-from lab.commands.serve import PORT, PORTS_TRIED, choose_port, read_people
+from lab.commands import lab as doctor
+from lab.commands import lab as serve
+from lab.commands.lab import PORT, PORTS_TRIED, choose_port, read_people
 from tests.lab.chains import manifest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,9 +186,7 @@ def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
         "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}",
     }
     command = [sys.executable, "-c", code, "--port", str(port), "--chain", str(tmp_path / "none")]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             page = wait_for(f"http://127.0.0.1:{port}/", process)
             told = process.stderr.readline() if process.stderr else ""

@@ -4,9 +4,9 @@ from evals.errors import BadConfig
 from evals.schema.votes import VoteEvent
 from lab.app import build_app
 from lab.arena import place_of_votes
-from lab.kept import ToldStore
-from lab.migrate import upgrade
-from lab.signin import NEEDED, can_sign_in
+from lab.store.answers import ToldStore
+from lab.store.database import upgrade
+from lab.visitors import NEEDED, can_sign_in
 from tests.lab.votes import answer, services_in, url_in, vote
 
 HUB = {"ASSAY_VOTES_REPO": "org/votes", "HF_TOKEN": "hf_x"}
@@ -93,11 +93,11 @@ SPACE = dict.fromkeys(NEEDED, "x")
 
 @pytest.mark.parametrize("missing", NEEDED)
 def test_signing_in_is_offered_only_where_a_space_has_oauth(monkeypatch, missing):
-    monkeypatch.setattr("lab.signin.find_spec", lambda name: object())
+    monkeypatch.setattr("lab.visitors.find_spec", lambda name: object())
     assert can_sign_in(SPACE)
     assert not can_sign_in({name: "x" for name in NEEDED if name != missing})
 
 
 def test_signing_in_is_not_offered_without_the_packages_for_it(monkeypatch):
-    monkeypatch.setattr("lab.signin.find_spec", lambda name: None)
+    monkeypatch.setattr("lab.visitors.find_spec", lambda name: None)
     assert not can_sign_in(SPACE)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.history import earlier
-from lab.tabs.ask import ask, replay, show_earlier
+from lab.ask.session import earlier
+from lab.ask.tab import ask, replay, show_earlier
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with, ticking
 

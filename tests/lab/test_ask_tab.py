@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.answers import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
-from lab.history import earlier
-from lab.tabs.ask import ask, examples, show_earlier
-from lab.views import Card, cards, escape
+from lab.ask.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, earlier, stop
+from lab.ask.tab import ask, examples, show_earlier
+from lab.ui.components import Card, cards, escape
+from lab.ui.text import say
 from lab.visitors import new_visitor as somebody
-from lab.wording import say
 from tests.lab.chains import ScriptedChain, lab_with
 
 SETTINGS = (0, 64, 0)
@@ -77,9 +76,7 @@ def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
 
 def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     example = questions.kmp_test()[0]
-    services = lab_with(
-        tmp_path, ScriptedChain({"base": "Bananas.", "sft": example.answer}, ("base", "sft"))
-    )
+    services = lab_with(tmp_path, ScriptedChain({"base": "Bananas.", "sft": example.answer}, ("base", "sft")))
 
     view = last(ask(services, somebody(), example.prompt, SETTINGS))
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from evals.calibration import Settings
 from evals.report import calibration_of
-from lab.charts import reliability
-from lab.evaluations import Evaluations
-from lab.tabs.calibration import ALL, diagram
+from evals.stats.calibration import Settings
+from lab.results.calibration import ALL, diagram
+from lab.results.evaluations import Evaluations
+from lab.ui.charts import reliability
 from tests.lab.evaluations import scripted_report
 
 FEW = Settings(draws=100)
@@ -69,8 +69,6 @@ def test_stages_differ_in_shape_as_well_as_in_colour():
     together = diagram(Evaluations((scripted_report(),)), None, ALL).charts
     for figure in (together.reliability, together.risk):
         marks = {
-            (one.marker.color, one.marker.symbol)
-            for one in figure.data
-            if one.type == "scatter" and one.marker.symbol
+            (one.marker.color, one.marker.symbol) for one in figure.data if one.type == "scatter" and one.marker.symbol
         }
         assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 3

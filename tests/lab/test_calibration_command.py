@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadRow
-from lab.commands.evaluate import app
+from lab.commands.eval import app
 
 RUN = CliRunner()
 CONTRACT = (
@@ -30,9 +30,7 @@ def file_of(folder: Path, rows: list[dict]) -> str:
 
 
 def document(path: str, *options: str) -> dict:
-    result = RUN.invoke(
-        app, ["calibration", path, "--bootstrap", "200", *options, "--json"], catch_exceptions=False
-    )
+    result = RUN.invoke(app, ["calibration", path, "--bootstrap", "200", *options, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -94,9 +92,7 @@ def test_rows_of_one_cluster_widen_the_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.8", 80, -0.1])
-def test_a_confidence_that_is_no_share_is_named_by_line_and_field(
-    value: object, tmp_path: Path
-) -> None:
+def test_a_confidence_that_is_no_share_is_named_by_line_and_field(value: object, tmp_path: Path) -> None:
     path = file_of(tmp_path, [row(1, 0.5), row(2, value)])
     with pytest.raises(BadRow) as caught:
         RUN.invoke(app, ["calibration", path], catch_exceptions=False)

@@ -11,16 +11,14 @@ import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.binning import NullEce
-from evals.calibration import Calibration, Settings
 from evals.report import calibration_of, rows_of, stages_of
-from lab.confidences import sentence
-from lab.evaluations import Evaluations, Outdated
-from lab.grid import interval, measure
-from lab.measured import calibrated, counted
+from evals.stats.calibration import Calibration, NullEce, Settings
+from lab.results import calibration
+from lab.results.calibration import ALL, diagram, sentence
+from lab.results.evaluations import Evaluations, Outdated
+from lab.results.reports import calibrated, counted
 from lab.services import load_reports
-from lab.tabs import calibration
-from lab.tabs.calibration import ALL, diagram
+from lab.ui.components import interval, measure
 from tests.lab.evaluations import MUTE, scripted_report
 from tests.lab.votes import services_in
 
@@ -185,9 +183,7 @@ def test_an_overconfident_stage_is_said_to_be_so():
     each = calibration_of(scripted_report(), "base", settings=FEW)
     told = sentence("base", each)
     assert each.mean_confidence > each.mean_accuracy
-    assert re.match(
-        r"Base states \d+ % on average and is right \d+ % of the time: \d+ points over", told
-    )
+    assert re.match(r"Base states \d+ % on average and is right \d+ % of the time: \d+ points over", told)
     assert "more than chance explains" in told
 
 
@@ -227,14 +223,12 @@ def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
 def test_the_figures_agree_with_the_leaderboard():
     report = scripted_report()
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
-    assert calibration_of(report, "grpo", settings=FEW).ece == pytest.approx(
-        summary.metrics["ece"].value
-    )
+    assert calibration_of(report, "grpo", settings=FEW).ece == pytest.approx(summary.metrics["ece"].value)
 
 
 def test_the_page_starts_without_loading_plotly_figures_or_scipy():
     code = (
-        "import sys, lab.tabs.calibration, lab.tabs.leaderboard, lab.tabs.preferences; "
+        "import sys, lab.results.calibration, lab.results.leaderboard, lab.compare.preferences; "
         "late = ('plotly.graph_objs._figure', 'scipy.stats', 'alembic', 'torch', 'datasets'); "
         "print([module for module in late if module in sys.modules])"
     )

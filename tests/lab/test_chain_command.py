@@ -101,7 +101,7 @@ def test_ask_prints_one_answer_per_stage_with_its_confidence(runs):
 
 
 def test_ask_says_on_standard_error_when_another_base_stood_in(runs, monkeypatch):
-    from training import chain as chains
+    from training.models import chain as chains
 
     note, find = "the package is missing, so a copy was taken", chains.find_base
     monkeypatch.setattr(chains, "find_base", lambda *a: replace(find(*a), substitutions=(note,)))
@@ -129,8 +129,7 @@ def test_ask_judges_the_answer_to_a_question_of_ours(runs):
 def test_ask_shows_control_characters_as_marks(runs):
     """A random model writes escape bytes; none of them may reach the terminal."""
     shown = "".join(
-        assay("ask", "Why?", "--chain", runs / "grpo", "--temperature", 3, "--seed", seed).stdout
-        for seed in range(3)
+        assay("ask", "Why?", "--chain", runs / "grpo", "--temperature", 3, "--seed", seed).stdout for seed in range(3)
     )
     assert not any(not c.isprintable() and c != "\n" for c in shown)
 

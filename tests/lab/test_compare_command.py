@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.comparison import COMPARED, Comparisons, Pairing, compare
+from evals.compare import COMPARED, Comparisons, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import Standings
 from evals.report import instrument, load_report, save_report
 from lab.cli import app
-from lab.standings import comparison_table
+from lab.commands.tables import comparison_table
 from tests.evals.reports import small_report
 
 RUN = CliRunner()
@@ -87,9 +87,7 @@ def test_reports_that_cannot_be_compared_are_refused_with_what_to_do(
         (1, ["--metric", "bleu"], "bleu"),
     ],
 )
-def test_what_cannot_be_compared_is_named(
-    n: int, options: list[str], complaint: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_compared_is_named(n: int, options: list[str], complaint: str, tmp_path: Path) -> None:
     reports = [stored(tmp_path, f"{place}.json") for place in range(n)]
     with pytest.raises(BadConfig, match=complaint):
         document("eval", "compare", *reports, *options)
@@ -138,9 +136,7 @@ def test_rescoring_says_how_the_answers_were_read_and_can_be_told_how(tmp_path: 
     shown = RUN.invoke(app, ["eval", "compare", *reports, "--metric", "accuracy"])
     assert "answers read by: line" in " ".join(shown.stderr.split())
     assert "sft of scripted: answers read by text" in " ".join(shown.stdout.split())
-    board = RUN.invoke(
-        app, ["leaderboard", *reports, "--order", "accuracy"], catch_exceptions=False
-    )
+    board = RUN.invoke(app, ["leaderboard", *reports, "--order", "accuracy"], catch_exceptions=False)
     assert board.stdout.count("sft of") == 2
 
 
@@ -194,10 +190,7 @@ def test_a_leaderboard_is_written_as_markdown_and_json(tmp_path: Path) -> None:
     for row, line in zip(board.rows, table[2:], strict=True):
         accuracy = row.metrics["accuracy"]
         assert line.startswith(f"| {'=' if ranks.count(row.rank) > 1 else ''}{row.rank} | ")
-        assert (
-            f"{accuracy.value:.3f}, n {accuracy.n} [{accuracy.low:.2f}, {accuracy.high:.2f}]"
-            in line
-        )
+        assert f"{accuracy.value:.3f}, n {accuracy.n} [{accuracy.low:.2f}, {accuracy.high:.2f}]" in line
     assert any("sft of a\\|nother" in line for line in table)
     assert any("corrected by Holm" in line for line in lines)
 

@@ -4,8 +4,7 @@ import random
 from dataclasses import replace
 
 from evals import questions
-from lab.blind import Desk, bank_question
-from lab.tabs.compare import next_pair
+from lab.compare.tab import Desk, bank_question, next_pair
 from lab.visitors import new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 

@@ -4,10 +4,9 @@ import pytest
 
 from evals import questions
 from evals.errors import LabError
-from lab.blind import Desk
-from lab.tabs import compare
-from lab.tabs.ask import earlier
-from lab.tabs.compare import next_pair, undo, vote
+from lab.ask.tab import earlier
+from lab.compare import tab as compare
+from lab.compare.tab import Desk, next_pair, undo, vote
 from lab.visitors import new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -34,9 +33,7 @@ def test_two_different_stages_answer_a_question_of_the_bank(room):
     assert desk.pair.left.stage != desk.pair.right.stage
     assert questions.find(desk.pair.moment.question) is not None
     assert SAID[desk.pair.left.stage] in view.cards
-    assert view.cards.index(SAID[desk.pair.left.stage]) < view.cards.index(
-        SAID[desk.pair.right.stage]
-    )
+    assert view.cards.index(SAID[desk.pair.left.stage]) < view.cards.index(SAID[desk.pair.right.stage])
     assert view.may_vote
 
 

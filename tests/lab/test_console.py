@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from lab import cli
-from lab.console import table_of
+from lab.commands.tables import table_of
 
 
 def test_brackets_in_an_error_reach_the_person_as_they_are(monkeypatch, capsys):

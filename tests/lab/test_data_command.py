@@ -78,9 +78,7 @@ def test_pathways_are_split_by_the_tissues_named(tmp_path, hold_out, train, test
 
 def test_a_seed_changes_the_order_of_pathway_rows_and_nothing_else(tmp_path):
     plain = printed(run("pathways", "--out", tmp_path / "a", "--json"))["splits"]["train"]
-    mixed = printed(run("pathways", "--out", tmp_path / "b", "--seed", 3, "--json"))["splits"][
-        "train"
-    ]
+    mixed = printed(run("pathways", "--out", tmp_path / "b", "--seed", 3, "--json"))["splits"]["train"]
     assert plain["data_sha256"] == mixed["data_sha256"]
     assert plain["file_sha256"] != mixed["file_sha256"]
 
@@ -207,9 +205,7 @@ def test_pairs_that_cannot_be_made_say_why_and_write_nothing(words, said, tmp_pa
     assert not (tmp_path / "pairs").exists()
 
 
-def test_a_chain_whose_answers_are_all_empty_of_claims_gives_no_pairs_and_says_so(
-    tmp_path, monkeypatch
-):
+def test_a_chain_whose_answers_are_all_empty_of_claims_gives_no_pairs_and_says_so(tmp_path, monkeypatch):
     chain = tiny_chain(tmp_path / "chain")
     monkeypatch.chdir(tmp_path / "chain")
     words = ["--chain", chain, "--stage", "sft", "--limit", "1", "--samples", "2"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.ending import heard, reason
+from lab.train.runs import heard, reason
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = "subprocess.CalledProcessError: Command '['python', '-m', 'training.sft']' "
@@ -34,9 +34,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("said", "code", "why"), REASONS)
-def test_the_reason_is_the_error_that_was_told_else_what_was_raised_else_how_it_ended(
-    said: str, code: int, why: str
-):
+def test_the_reason_is_the_error_that_was_told_else_what_was_raised_else_how_it_ended(said: str, code: int, why: str):
     assert reason(said, code) == why
 
 
@@ -62,7 +60,7 @@ def test_ctrl_c_waits_for_the_end_of_the_command_and_then_stops():
         "signal.signal(signal.SIGINT, end); print('ready', flush=True); time.sleep(60)"
     )
     parent = (
-        "import os, sys\nfrom lab.ending import heard\n"
+        "import os, sys\nfrom lab.train.runs import heard\n"
         f"try:\n    heard([sys.executable, '-c', {child!r}], os.environ)\n"
         "except KeyboardInterrupt:\n    sys.stderr.write('interrupted\\n')\n"
     )

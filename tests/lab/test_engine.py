@@ -42,9 +42,7 @@ def read(engine, ticket):
 
 
 def read_in_background(engine, ticket, results, name):
-    thread = threading.Thread(
-        target=lambda: results.append((name, read(engine, ticket))), daemon=True
-    )
+    thread = threading.Thread(target=lambda: results.append((name, read(engine, ticket))), daemon=True)
     thread.start()
     return thread
 
@@ -104,9 +102,7 @@ def test_ten_visitors_at_once_each_get_their_own_answer():
     engine = engine_of(ScriptedChain())
     results = []
     threads = [
-        read_in_background(
-            engine, engine.ask(asking(f"page {n}", f"q{n}", ["base"], seed=n)), results, n
-        )
+        read_in_background(engine, engine.ask(asking(f"page {n}", f"q{n}", ["base"], seed=n)), results, n)
         for n in range(10)
     ]
     for thread in threads:
@@ -211,9 +207,7 @@ def test_stopping_keeps_what_was_written_and_frees_the_line():
     assert "".join(piece.text for piece in pieces) == "one"
     assert pieces[-1].finish_reason == "cancelled"
     assert not ticket.replaced.is_set()
-    assert read(engine, engine.ask(asking("other", stages=["base"])))[0] == {
-        "base": "one two three"
-    }
+    assert read(engine, engine.ask(asking("other", stages=["base"])))[0] == {"base": "one two three"}
 
 
 def test_a_new_question_of_the_same_page_takes_the_place_of_the_one_before():
@@ -239,9 +233,7 @@ def test_a_page_that_is_closed_does_not_hold_up_the_line():
     gone.close()
     gate.release(100)
 
-    assert read(engine, engine.ask(asking("here", "second")))[0]["base"].startswith(
-        "base on second"
-    )
+    assert read(engine, engine.ask(asking("here", "second")))[0]["base"].startswith("base on second")
 
 
 class BreaksOnce(ScriptedChain):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, BadRow
 from evals.questions import kmp_test, pathway_heldout, write_examples
 from evals.report import load_report, summarise
-from lab.commands.evaluate import app
+from lab.commands.eval import app
 
 RUN = CliRunner()
 OUTCOMES = [
@@ -66,9 +66,7 @@ def test_calibration_of_nothing_says_so(tmp_path: Path) -> None:
         ({"id": "1", "confidence": 0.8, "correct": True}, "id"),
     ],
 )
-def test_a_bad_row_is_named_by_line_and_field(
-    row: dict[str, object], field: str, tmp_path: Path
-) -> None:
+def test_a_bad_row_is_named_by_line_and_field(row: dict[str, object], field: str, tmp_path: Path) -> None:
     rows = jsonl(tmp_path, [*OUTCOMES, row])
     with pytest.raises(BadRow) as caught:
         RUN.invoke(app, ["calibration", rows], catch_exceptions=False)
@@ -100,9 +98,7 @@ def run(chain: Path, out: Path, *arguments: str) -> object:
     return document("run", *common, "--out", str(out), *arguments)
 
 
-def test_run_writes_a_report_of_all_stages_and_baselines_with_full_rows(
-    chain: Path, tmp_path: Path
-) -> None:
+def test_run_writes_a_report_of_all_stages_and_baselines_with_full_rows(chain: Path, tmp_path: Path) -> None:
     out = tmp_path / "reports" / "kmp.json"
     printed = run(chain, out, "--data", "kmp-test", "--limit", "3", "--batch-size", "2")
     report = load_report(out)
@@ -138,9 +134,7 @@ questions:
 """
 
 
-def test_run_asks_the_test_rows_of_a_set_of_ones_own_and_reads_them_as_it_is_told(
-    chain: Path, tmp_path: Path
-) -> None:
+def test_run_asks_the_test_rows_of_a_set_of_ones_own_and_reads_them_as_it_is_told(chain: Path, tmp_path: Path) -> None:
     rows = tmp_path / "mine.yaml"
     rows.write_text(OWN, encoding="utf-8")
     run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "base", "--read", "answer")
@@ -193,9 +187,7 @@ def test_a_report_keeps_no_path_of_this_machine(chain: Path, tmp_path: Path) -> 
     run(chain, tmp_path / "r.json", "--data", str(rows), "--stage", "base", *base)
     report = load_report(tmp_path / "r.json")
     assert report.data_name == "mine.jsonl"
-    assert (
-        " --chain grpo --base model --stage base --data mine.jsonl --out r.json " in report.command
-    )
+    assert " --chain grpo --base model --stage base --data mine.jsonl --out r.json " in report.command
     bare = ("--data", "kmp-test", "--limit", "1")
     run(Path(f"base:{chain.parent / 'model'}"), tmp_path / "bare.json", *bare)
     assert " --chain base:model " in load_report(tmp_path / "bare.json").command
@@ -205,10 +197,8 @@ def test_a_report_keeps_no_path_of_this_machine(chain: Path, tmp_path: Path) -> 
         assert str(chain.parent) not in text
 
 
-def test_a_report_says_when_another_base_stood_in(
-    chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from training import chain as chains
+def test_a_report_says_when_another_base_stood_in(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from training.models import chain as chains
 
     note = "the package is not installed, so a copy was taken"
     find = chains.find_base

@@ -7,8 +7,8 @@ import pytest
 from evals.errors import LabError
 from evals.report import save_report
 from evals.schema import ChainManifest, ChainStage, EvalReport
-from lab.evaluations import Evaluations, read_evaluations
-from lab.reports import outdated_notices
+from lab.results.evaluations import Evaluations, read_evaluations
+from lab.results.reports import outdated_notices
 from lab.services import load_reports
 from tests.lab.chains import manifest
 from tests.lab.evaluations import STAGES, scripted_report

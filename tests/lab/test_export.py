@@ -7,11 +7,11 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
-from evals.exports import DpoRow, ExportFormat, ExportStatistics
 from evals.questions import kmp_test, kmp_training, pathway_heldout, pathway_training
-from lab.blind import Desk, bank_question
-from lab.export import build_export, write_export, zip_export
-from lab.outcomes import JudgedPair
+from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
+from lab.compare.export import build_export, write_export, zip_export
+from lab.compare.tab import Desk, bank_question
+from lab.store.answers import JudgedPair
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)
@@ -19,10 +19,7 @@ FORMATS = get_args(ExportFormat)
 
 
 def pair(number, choice, stages=("base", "sft"), **changes):
-    left, right = (
-        answer(f"{side}{number}", stage, **changes)
-        for side, stage in zip("lr", stages, strict=True)
-    )
+    left, right = (answer(f"{side}{number}", stage, **changes) for side, stage in zip("lr", stages, strict=True))
     return JudgedPair(vote(left, right, choice), left, right)
 
 
@@ -108,9 +105,7 @@ BETWEEN_HELD_OUT_TISSUES = next(
 
 
 @pytest.mark.parametrize("form", ["dpo", "kto", "sft"])
-@pytest.mark.parametrize(
-    "example", [kmp_test()[0], pathway_heldout()[0], BETWEEN_HELD_OUT_TISSUES], ids=lambda e: e.id
-)
+@pytest.mark.parametrize("example", [kmp_test()[0], pathway_heldout()[0], BETWEEN_HELD_OUT_TISSUES], ids=lambda e: e.id)
 def test_a_vote_on_a_held_out_question_never_becomes_training_data(form, example):
     typed = f"  {example.prompt.upper()} "
     pairs = [pair(1, "left"), pair(2, "right", question=typed), pair(3, "tie", question=typed)]
@@ -215,9 +210,7 @@ def test_the_zip_holds_the_same_files_as_the_folder(tmp_path):
     write_export(export, tmp_path / "out")
     with ZipFile(zip_export(export, tmp_path / "zip")) as archive:
         inside = {name: archive.read(name) for name in archive.namelist()}
-    assert inside == {
-        f"preferences-dpo/{file.name}": file.read_bytes() for file in (tmp_path / "out").iterdir()
-    }
+    assert inside == {f"preferences-dpo/{file.name}": file.read_bytes() for file in (tmp_path / "out").iterdir()}
 
 
 def test_the_exported_folder_loads_by_its_card_with_the_rows_only(tmp_path):

@@ -34,8 +34,7 @@ def ask(app, *requests, **always):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://lab") as client:
             return [
-                await client.request(always.get("method", "GET"), path, headers=headers)
-                for path, headers in requests
+                await client.request(always.get("method", "GET"), path, headers=headers) for path, headers in requests
             ]
 
     replies = []
@@ -59,9 +58,7 @@ def test_the_second_visitor_gets_the_page_that_was_written_for_the_first():
 def test_a_browser_that_can_unpack_gets_it_packed_and_another_does_not():
     kept = KeptFrontPage(Counting())
 
-    packed, plain = ask(
-        kept, ("/", {"accept-encoding": "gzip"}), ("/", {"accept-encoding": "identity"})
-    )
+    packed, plain = ask(kept, ("/", {"accept-encoding": "gzip"}), ("/", {"accept-encoding": "identity"}))
 
     assert packed.headers["content-encoding"] == "gzip"
     assert int(packed.headers["content-length"]) == len(gzip.compress(plain.content))
@@ -121,8 +118,7 @@ def test_the_page_says_where_it_lies_at_every_address_it_is_read_from(tmp_path):
     with on_air(lab_with(tmp_path)) as app:
         port = httpx.URL(app.local_url).port
         here, again, there = (
-            httpx.get(f"http://{host}:{port}/").text
-            for host in ("127.0.0.1", "127.0.0.1", "localhost")
+            httpx.get(f"http://{host}:{port}/").text for host in ("127.0.0.1", "127.0.0.1", "localhost")
         )
 
     assert f'"root":"http://127.0.0.1:{port}"' in here == again

@@ -8,20 +8,18 @@ import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.baselines import BASELINES
-from evals.difference import Difference
+from evals.compare import Difference
 from evals.leaderboard import leaderboard
-from evals.measures import MEASURES
-from evals.report import summarise
+from evals.questions.baselines import BASELINES
+from evals.report import MEASURES, summarise
 from evals.schema import Metric
-from lab.answers import stage_name
-from lab.evaluations import Evaluations, Outdated
-from lab.grid import grid, interval, measure, number
-from lab.paired import difference_cell
-from lab.reports import groups_of
+from lab.ask.session import stage_name
+from lab.results import leaderboard as tab_of
+from lab.results.evaluations import Evaluations, Outdated
+from lab.results.leaderboard import board, difference_cell
+from lab.results.reports import groups_of
 from lab.services import load_reports
-from lab.tabs import leaderboard as tab_of
-from lab.tabs.leaderboard import board
+from lab.ui.components import grid, interval, measure, number
 from tests.lab.evaluations import scripted_report
 from tests.lab.votes import services_in
 
@@ -125,9 +123,7 @@ def test_a_difference_is_told_with_whether_it_is_more_than_chance():
 
 def test_a_difference_that_may_be_chance_is_not_called_better_or_worse():
     shown = plain(board(Evaluations((scripted_report(),)), None, "all", "brier").page)
-    assert re.search(
-        r"SFT is not shown to be better or worse than Base on Brier score: diff", shown
-    )
+    assert re.search(r"SFT is not shown to be better or worse than Base on Brier score: diff", shown)
 
 
 def difference_of(**changes):
@@ -232,9 +228,7 @@ def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
 
 def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_that_helps(tmp_path):
     old = scripted_report().model_copy(update={"versions": {"verifiers": "verifiers-0"}})
-    told = Outdated(
-        "old.json", "another version of the verifiers", "assay eval rescore old.json", old
-    )
+    told = Outdated("old.json", "another version of the verifiers", "assay eval rescore old.json", old)
     services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
     data, _, _, tables = open_tab(services)
     assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"

@@ -7,8 +7,8 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.questions import kmp_test
-from lab.tabs import preferences
-from lab.tabs.preferences import export, latest, overview
+from lab.compare import preferences
+from lab.compare.preferences import export, latest, overview
 from tests.lab.votes import cast, services_in
 
 
@@ -62,9 +62,7 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts(services):
     assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in shown
 
 
-@pytest.mark.parametrize(
-    "text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b"]
-)
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b"])
 def test_markup_in_a_question_or_stage_is_shown_as_text(services, text):
     cast(services.store, 1, (text, "sft"), "left", question=text)
     page = overview(services.store.counts()) + latest(services.store.comparisons())

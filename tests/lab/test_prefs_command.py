@@ -5,10 +5,9 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from evals.schema import Choice
-from evals.schema.drafts import KeptReview, ReviewAnswer
+from evals.schema.reviewruns import KeptReview, ReviewAnswer
 from lab.cli import app
-from lab.papers import paper_of
-from lab.reviewing import ReviewSettings
+from lab.review.session import ReviewSettings, paper_of
 from tests.lab.reviewers import PAPER, ScriptedReader
 from tests.lab.test_refine_views import kept
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote

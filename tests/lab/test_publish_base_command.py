@@ -4,11 +4,11 @@ import pytest
 
 from evals.errors import LabError, MissingModel
 from hub.adapters import Wishes
-from lab.commands import publish_base
-from lab.commands.publish_base import publication_of
+from lab.commands import publish as publish_base
+from lab.commands.publish import publication_of
 from tests.hub.bases import base_copy, write_base, write_packed_run
 from tests.hub.runs import REVISION, change_manifest, write_run
-from training import gguf
+from training.models import base as gguf
 
 
 @pytest.fixture
@@ -46,9 +46,7 @@ def test_the_embedded_base_goes_along_unless_another_wish_is_told(
         ({"base": "org/x", "base_revision": REVISION}, f"--base org/x --base-revision {REVISION}"),
     ],
 )
-def test_without_the_package_a_named_base_is_not_asked_for_again(
-    tmp_path, monkeypatch, wishes, named
-):
+def test_without_the_package_a_named_base_is_not_asked_for_again(tmp_path, monkeypatch, wishes, named):
     run = write_packed_run(tmp_path / "runs")
     monkeypatch.setattr(gguf, "PACKAGE_PIN", "no-such-package==1")
     monkeypatch.setattr(gguf, "PACKAGE", "no_such_package")

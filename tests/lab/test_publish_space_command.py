@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from evals.errors import IncomparableReports, LabError
 from evals.report import save_report
-from lab.board import board_page, panels_of
 from lab.cli import app
-from lab.commands.publish_space import _board
+from lab.commands.publish import _board
+from lab.results.static_page import board_page, panels_of
 from tests.lab.evaluations import scripted_report
 
 
@@ -86,6 +86,4 @@ def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
 
 def test_help_shows_how_a_space_is_published():
     result = CliRunner().invoke(app, ["publish", "space", "--help"])
-    assert "assay publish space arena --repo my-org/arena --dry-run" in " ".join(
-        result.output.split()
-    )
+    assert "assay publish space arena --repo my-org/arena --dry-run" in " ".join(result.output.split())

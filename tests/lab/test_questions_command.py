@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import find
 from lab import cli
-from lab.commands.data import app
-from lab.commands.questions import know
+from lab.commands.data import app, know
 from lab.settings import from_environment
 
 MMLU = {

@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from lab.recipes import Recipe, read_recipe, recipes, save, text_of
+from lab.train.runner import Recipe, read_recipe, recipes, save, text_of
 
 
 @pytest.mark.parametrize("name", list(recipes(Path("none"))))
 def test_every_settings_file_passes_through_the_form_unchanged(name, tmp_path):
-    from training.config import as_document
-    from training.request import read_settings
-    from training.stages import STAGES
+    from training.config import STAGES, as_document, read_settings
 
     file = recipes(tmp_path)[name]
     recipe = read_recipe(file)

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from evals.errors import LabError
-from evals.refiner.bank import refiner_bank
-from lab.refine_fields import LONGEST, Fields, fields_of, record_of
+from evals.refine.bank import refiner_bank
+from lab.refine.session import LONGEST, Fields, fields_of, record_of
 from tests.lab.refined import RECORD
 
 TYPED = Fields("Which way?", "I looked.", "<snippet id=S1>It is down.</snippet>", "+ A: B.")

@@ -4,16 +4,20 @@ from pathlib import Path
 import pytest
 
 from evals.errors import LabError
-from evals.refiner.pairs import read_pairs
-from evals.refiner.prompt import messages
-from evals.refiner.records import read_records
-from lab.refine_desk import answer, held_out, pick, records, score
-from lab.refine_marking import (
+from evals.refine.items import read_pairs
+from evals.refine.prompt import messages
+from evals.refine.records import read_records
+from lab.refine.session import (
+    answer,
     correct,
     desk_name,
     earlier,
+    held_out,
     make_file,
+    pick,
     rate,
+    records,
+    score,
     show_earlier,
     to_correct,
     undo,

@@ -3,10 +3,9 @@ import threading
 import pytest
 
 from evals.errors import LabError
-from evals.refiner.prompt import messages
-from evals.refiner.records import as_jsonl
-from lab.refine_desk import answer, choices, demo, pick, records, score, stop
-from lab.refine_own import MOST, read_own
+from evals.refine.prompt import messages
+from evals.refine.records import as_jsonl
+from lab.refine.session import MOST, answer, choices, demo, pick, read_own, records, score, stop
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.refined import GOOD, RECORD, TYPED, refining_lab
@@ -53,9 +52,7 @@ def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
     assert room.engine.status.state == "idle"
 
 
-@pytest.mark.parametrize(
-    ("pasted", "told"), [("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")]
-)
+@pytest.mark.parametrize(("pasted", "told"), [("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")])
 def test_what_is_no_answer_is_refused_with_a_reason(room, pasted, told):
     assert told in score(room, somebody(), TYPED, pasted, "assay").notice.lower()
 

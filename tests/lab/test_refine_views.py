@@ -2,15 +2,11 @@ import re
 
 import pytest
 
-from evals.refiner.explain import explain
-from evals.refiner.heuristic import HeuristicJudge, compare_words
-from evals.refiner.judging import missing
-from evals.refiner.score import prepare
-from evals.schema.refinements import KeptRefinement, Mark, RefinedAnswer
-from evals.schema.refining import RewardConfig, ScoredAnswer
-from lab.refine_parts import parts, rubric
-from lab.refine_views import coloured, refined
-from lab.views import escape
+from evals.refine.judge import HeuristicJudge, compare_words, missing
+from evals.refine.score import explain, prepare
+from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RewardConfig, ScoredAnswer
+from lab.refine.view import coloured, parts, refined, rubric
+from lab.ui.components import escape
 from tests.lab.refined import GOOD, HALF, PLAIN, RECORD
 from tests.lab.votes import NOON
 
@@ -31,9 +27,7 @@ def kept(*texts: str) -> KeptRefinement:
         RefinedAnswer(id=f"a{n}", name=names[n], finish_reason="stop", scored=scored(text))
         for n, text in enumerate(texts)
     )
-    return KeptRefinement(
-        id="k", made_at=NOON, session="s", record=RECORD, reward=ASSAY, answers=answers
-    )
+    return KeptRefinement(id="k", made_at=NOON, session="s", record=RECORD, reward=ASSAY, answers=answers)
 
 
 def words(html: str) -> str:
@@ -81,9 +75,7 @@ def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
 
     assert not re.search(r"<(script|img)\b|<b onclick|\$\{|\{\{", html)
     assert "&lt;script&gt;alert(&#x27;claim&#x27;)&lt;/script&gt;" in html
-    assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace(
-        "</b>", ""
-    )
+    assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace("</b>", "")
 
 
 def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():

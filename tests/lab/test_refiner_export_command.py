@@ -2,10 +2,9 @@ import json
 
 from typer.testing import CliRunner
 
-from evals.refiner.records import read_records
+from evals.refine.records import read_records
 from lab.cli import app
-from lab.refine_desk import score
-from lab.refine_marking import desk_name, rate
+from lab.refine.session import desk_name, rate, score
 from lab.visitors import new_visitor
 from tests.lab.refined import HALF, TYPED, refining_lab
 from tests.lab.votes import url_in

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.refiner.baselines import BASELINES
-from evals.refiner.records import records_sha256
-from evals.refiner.report import read_report
-from evals.schema.refinerreports import RefinerReport
-from evals.schema.refining import RefinerRecord
+from evals.refine.bank import BASELINES
+from evals.refine.records import records_sha256
+from evals.refine.report import read_report
+from evals.schema.refiner import RefinerRecord
+from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
@@ -30,9 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = start / "records.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in RECORDS), encoding="utf-8")
     words = ["run", "--chain", str(start / "sft"), "--judge", "heuristic", "--data", str(rows)]
-    done = CliRunner().invoke(
-        app, [*words, "--max-new-tokens", "1", "--out", str(start / "report.json")]
-    )
+    done = CliRunner().invoke(app, [*words, "--max-new-tokens", "1", "--out", str(start / "report.json")])
     assert done.exit_code == 0, done.output
     assert "judged by heuristic" in done.output
     return start
@@ -116,9 +114,7 @@ def test_answers_are_judged_again_without_a_model_and_keep_their_rewards(folder:
     assert new.stage_checksums == old.stage_checksums
 
 
-def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(
-    folder: Path, again: Path
-):
+def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(folder: Path, again: Path):
     first, second = read_report(again).command.split(" && ")
     assert first == read_report(folder / "report.json").command
     assert second.startswith("assay refiner rescore REPORT.json") and "theirs.jsonl" in second
@@ -138,9 +134,7 @@ def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     assert "tiny-judge" in read_report(folder / "served.json").judge
 
 
-def test_the_table_says_over_how_many_answers_a_mean_is_where_that_is_not_all(
-    folder: Path, tmp_path: Path
-):
+def test_the_table_says_over_how_many_answers_a_mean_is_where_that_is_not_all(folder: Path, tmp_path: Path):
     item = {"title": "flight", "description": 'Says "in flight".'}
     row = {"record": RECORDS[0]["id"], "source": "Ada", "positive_rubrics": [item]}
     (tmp_path / "one.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -152,9 +146,7 @@ def test_the_table_says_over_how_many_answers_a_mean_is_where_that_is_not_all(
 
 
 @pytest.mark.parametrize("lost", ["theirs.jsonl", "second set"])
-def test_items_of_another_writer_are_not_lost_unless_that_is_said(
-    folder: Path, again: Path, tmp_path: Path, lost: str
-):
+def test_items_of_another_writer_are_not_lost_unless_that_is_said(folder: Path, again: Path, tmp_path: Path, lost: str):
     report, out = tmp_path / "old.json", tmp_path / "new.json"
     kept = read_report(again).model_copy(update={"other_items": lost})
     report.write_text(kept.model_dump_json(), encoding="utf-8")
@@ -209,9 +201,7 @@ def first_two(folder: Path, place: Path, name: str) -> Path:
     known = {record.id for record in records}
     rows = tuple(row for row in old.rows if row.scored.record_id in known)
     changed = {"data_name": name, "data_sha256": records_sha256(records), "rows": rows}
-    (place / "old.json").write_text(
-        old.model_copy(update=changed).model_dump_json(), encoding="utf-8"
-    )
+    (place / "old.json").write_text(old.model_copy(update=changed).model_dump_json(), encoding="utf-8")
     return place / "old.json"
 
 

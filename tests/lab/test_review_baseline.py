@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.concerns.provenance import made_by
 from evals.errors import BadConfig, LabError
+from evals.review.page import made_by
 from lab.cli import app
-from lab.review_board import board_view
+from lab.review.view import board_view
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply
 
@@ -102,9 +102,7 @@ def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_a
     assert DATED in board_view(place / "scores")
 
 
-def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_its_scores(
-    place: Path, tmp_path: Path
-):
+def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_its_scores(place: Path, tmp_path: Path):
     for file in [*(place / "scores").glob("*.json"), *place.glob("*.run.json")]:
         shutil.copy(file, tmp_path)
     files = sorted(tmp_path.glob("*.json"))

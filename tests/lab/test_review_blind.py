@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lab.app import build_app
-from lab.reviewing import desk_of
-from lab.tabs.review_blind import both, vote
+from lab.review.blind import both, vote
+from lab.review.session import desk_of
 from lab.visitors import new_visitor
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, SAID, ScriptedReader

@@ -38,9 +38,7 @@ def test_parse_gives_every_field_of_the_contract(tmp_path: Path) -> None:
     found = document("parse", lines(tmp_path / "raw.jsonl", RAW))
     assert [set(each) for each in found] == [{"id", "status", "concerns", "problems"}] * 3
     assert [each["status"] for each in found] == ["ok", "empty", "failed"]
-    assert found[0]["concerns"] == [
-        {"text": "No control.", "category": "design_flaw", "severity": "major"}
-    ]
+    assert found[0]["concerns"] == [{"text": "No control.", "category": "design_flaw", "severity": "major"}]
 
 
 def test_what_parse_writes_can_be_cleaned(tmp_path: Path) -> None:
@@ -53,9 +51,7 @@ def test_what_parse_writes_can_be_cleaned(tmp_path: Path) -> None:
 
 def test_clean_shows_what_it_removed(tmp_path: Path) -> None:
     rows = [{"article_id": "a", "concerns": ["One.", "one.", "Two."], "engine": "x"}]
-    document(
-        "clean", lines(tmp_path / "in.jsonl", rows), "--cap", "1", "--out", str(tmp_path / "o")
-    )
+    document("clean", lines(tmp_path / "in.jsonl", rows), "--cap", "1", "--out", str(tmp_path / "o"))
     (row,) = read(tmp_path / "o")
     assert row["concerns"] == ["One."]
     assert [each["reason"] for each in row["removed"]] == ["duplicate", "cap"]
@@ -177,9 +173,7 @@ def test_a_missing_encoder_stops_with_the_way_to_get_it(tmp_path: Path) -> None:
 
 
 def merged(tmp_path: Path, *options: str) -> tuple[dict, list[dict]]:
-    one = [
-        {"article_id": "1", "concerns": ["No control.", {"text": "Small n.", "severity": "major"}]}
-    ]
+    one = [{"article_id": "1", "concerns": ["No control.", {"text": "Small n.", "severity": "major"}]}]
     two = [
         {"article_id": "1", "concerns": ["No control arm."]},
         {"article_id": "2", "concerns": []},

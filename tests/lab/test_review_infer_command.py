@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.jsonl import read_rows
+from evals.io import read_rows
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
 from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
@@ -34,9 +34,7 @@ def infer(out: Path, *words: object) -> tuple[int, str, str]:
 def collection(folder: Path) -> Path:
     file = folder / "papers.jsonl"
     rows = [
-        example(
-            [("Methods", prose(20))], [concern("No control arm.")], id=f"s:{n}", title=f"Paper {n}"
-        )
+        example([("Methods", prose(20))], [concern("No control arm.")], id=f"s:{n}", title=f"Paper {n}")
         for n in range(2)
     ]
     file.write_text("".join(row.model_dump_json() + "\n" for row in rows), encoding="utf-8")

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from evals.articles.collection import read_collection
-from evals.jsonl import read_rows
+from evals.io import read_rows
+from evals.papers.collection import read_collection
 from evals.schema.reviewruns import ReviewedRow
 from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
@@ -23,13 +23,10 @@ from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, one_thread
 from training import review
-from training.chain import load_chain
-from training.config import ReviewSettings
-from training.request import read_request
-from training.reviewing.engine import Asking, Reply
-from training.reviewing.infer import Clocks, Job, infer
-from training.reviewing.local import ChainEngine
-from training.reviewing.results import ReviewFile
+from training.config import ReviewSettings, read_request
+from training.models.chain import load_chain
+from training.reviewer.engine import Asking, ChainEngine, Reply
+from training.reviewer.infer import Clocks, Job, ReviewFile, infer
 
 __all__ = ["one_thread"]
 
@@ -52,9 +49,7 @@ def papers() -> Iterator[str]:
     for n, split in enumerate(SPLITS):
         faults = [concern(f"{text} In {n}.", k) for k, text in enumerate(FAULTS)]
         sections = [("Methods", prose(40, f"M{n}x")), ("Results", prose(40, f"R{n}x"))]
-        yield example(
-            sections, faults, id=f"s:{n}", family=str(n), split=split, title=f"Paper {n}"
-        ).model_dump_json()
+        yield example(sections, faults, id=f"s:{n}", family=str(n), split=split, title=f"Paper {n}").model_dump_json()
 
 
 class Interrupted:
@@ -110,15 +105,12 @@ def test_interrupted_and_gone_on_with_gives_what_one_go_gives(place: Path, predi
     asked = ("review", "infer", "--papers", place / "corpus", "--chain", place / "review")
     run(*asked, *SAME, "--out", whole)
     one, other = (
-        [row.model_dump(exclude={"seconds"}) for row in read_rows(each, ReviewedRow)]
-        for each in (whole, predictions)
+        [row.model_dump(exclude={"seconds"}) for row in read_rows(each, ReviewedRow)] for each in (whole, predictions)
     )
     assert one == other
 
 
-def test_predictions_are_cleaned_scored_with_controls_merged_and_reported(
-    place: Path, predictions: Path
-):
+def test_predictions_are_cleaned_scored_with_controls_merged_and_reported(place: Path, predictions: Path):
     base, tuned = place / "base.jsonl", place / "clean.jsonl"
     asked = ("review", "infer", "--papers", place / "corpus", "--chain", place / "review")
     run(*asked, *SAME, "--stage", "base", "--constrain", "never", "--out", base)
@@ -148,8 +140,6 @@ def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):
         (("--papers", tmp_path / "none"), "there are no papers"),
         (("--constrain", "maybe"), "maybe"),
     ):
-        done = RUN.invoke(
-            app, ["review", "infer", *map(str, words), "--out", str(tmp_path / "p.jsonl")]
-        )
+        done = RUN.invoke(app, ["review", "infer", *map(str, words), "--out", str(tmp_path / "p.jsonl")])
         assert done.exit_code != 0
         assert said in f"{done.output}{done.exception}"

@@ -5,11 +5,10 @@ import json
 import pytest
 
 from evals.errors import LabError, UnreadableArticle
-from lab.papers import demonstration_paper, paper_of
-from lab.review_board import board_view
-from lab.reviews import read
+from lab.review.session import demonstration_paper, paper_of, read
+from lab.review.view import board_view
 from lab.settings import from_environment
-from lab.views import notice
+from lab.ui.components import notice
 from tests.evals.concerns.test_report import scored
 from tests.lab.reviewers import PAPER
 
@@ -48,9 +47,7 @@ def test_a_demonstration_paper_is_there_to_try():
 
 
 def test_a_server_is_named_by_whoever_starts_the_lab():
-    settings = from_environment(
-        {"ASSAY_REVIEW_SERVER": "http://127.0.0.1:1/v1", "ASSAY_REVIEW_SERVER_MODEL": "m"}
-    )
+    settings = from_environment({"ASSAY_REVIEW_SERVER": "http://127.0.0.1:1/v1", "ASSAY_REVIEW_SERVER_MODEL": "m"})
     assert settings.review_server is not None and settings.review_server.model == "m"
     with pytest.raises(LabError, match="ASSAY_REVIEW_SERVER_CONTEXT"):
         from_environment({"ASSAY_REVIEW_SERVER": "http://x", "ASSAY_REVIEW_SERVER_CONTEXT": "few"})

@@ -8,30 +8,25 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig
-from evals.schema.reviewsteps import StepsReport
+from evals.schema.reports import StepsReport
 from lab.cli import app
 from tests.lab.test_sweep_review import MEASURE, papers
 from tests.training.runs import one_thread
 from tests.training.test_review import chat, rows, settings_file
 from training import review
-from training.config import ReviewSettings
-from training.request import read_request
-from training.reviewing.steps import steps_of
-from training.runs import RunFolder
+from training.config import ReviewSettings, read_request
+from training.reviewer.measure import steps_of
+from training.run.folder import RunFolder
 
 __all__ = ["one_thread"]
 
 RUN = CliRunner()
-TOLD = [
-    word for key, value in MEASURE.items() for word in (f"--{key.replace('_', '-')}", str(value))
-]
+TOLD = [word for key, value in MEASURE.items() for word in (f"--{key.replace('_', '-')}", str(value))]
 
 
 def asked(*words: object) -> tuple[dict, str]:
     """Return what the command prints as JSON, and what it says beside it."""
-    done = RUN.invoke(
-        app, ["review", "steps", *map(str, words), *TOLD, "--json"], catch_exceptions=False
-    )
+    done = RUN.invoke(app, ["review", "steps", *map(str, words), *TOLD, "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout), done.stderr
 
@@ -121,7 +116,7 @@ def test_a_run_that_kept_no_adapters_says_how_to_keep_them(place: Path, tmp_path
 
 
 def test_the_checkpoints_of_a_run_that_was_stopped_are_taken_over(place: Path, tmp_path: Path):
-    from training.checkpoints import seal
+    from training.run.checkpoints import seal
 
     run = tmp_path / "run"
     shutil.copytree(place / "run", run, ignore=shutil.ignore_patterns("steps", "reports"))

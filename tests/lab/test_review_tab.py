@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.review_exports import export as exported
-from lab.reviewing import desk_of
-from lab.reviews import act, export, read, review, save, show_kept, undo
-from lab.shelf import ReviewVote
-from lab.tabs.review_blind import both, vote
+from lab.review.blind import both, vote
+from lab.review.export import export as exported
+from lab.review.session import act, desk_of, export, read, review, save, show_kept, undo
+from lab.store.documents import ReviewVote
 from lab.visitors import new_visitor
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
@@ -191,8 +190,8 @@ def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_p
 
 
 def test_what_is_exported_can_be_trained_on(room, tmp_path):
-    from training.conversations import read_conversations
-    from training.preferences import read_preferences
+    from training.data.conversations import read_conversations
+    from training.data.preferences import read_preferences
 
     visitor = new_visitor()
     made = reviewed(room, visitor)

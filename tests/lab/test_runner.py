@@ -12,15 +12,24 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from lab.launches import ECHO_SECONDS, Launched, beside, is_alive, read_launch, start, stop
-from lab.progress import panel
-from lab.recipes import free_output, read_recipe, recipes
-from lab.runner import begin, go_on, halt, how_started, preview, refusal
 from lab.settings import from_environment, is_loopback
-from lab.trainings import find, look, progress_of
-from lab.watching import Watched
+from lab.train.runner import begin, free_output, go_on, halt, how_started, preview, read_recipe, recipes, refusal
+from lab.train.runs import (
+    ECHO_SECONDS,
+    Launched,
+    Watched,
+    beside,
+    find,
+    is_alive,
+    look,
+    progress_of,
+    read_launch,
+    start,
+    stop,
+)
+from lab.train.view import panel
 from tests.lab.trainings import allowed_in, boot, now, plain, record, run_in
-from training.launch import Launch
+from training.launch.accelerate import Launch
 
 ROOT = Path(__file__).parents[2]
 
@@ -170,9 +179,7 @@ def launched(tmp_path):
     log = beside(run) / "log.txt"
     log.parent.mkdir(parents=True)
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PATIENT], stdout=file, start_new_session=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", PATIENT], stdout=file, start_new_session=True)
     found = Launched(
         line=("accelerate", "launch", "-m", "training.sft"),
         processes=1,
@@ -234,9 +241,7 @@ def test_a_launch_that_fails_is_told_with_its_log_and_can_be_started_anew(tmp_pa
 
 def test_a_run_killed_without_a_word_is_told_from_one_that_is_running(tmp_path):
     run = run_in(tmp_path / "mine", steps=2)
-    gone = Launched(
-        line=("x",), processes=1, pid=2**22 + 1, boot=boot(), born=0, started_at=record().started_at
-    )
+    gone = Launched(line=("x",), processes=1, pid=2**22 + 1, boot=boot(), born=0, started_at=record().started_at)
     later = time.time() + 1
     os.utime(run.path / "run.json", (later, later))
     beside(run.path).mkdir()

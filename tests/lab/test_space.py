@@ -1,6 +1,6 @@
 import pytest
 
-from lab import space
+from lab import arena as space
 from lab.gpu import Gpu
 from tests.lab.chains import manifest
 
@@ -56,9 +56,7 @@ def chain_in(folder, **base):
         ({"source": "org/model", "hub_id": "org/model", "revision": "ab" * 20}, False),
     ],
 )
-def test_the_embedded_base_is_brought_only_where_a_chain_stands_on_it(
-    monkeypatch, tmp_path, base, is_needed
-):
+def test_the_embedded_base_is_brought_only_where_a_chain_stands_on_it(monkeypatch, tmp_path, base, is_needed):
     brought = []
     monkeypatch.setattr(space, "bring_embedded_model", lambda environment: brought.append(True))
     space.prepare({}, chains=[chain_in(tmp_path, **base)])

@@ -5,7 +5,7 @@ import pytest
 
 from evals.errors import LabError
 from evals.schema import Answer, StatedConfidence, Verdict
-from lab.store import Store
+from lab.store.answers import Store
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 VERDICT = Verdict(
@@ -208,6 +208,6 @@ def test_an_answer_without_a_time_zone_is_refused(store):
 
 
 def test_every_field_of_an_answer_has_its_column():
-    from lab.tables import AnswerRow
+    from lab.store.tables import AnswerRow
 
     assert set(AnswerRow.__table__.columns.keys()) == set(Answer.model_fields)

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from evals.errors import BadConfig, LabError
-from lab.database import open_engine, reading, writing
-from lab.store import Store, is_current
-from lab.tables import AnswerRow
+from lab.store.answers import Store, is_current
+from lab.store.database import open_engine, reading, writing
+from lab.store.tables import AnswerRow
 from tests.lab.votes import answer, cast, new_store, url_in
 
 
@@ -108,9 +108,7 @@ def test_a_write_protected_database_can_be_read_and_says_why_it_cannot_be_writte
     protected.close()
 
 
-@pytest.mark.parametrize(
-    "failure", [sqlite3.InterfaceError("bad parameter"), sqlite3.OperationalError("gone")]
-)
+@pytest.mark.parametrize("failure", [sqlite3.InterfaceError("bad parameter"), sqlite3.OperationalError("gone")])
 def test_whatever_the_driver_reports_comes_with_what_to_do(failure, tmp_path):
     engine = open_engine(url_in(tmp_path))
     with pytest.raises(LabError, match=r"Check ASSAY_DATABASE_URL"), reading(engine):

@@ -12,10 +12,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from evals.errors import LabError
-from lab.database import open_engine, writing
-from lab.migrate import SCRIPTS, upgrade
-from lab.store import Store, is_current
-from lab.tables import REVISION, ComparisonRow, Table
+from lab.store.answers import Store, is_current
+from lab.store.database import SCRIPTS, open_engine, upgrade, writing
+from lab.store.tables import REVISION, ComparisonRow, Table
 from tests.lab.votes import cast, new_store, url_in
 
 
@@ -50,11 +49,9 @@ def test_upgrading_again_keeps_every_vote_and_the_salt(tmp_path):
 
 
 def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
-    code = f"from lab.migrate import upgrade; upgrade({url_in(tmp_path)!r})"
+    code = f"from lab.store.database import upgrade; upgrade({url_in(tmp_path)!r})"
     with ThreadPoolExecutor(2) as pool:
-        runs = pool.map(
-            lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2)
-        )
+        runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
     assert [run.returncode for run in runs] == [0, 0]
     Store(url_in(tmp_path)).close()
 
@@ -83,9 +80,7 @@ def test_a_database_of_a_newer_version_is_not_touched(tmp_path):
 
 def test_the_tables_and_the_vote_query_compile_for_postgresql():
     dialect = postgresql.dialect()
-    created = "\n".join(
-        str(CreateTable(table).compile(dialect=dialect)) for table in Table.metadata.sorted_tables
-    )
+    created = "\n".join(str(CreateTable(table).compile(dialect=dialect)) for table in Table.metadata.sorted_tables)
     assert "asked_at TIMESTAMP WITH TIME ZONE NOT NULL" in created
     (index,) = [i for i in ComparisonRow.__table__.indexes if i.unique]
     assert str(CreateIndex(index).compile(dialect=dialect)).endswith("WHERE voided_at IS NULL")
@@ -96,7 +91,7 @@ def test_the_tables_and_the_vote_query_compile_for_postgresql():
 
 def test_importing_the_store_does_not_load_alembic_or_a_user_interface():
     code = (
-        "import sys, lab.store; "
+        "import sys, lab.store.answers; "
         "print([m for m in ('alembic', 'gradio', 'torch', 'huggingface_hub') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, LabError
 from evals.questions import DATASETS, write_examples
 from lab.cli import app
-from lab.trials import trials_table
+from lab.commands.sweep import trials_table
 from tests.lab.trainings import record
 from tests.models import tiny_base, tiny_chain
-from training.launch import Launch
-from training.runs import public_config
-from training.sweep import read_sweep
+from training.launch.accelerate import Launch
+from training.launch.sweep import read_sweep
+from training.run.folder import public_config
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = DATASETS["kmp-train"]()
@@ -66,9 +66,7 @@ def sweep_file(folder: Path, **values: object) -> Path:
 def test_a_grid_is_every_combination_each_in_a_folder_of_its_own(folder: Path):
     sweep = read_sweep(sweep_file(folder))
     assert [dict(each.changes) for each in sweep.trials] == [
-        {"lora_r": rank, "learning_rate": rate}
-        for rank in ("2", "4")
-        for rate in ("0.001", "0.002")
+        {"lora_r": rank, "learning_rate": rate} for rank in ("2", "4") for rate in ("0.001", "0.002")
     ]
     assert [each.folder.name for each in sweep.trials] == ["1", "2", "3", "4"]
 
@@ -148,9 +146,7 @@ def test_a_preference_sweep_that_would_be_measured_by_its_own_questions_is_refus
     (folder / "dpo.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     file = sweep_file(folder, stage="dpo", config=str(folder / "dpo.yaml"), grid={"beta": [0.1]})
     sweep = read_sweep(file)
-    with pytest.raises(
-        BadConfig, match=f"1 of 3 dev questions .such as {COUNTS[1].id}. are in the"
-    ):
+    with pytest.raises(BadConfig, match=f"1 of 3 dev questions .such as {COUNTS[1].id}. are in the"):
         sweep.plan(sweep.trials[0], Launch())
 
 
@@ -196,9 +192,7 @@ def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tm
     assert isinstance(result.exception, BadConfig)
     assert "seed: 1, now 2" in str(result.exception)
     write_examples(folder / "rows.jsonl", QUESTIONS[:3])
-    result = CliRunner().invoke(
-        app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))]
-    )
+    result = CliRunner().invoke(app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))])
     assert "rows: 4, now 3" in str(result.exception)
 
 
@@ -216,16 +210,12 @@ def test_a_run_that_fails_ends_the_sweep_with_code_1_and_a_table_that_says_why(t
     assert "Traceback" not in done.stderr.partition("error: 1 of 2")[2]
 
 
-def test_a_run_that_cannot_be_measured_is_told_with_the_reason_and_keeps_its_training(
-    trained, tmp_path, monkeypatch
-):
+def test_a_run_that_cannot_be_measured_is_told_with_the_reason_and_keeps_its_training(trained, tmp_path, monkeypatch):
     folder = copied(trained[0], tmp_path)
     monkeypatch.chdir(folder)
     (folder / "runs" / "1" / "adapter" / "adapter_model.safetensors").unlink()
     write_examples(folder / "dev.jsonl", COUNTS[1:3])
-    result = CliRunner().invoke(
-        app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))]
-    )
+    result = CliRunner().invoke(app, ["train", "sweep", str(sweep_file(folder, grid={"seed": [1]}))])
     assert isinstance(result.exception, LabError)
     table = " ".join(result.stdout.split())
     assert "came to no result" in table

@@ -17,8 +17,8 @@ from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment
 from tests.training.test_review import chat
-from training.reviewing.development import development_papers, read_measure
-from training.sweep import read_sweep
+from training.launch.sweep import read_sweep
+from training.reviewer.measure import development_papers, read_measure
 
 MEASURE = {
     "max_new_tokens": 60,
@@ -102,13 +102,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changes", "problem"), REFUSED)
-def test_a_sweep_of_reviewers_that_makes_no_sense_or_looks_at_test_papers_is_refused(
-    folder, changes, problem
-):
-    told = {
-        key: value.format(folder=folder) if isinstance(value, str) else value
-        for key, value in changes.items()
-    }
+def test_a_sweep_of_reviewers_that_makes_no_sense_or_looks_at_test_papers_is_refused(folder, changes, problem):
+    told = {key: value.format(folder=folder) if isinstance(value, str) else value for key, value in changes.items()}
     with pytest.raises(BadConfig, match=problem):
         read_sweep(sweep_file(folder, **told))
 
@@ -131,9 +126,7 @@ def test_a_reviewer_that_learned_a_development_paper_is_not_measured_by_it(folde
     rows = folder / "rows.jsonl"
     rows.write_text(json.dumps(chat("s:2")) + "\n", encoding="utf-8")
     with pytest.raises(BadConfig, match=r"1 of 3 development papers .such as s:2."):
-        CliRunner().invoke(
-            app, ["train", "sweep", str(sweep_file(folder)), "--dry-run"], catch_exceptions=False
-        )
+        CliRunner().invoke(app, ["train", "sweep", str(sweep_file(folder)), "--dry-run"], catch_exceptions=False)
 
 
 def test_a_measure_has_the_published_cap_and_no_limit_unless_told():

@@ -49,10 +49,7 @@ def dry(*words: object):
 
 def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings: Path):
     plan = dry("sft", "--config", settings, "--epochs", "2")
-    assert (
-        plan["command"]
-        == f"accelerate launch --num_processes 1 -m training.sft --config {settings} --epochs 2"
-    )
+    assert plan["command"] == f"accelerate launch --num_processes 1 -m training.sft --config {settings} --epochs 2"
     assert plan["settings"]["epochs"] == 2
     assert plan["data"]["rows"] == 4
     assert len(plan["examples"]) == 2
@@ -83,9 +80,7 @@ def test_words_after_two_dashes_go_to_the_launcher(settings: Path):
     words = ("sft", "--config", settings, "--seed", "3", "--dry-run", "--json", "--")
     result = invoke(*words, "--num_processes", "2")
     line = json.loads(result.stdout)["command"]
-    assert line == (
-        f"accelerate launch --num_processes 2 -m training.sft --config {settings} --seed 3"
-    )
+    assert line == (f"accelerate launch --num_processes 2 -m training.sft --config {settings} --seed 3")
 
 
 @pytest.mark.parametrize(
@@ -118,9 +113,7 @@ def test_without_a_settings_file_the_usage_is_shown():
     assert invoke("sft").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "words", [("--help",), ("sft", "--help"), ("dpo", "--help"), ("grpo", "--help")]
-)
+@pytest.mark.parametrize("words", [("--help",), ("sft", "--help"), ("dpo", "--help"), ("grpo", "--help")])
 def test_help_shows_an_example(words):
     result = invoke(*words)
     assert result.exit_code == 0
@@ -129,13 +122,11 @@ def test_help_shows_an_example(words):
 
 def test_planning_the_shipped_settings_needs_no_torch(tmp_path: Path):
     program = (
-        "import sys; from training.plan import plan_of;"
+        "import sys; from training.launch.plan import plan_of;"
         f"plan_of('sft', ['--config', '{SHIPPED}', '--output', '{tmp_path}/new']).needs(8);"
         " sys.exit(9 if 'torch' in sys.modules else 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
 
 
@@ -184,9 +175,7 @@ def test_a_dry_run_without_the_model_says_what_cannot_be_shown(settings: Path):
 
 
 @pytest.mark.parametrize("stage", ["dpo", "grpo"])
-def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(
-    settings: Path, stage: str
-):
+def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(settings: Path, stage: str):
     values = yaml.safe_load(settings.read_text(encoding="utf-8"))
     del values["max_length"]
     if stage == "dpo":
@@ -208,8 +197,8 @@ def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(
     settings: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tiny_base(settings.parent / "model")
-    monkeypatch.setattr("lab.runner.has_gpu", lambda: False)
-    monkeypatch.setattr("training.equipment.is_installed", lambda package: package == "torch")
+    monkeypatch.setattr("lab.train.runner.has_gpu", lambda: False)
+    monkeypatch.setattr("training.launch.plan.is_installed", lambda package: package == "torch")
     words = ("sft", "--config", settings, "--profile", "zero2", "--report_to", "wandb")
     problems = " ".join(dry(*words)["problems"])
     for part in ("profile zero2 is for GPUs", "pip install deepspeed", "pip install wandb"):
@@ -260,10 +249,7 @@ def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
     tiny_base(settings.parent / "model")
     done = typed(settings, "--seed", "1", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (
-        f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1"
-        in done.stderr
-    )
+    assert f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1" in done.stderr
     record = json.loads(done.stdout)
     assert (record["status"], record["seed"]) == ("finished", 1)
     assert record["config"]["data"] == ["rows.jsonl"]

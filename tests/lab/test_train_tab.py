@@ -9,12 +9,12 @@ import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from lab.tabs import train
-from lab.tabs.train_desk import NEWEST, View, lay_out
-from lab.watching import Watched, follow
+from lab.train import tab as train
+from lab.train.runs import Watched, follow
+from lab.train.tab import NEWEST, View, lay_out
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in
-from training.completions import read_completions
+from training.run.folder import read_completions
 
 
 def page_of(services):
@@ -35,9 +35,7 @@ def called(page, name, *values):
     entry = next(e for e in page.get_config_file()["dependencies"] if e["api_name"] == name)
     reply = posted(page, name, *values)
     assert reply.status_code == 200, reply.text
-    ids = {
-        part["id"]: part["props"].get("elem_id") for part in page.get_config_file()["components"]
-    }
+    ids = {part["id"]: part["props"].get("elem_id") for part in page.get_config_file()["components"]}
     return {ids[n]: value for n, value in zip(entry["outputs"], reply.json()["data"], strict=True)}
 
 
@@ -143,8 +141,8 @@ def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
 def test_building_the_tab_reads_no_run_and_no_settings_file(tmp_path, monkeypatch):
     services = services_for(tmp_path)
     opened = []
-    monkeypatch.setattr(sys.modules["lab.tabs.train"], "find", lambda *_: opened.append("runs"))
-    monkeypatch.setattr("lab.tabs.train_form.recipes", lambda *_: opened.append("files"))
+    monkeypatch.setattr(sys.modules["lab.train.tab"], "find", lambda *_: opened.append("runs"))
+    monkeypatch.setattr("lab.train.form.recipes", lambda *_: opened.append("files"))
     page_of(services)
     services.store.close()
     assert opened == []

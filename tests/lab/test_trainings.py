@@ -7,12 +7,10 @@ from datetime import timedelta
 import pytest
 
 from evals.errors import BadConfig
-from lab.launches import Launched, beside
-from lab.progress import facts, panel
-from lab.runner import halt
 from lab.services import read_completions
-from lab.trainings import find, first_to_show, look, progress_of
-from lab.watching import Watched, follow
+from lab.train.runner import halt
+from lab.train.runs import Launched, Watched, beside, find, first_to_show, follow, look, progress_of
+from lab.train.view import facts, panel
 from tests.lab.trainings import allowed_in, now, plain, run_in
 
 
@@ -37,9 +35,7 @@ FIRST = [  # runs by folder, the newest first, with how each stands; which one i
 
 
 @pytest.mark.parametrize(("runs", "first"), FIRST)
-def test_the_first_run_shown_is_one_at_work_then_ones_own_then_one_with_answers(
-    tmp_path, runs, first
-):
+def test_the_first_run_shown_is_one_at_work_then_ones_own_then_one_with_answers(tmp_path, runs, first):
     for age, (name, state) in enumerate(runs.items()):
         begun = now() - timedelta(minutes=age)
         run = run_in(tmp_path / name.rstrip("*"), started_at=begun, status=state)
@@ -73,9 +69,7 @@ def test_a_run_that_has_written_nothing_for_long_is_called_stalled(tmp_path):
 
 def test_a_run_that_the_lab_of_another_machine_has_started_is_judged_by_its_signs_of_life(tmp_path):
     run = run_in(tmp_path / "mine", steps=3)
-    elsewhere = Launched(
-        line=("x",), processes=1, pid=1, boot="other", born=0, started_at=now() - timedelta(hours=1)
-    )
+    elsewhere = Launched(line=("x",), processes=1, pid=1, boot="other", born=0, started_at=now() - timedelta(hours=1))
     beside(run.path).mkdir()
     (beside(run.path) / "launch.json").write_text(elsewhere.model_dump_json())
     assert look(run.path, now()).state == "running"
@@ -136,7 +130,5 @@ def test_alerts_stand_in_words_and_markup_in_them_is_shown_as_text(tmp_path):
     seen = follow(Watched(run.path), read_completions)
     training = look(run.path, now())
     shown = panel(training, seen, progress_of(training, seen, now()), now())
-    assert "Step 1 62% of groups &lt;b&gt;had&lt;/b&gt; equal rewards" in shown.replace(
-        "</b> 62", " 62"
-    )
+    assert "Step 1 62% of groups &lt;b&gt;had&lt;/b&gt; equal rewards" in shown.replace("</b> 62", " 62")
     assert "<script" not in shown + facts(training.record)

@@ -64,9 +64,7 @@ def test_every_row_gets_verdict_scores_reward_reason_and_claims(tmp_path: Path) 
         0,
     )
     versions = ", ".join(f"{name} {version}" for name, version in instrument().items())
-    assert f"judged 2 answers by {versions}; read by line 1, text 1" in " ".join(
-        done.stderr.split()
-    )
+    assert f"judged 2 answers by {versions}; read by line 1, text 1" in " ".join(done.stderr.split())
 
 
 PLAIN = {**ANSWERS[0], "id": "plain", "completion": "The adipogenesis gene set is downregulated."}
@@ -150,9 +148,7 @@ def test_an_option_that_makes_no_sense_is_refused_in_one_line(
         ('{"id": "9", ', "whole line"),
     ],
 )
-def test_a_bad_row_is_named_by_line_and_field_and_nothing_is_written(
-    row: object, field: str, tmp_path: Path
-) -> None:
+def test_a_bad_row_is_named_by_line_and_field_and_nothing_is_written(row: object, field: str, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     done = called(jsonl(tmp_path, [*ANSWERS, row]), "--out", out, "--json")
     assert (done.returncode, done.stdout) == (1, "")

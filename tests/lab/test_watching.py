@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from lab.curves import CHARTS, curve
-from lab.progress import panel
-from lab.sampled import answers_table, ordered
 from lab.services import read_completions
-from lab.trainings import look, progress_of
-from lab.views import escape
-from lab.watching import Watched, follow, last_lines
+from lab.train.runs import Watched, follow, last_lines, look, progress_of
+from lab.train.view import answers_table, ordered, panel
+from lab.ui.charts import CHARTS, curve
+from lab.ui.components import escape
 from tests.lab.trainings import ROWS, now, plain, run_in, table
-from training.refining.reward import RefinerReward
+from training.refine.reward import RefinerReward
 from training.rewards import VerifierReward
 
 
@@ -63,9 +61,7 @@ def test_a_line_that_a_fault_has_garbled_is_counted_and_the_others_are_shown(tmp
         file.write(b'\xff\xfe garbage\n{"step": 2, "loss": 0.5}\n[1]\n')
     seen = follow(Watched(run.path), read_completions)
     assert (seen.step, seen.unreadable) == (2, 2)
-    shown = panel(
-        look(run.path, now()), seen, progress_of(look(run.path, now()), seen, now()), now()
-    )
+    shown = panel(look(run.path, now()), seen, progress_of(look(run.path, now()), seen, now()), now())
     assert "2 lines of metrics.jsonl cannot be read" in plain(shown)
 
 
@@ -164,9 +160,7 @@ def test_an_answer_stands_with_question_verdict_and_stated_confidence(tmp_path):
 
 def test_a_long_question_is_folded_behind_its_words_and_a_long_answer_behind_its_own(tmp_path):
     (short,) = read_completions(table(tmp_path, 7, ("up", 0.9, 1.0, "correct", 0.8)))
-    prompt = (
-        f"<question>\nIs it up?\n</question>\n<tool_output>\n{'a passage ' * 200}</tool_output>"
-    )
+    prompt = f"<question>\nIs it up?\n</question>\n<tool_output>\n{'a passage ' * 200}</tool_output>"
     long = replace(short, prompt=prompt, completion="<answer>It is. " * 100)
 
     assert "<details" not in answers_table([short], "reward-best")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from evals.schema import RunRecord
 from lab.settings import TrainingSettings
-from training.runs import RunFolder
+from training.run.folder import RunFolder
 
 
 def now():

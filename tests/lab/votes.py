@@ -6,11 +6,11 @@ from pathlib import Path
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import Chain, Engine
-from lab.evaluations import Evaluations
-from lab.migrate import upgrade
+from lab.results.evaluations import Evaluations
 from lab.services import Services
 from lab.settings import Settings
-from lab.store import Store
+from lab.store.answers import Store
+from lab.store.database import upgrade
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -61,14 +61,9 @@ def vote(left: Answer, right: Answer, choice: Choice, **changes: object) -> Comp
     return Comparison.model_validate(fields | changes)
 
 
-def cast(
-    store: Store, number: int, stages: tuple[str, str], choice: Choice, **changes: object
-) -> Comparison:
+def cast(store: Store, number: int, stages: tuple[str, str], choice: Choice, **changes: object) -> Comparison:
     """Store two answers to one question and a vote between them; `changes` go to both answers."""
-    left, right = (
-        answer(f"{side}{number}", stage, **changes)
-        for side, stage in zip(("l", "r"), stages, strict=True)
-    )
+    left, right = (answer(f"{side}{number}", stage, **changes) for side, stage in zip(("l", "r"), stages, strict=True))
     store.add_answers([left, right])
     voted_at = NOON + timedelta(minutes=number)
     return store.add_comparison(vote(left, right, choice, voted_at=voted_at))

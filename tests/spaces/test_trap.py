@@ -43,9 +43,7 @@ def run(code, tmp_path, **environment):
     )
 
 
-@pytest.mark.parametrize(
-    "where", [{}, {"SYSTEM": "spaces", "SPACE_ID": "a/b"}], ids=["a laptop", "a Space"]
-)
+@pytest.mark.parametrize("where", [{}, {"SYSTEM": "spaces", "SPACE_ID": "a/b"}], ids=["a laptop", "a Space"])
 def test_the_page_is_built_with_the_repository_first_on_the_path(tmp_path, where):
     done = run(BUILD, tmp_path, PYTHONPATH=str(ROOT), **where)
 
@@ -62,10 +60,7 @@ def test_our_folder_never_becomes_a_package():
 
 def test_nothing_imports_the_bundles_and_only_one_file_imports_the_package():
     importers = {
-        entry.file.as_posix()
-        for path in python_files()
-        for entry in imports_of(path, ROOT)
-        if entry.root == "spaces"
+        entry.file.as_posix() for path in python_files() for entry in imports_of(path, ROOT) if entry.root == "spaces"
     }
 
     assert importers == {"lab/gpu.py"}

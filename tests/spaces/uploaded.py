@@ -21,9 +21,7 @@ def unpacked(parcel, folder: Path) -> Path:
 
 def listed(requirements: str) -> list[str]:
     """Return the names in a requirements file, and what these need in turn, as far as it is installed."""
-    wanted = [
-        re.split(r"[\[=<>~! ]", line)[0] for line in requirements.splitlines() if line.strip()
-    ]
+    wanted = [re.split(r"[\[=<>~! ]", line)[0] for line in requirements.splitlines() if line.strip()]
     waiting, known = [name for name in wanted if not name.startswith("#")], {}
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()

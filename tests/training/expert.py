@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Callable
 
-from evals.plain import plain
-from evals.refiner.heuristic import support_by_words
-from evals.refiner.words import content
+from evals.normalize import plain
+from evals.refine.judge import support_by_words
+from evals.refine.words import content
 from tests.training.judge_server import Asked, Reply, says
 
 BLOCK = re.compile(r"^\[([A-Za-z0-9_.:-]+)\]\n", re.MULTILINE)
@@ -46,8 +46,7 @@ def _behaviour(item: dict[str, str], asked: Asked, answer: str) -> tuple[float, 
         return (2.0, spans[0]) if good else (0.0, "")
     said = plain(answer).text
     found = [
-        next((way for way in each.split("|") if plain(way).text in said), None)
-        for each in PHRASE.findall(item["text"])
+        next((way for way in each.split("|") if plain(way).text in said), None) for each in PHRASE.findall(item["text"])
     ]
     if found and all(found):
         return 2.0, str(found[0])

@@ -80,9 +80,7 @@ def well(asked: Asked) -> Reply:
 class JudgeServer:
     """The server, as a context manager. `requests` are all that came; `url` is what a judge is given."""
 
-    def __init__(
-        self, behaviour: Behaviour = well, models: tuple[str, ...] = ("tiny-judge",)
-    ) -> None:
+    def __init__(self, behaviour: Behaviour = well, models: tuple[str, ...] = ("tiny-judge",)) -> None:
         self.behaviour, self.models = behaviour, models
         self.requests: list[Asked] = []
         self.most_at_once = self._at_once = 0
@@ -152,8 +150,7 @@ class JudgeServer:
             return False
         status, content = reply
         writer.write(
-            b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-            % (status, len(content))
+            b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(content))
             + content
         )
         await writer.drain()

@@ -3,15 +3,14 @@
 import re
 from dataclasses import replace
 
-from evals.refiner.judging import Verdicts
-from evals.refiner.score import Prepared, settle
+from evals.refine.judge import Verdicts
+from evals.refine.score import Prepared, settle
 from tests.evals.refiner.answers import GOOD, prepared
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
-from training.judging.batch import judged
-from training.judging.extraction import canaries
-from training.judging.fence import harmless
-from training.judging.http import HttpJudge
-from training.judging.settings import HttpSettings
+from training.judge.client import HttpJudge
+from training.judge.extraction import canaries
+from training.judge.judge import judged
+from training.judge.questions import HttpSettings, harmless
 
 KNOWN = {harmless(each.answer): (each.says[0], each.confidence) for each in canaries()}
 FAST = {"timeout_seconds": 5.0, "backoff_seconds": 0.001, "retries": 2}

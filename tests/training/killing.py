@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from training.runs import RunFolder
-from training.stages import STAGES
-from training.trainer import SafeTrainer
+from training.config import STAGES
+from training.run.folder import RunFolder
+from training.run.trainer import SafeTrainer
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
@@ -107,16 +107,12 @@ def said(settings: Path) -> str:
 
 def differing(one: Path, other: Path) -> list[str]:
     """Return the names of the adapter weights that are not bit for bit the same in two run folders."""
-    first, second = (
-        load_file(run / "adapter" / "adapter_model.safetensors") for run in (one, other)
-    )
+    first, second = (load_file(run / "adapter" / "adapter_model.safetensors") for run in (one, other))
     assert first.keys() == second.keys()
     return [name for name in first if not torch.equal(first[name], second[name])]
 
 
-def _train(
-    stage: str, settings: str, words: tuple[str, ...], surroundings: Mapping[str, str]
-) -> None:
+def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapping[str, str]) -> None:
     os.environ.update(surroundings)
     log = os.open(Path(settings).with_name("said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (sys.stdout, sys.stderr):
@@ -126,7 +122,7 @@ def _train(
     if stage == "grpo":
         module.VerifierReward = lambda *_: length_of_answer
     if DYING in words:
-        import_module("training.session").append_stage = _die
+        import_module("training.run.session").append_stage = _die
         words = tuple(word for word in words if word != DYING)
     trouble = [word for word in words if word in TROUBLE]
     if trouble:

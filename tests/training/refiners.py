@@ -14,11 +14,11 @@ import yaml
 from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from evals.refiner.prompt import SYSTEM_PROMPT
+from evals.refine.prompt import SYSTEM_PROMPT
 from tests.models import tiny_adapter, tiny_tokenizer
 from tests.training.runs import COMMON
-from training.base import find_base
-from training.lineage import NewStage, append_stage
+from training.models.base import find_base
+from training.models.start import NewStage, append_stage
 
 GRPO: Mapping[str, object] = {
     **COMMON,

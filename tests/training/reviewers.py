@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evals.reviewing import system_prompt
+from evals.review import system_prompt
 from evals.schema import Article, Section, TextOrigin
 from tests.models import tiny_adapter, tiny_base
 
@@ -11,8 +11,8 @@ CONTEXT = 4096
 
 def reviewer_chain(folder: Path, prompt: str | None = None) -> Path:
     """Write a base and a review stage under `folder` and return the run folder."""
-    from training.base import find_base
-    from training.chain import NewStage, append_stage
+    from training.models.base import find_base
+    from training.models.chain import NewStage, append_stage
 
     source = tiny_base(folder / "model", context=CONTEXT)
     adapter = tiny_adapter(source, folder / "review" / "adapter")

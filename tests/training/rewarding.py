@@ -4,10 +4,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
-from evals.refiner.judging import Inquiry, Verdicts, missing
+from evals.refine.judge import Inquiry, Verdicts, missing
 from tests.evals.refiner.answers import record
-from training.refining.data import grpo_row
-from training.refining.reward import RefinerReward
+from training.data.refiner import grpo_row
+from training.refine.reward import RefinerReward
 
 
 class Log:
@@ -48,9 +48,7 @@ class Talked:
         )
 
 
-def called(
-    reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object
-) -> list[float | None]:
+def called(reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object) -> list[float | None]:
     """Call the reward as TRL does: by keywords, in a loop of another thread."""
     row = grpo_row(record(**about))["record"]
     results: list[list[float | None]] = []

@@ -15,8 +15,8 @@ import yaml
 from evals.questions import DATASETS, write_examples
 from evals.schema import Example
 from tests.models import tiny_base
-from training.data import watched_questions
-from training.launch import profile_file
+from training.data.questions import watched_questions
+from training.launch.accelerate import profile_file
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = Path(sys.executable).with_name("accelerate")
@@ -59,10 +59,7 @@ def answered_in_lines(count: int) -> list[Example]:
     """Return questions whose answers are the two last lines alone: short enough to be learned by heart."""
     known = sorted(watched_questions(("kmp-dev",), 100, 0), key=lambda row: len(row.prompt))
     rows = [row for row in known if row.ground_truth.kind in ("abstain", "label")][:count]
-    return [
-        row.model_copy(update={"answer": row.answer[row.answer.index("Answer: ") :]})
-        for row in rows
-    ]
+    return [row.model_copy(update={"answer": row.answer[row.answer.index("Answer: ") :]}) for row in rows]
 
 
 def sampled_run(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from evals.errors import ChainMismatch, MissingModel
 from tests.models import tiny_adapter, tiny_base
-from training.adapter import CONFIG_NAME, WEIGHTS_NAME, read_adapter
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, read_adapter
 
 UNSUPPORTED = [
     ({"use_dora": True}, "DoRA"),

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from evals.verifiers.presets import MODES
-from training.advice import advice
-from training.config import GrpoSettings, SftSettings
+from training.config import GrpoSettings, SftSettings, advice
 
 STATED = torch.linspace(0.05, 0.95, 19)
 GROUPS, SIZE = 400, 8
@@ -22,9 +21,7 @@ def settled(share_right: float, scale: str) -> float:
     The confidence is drawn from a softmax over `STATED`; advantages are TRL's.
     """
     draw = torch.Generator().manual_seed(0)
-    earned = torch.tensor(
-        [[MODES["proper"]("direct", c, y) for c in STATED.tolist()] for y in (0.0, 1.0)]
-    )
+    earned = torch.tensor([[MODES["proper"]("direct", c, y) for c in STATED.tolist()] for y in (0.0, 1.0)])
     is_right = (torch.arange(GROUPS) < GROUPS * share_right).long()[:, None]
     logits = torch.zeros(len(STATED))
     for _ in range(600):

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from training.alerts import DPO_RULES, GRPO_RULES, AlertCallback, Rule
-from training.runs import RunFolder
+from training.run.callbacks import DPO_RULES, GRPO_RULES, AlertCallback, Rule
+from training.run.folder import RunFolder
 
 SHARE = Rule("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
 LENGTH = Rule("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)
@@ -109,9 +109,7 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize(("metric", "values", "said"), SPOKEN)
-def test_each_rule_speaks_in_words_about_its_own_figure(
-    metric: str, values: list[float], said: str, tmp_path: Path
-):
+def test_each_rule_speaks_in_words_about_its_own_figure(metric: str, values: list[float], said: str, tmp_path: Path):
     log = Log(tmp_path, *GRPO_RULES, *DPO_RULES, window=1)
     for value in values:
         log.add(**{metric: value})

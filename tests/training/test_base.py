@@ -10,9 +10,8 @@ from transformers import AutoTokenizer
 
 from evals.errors import BadConfig, MissingModel
 from tests.models import embedded_cache, tiny_base
-from training import gguf
-from training.base import find_base, identity_of, load_base, load_tokenizer
-from training.fingerprint import weights_sha256
+from training.models import base as gguf
+from training.models.base import find_base, identity_of, load_base, load_tokenizer, weights_sha256
 
 
 @pytest.fixture
@@ -173,9 +172,7 @@ def test_two_processes_mend_a_damaged_copy_together_and_say_so(tmp_path):
         process.join()
 
     assert {folder for folder, _ in found} == {str(damaged)}
-    assert (
-        sum("the cached copy is damaged: model.safetensors" in str(said) for _, said in found) == 1
-    )
+    assert sum("the cached copy is damaged: model.safetensors" in str(said) for _, said in found) == 1
     assert gguf.fault_of(damaged) is None
     assert weights_sha256(damaged) == weights_sha256(sound)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == [sound.name]

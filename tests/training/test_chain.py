@@ -13,11 +13,11 @@ from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.model import Model, Sampling
 from evals.schema import ChainManifest
 from tests.models import tiny_adapter, tiny_base, tiny_chain
-from training.adapter import CONFIG_NAME, WEIGHTS_NAME
-from training.base import find_base, identity_of, load_tokenizer
-from training.chain import NewStage, append_stage, check_chain, load_chain, read_chain
-from training.findings import file_findings, refuse
-from training.manifest import active_adapters
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
+from training.models.base import find_base, identity_of, load_tokenizer
+from training.models.chain import NewStage, append_stage, check_chain, load_chain, read_chain
+from training.models.check import file_findings, refuse
+from training.models.manifest import active_adapters
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +93,7 @@ def swapped_mode(folder):
 
 
 def empty_probe(folder):
-    change(
-        folder, lambda manifest: manifest["stages"][0]["probe"].update(token_ids=[], logprobs=[])
-    )
+    change(folder, lambda manifest: manifest["stages"][0]["probe"].update(token_ids=[], logprobs=[]))
 
 
 def unequal_probe(folder):
@@ -180,9 +178,7 @@ def test_a_chain_keeps_no_path_of_this_machine_and_finds_its_base_beside_itself(
     assert load_chain(tmp_path / "moved" / "grpo", "float32").stages == ("base", "sft", "grpo")
 
 
-def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(
-    original, tmp_path, monkeypatch
-):
+def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(original, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(original / "model", tmp_path / "models" / "mine")
     base = find_base(str(tmp_path / "models" / "mine"))
@@ -230,9 +226,7 @@ def test_a_bare_base_can_be_asked_before_anything_was_trained(folder):
     whole = load_chain(folder / "grpo", "float32")
     prompt = whole.messages("Which way?")
     sampling = Sampling(max_new_tokens=8)
-    assert chain.generate([prompt], ("base",), sampling) == whole.generate(
-        [prompt], ("base",), sampling
-    )
+    assert chain.generate([prompt], ("base",), sampling) == whole.generate([prompt], ("base",), sampling)
 
 
 def test_checksums_name_what_answered(folder):

@@ -3,7 +3,7 @@
 import pytest
 
 from evals.errors import ChainMismatch, MissingModel
-from training.chain import load_chain, read_chain
+from training.models.chain import load_chain, read_chain
 
 
 @pytest.mark.parametrize(

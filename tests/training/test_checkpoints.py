@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import TrainingStopped
-from training.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
+from training.run.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
 
 
 def checkpoint(run: Path, step: int, *, is_sealed: bool = True) -> Path:
@@ -47,9 +47,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("damage", "fault"), DAMAGE)
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(
-    tmp_path: Path, damage, fault: str
-):
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp_path: Path, damage, fault: str):
     earlier, newest = checkpoint(tmp_path, 5), checkpoint(tmp_path, 10)
     damage(newest)
     told: list[str] = []

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, GrpoSettings, SftSettings, as_document
-from training.request import read_request, read_settings
+from training.config import DpoSettings, GrpoSettings, SftSettings, as_document, read_request, read_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,12 +74,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values]
-)
-def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_setting(
-    sft_file: Path, key: str, value: str
-):
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values])
+def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_setting(sft_file: Path, key: str, value: str):
     with pytest.raises(BadConfig, match=key):
         read_settings(SftSettings, sft_file, {key: value})
 
@@ -109,9 +104,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_the_name_of_its_setting(
         ("[" * 3000, "is not YAML"),
     ],
 )
-def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(
-    tmp_path: Path, text: str, problem: str
-):
+def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: Path, text: str, problem: str):
     file = tmp_path / "odd.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(BadConfig, match=problem):
@@ -155,18 +148,14 @@ GRPO = {"data": "kmp-train", "output": "x", "chain": "runs/sft"}
         ),
     ],
 )
-def test_grpo_settings_that_contradict_each_other_are_refused(
-    tmp_path: Path, changes: dict[str, str], problem: str
-):
+def test_grpo_settings_that_contradict_each_other_are_refused(tmp_path: Path, changes: dict[str, str], problem: str):
     file = tmp_path / "grpo.yaml"
     file.write_text("batch: 8\n", encoding="utf-8")
     with pytest.raises(BadConfig, match=problem):
         read_settings(GrpoSettings, file, GRPO | changes)
 
 
-@pytest.mark.parametrize(
-    "written", ["verifier_weights: V1=.5, V1=.6", "verifier_weights: {V1: .5, V1: .6}"]
-)
+@pytest.mark.parametrize("written", ["verifier_weights: V1=.5, V1=.6", "verifier_weights: {V1: .5, V1: .6}"])
 def test_a_verifier_is_weighed_once(tmp_path: Path, written: str):
     file = tmp_path / "grpo.yaml"
     file.write_text(f"data: [a]\noutput: x\nchain: y\n{written}\n", encoding="utf-8")
@@ -192,5 +181,7 @@ def test_settings_become_plain_json_values_and_come_back_from_them(tmp_path: Pat
 
 
 def test_reading_settings_and_data_does_not_import_torch():
-    program = "import sys, training.config, training.data, training.runs; sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys, training.config, training.data.questions, training.run.folder; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

@@ -16,7 +16,7 @@ from evals.questions import (
     write_examples,
 )
 from evals.schema import Example
-from training.data import grpo_data, grpo_row, sft_data, sft_row, watched_questions
+from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 
 
 def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_whole():
@@ -27,9 +27,7 @@ def test_the_two_halves_of_the_pathway_questions_share_no_row_and_make_up_the_wh
 
 
 def test_a_tissue_of_the_pathway_questions_can_be_kept_for_one_stage():
-    liver, skin = (
-        sft_data([f"pathways-train/{tissue}"], 0).examples for tissue in ("liver", "skin")
-    )
+    liver, skin = (sft_data([f"pathways-train/{tissue}"], 0).examples for tissue in ("liver", "skin"))
     assert {example.tissue for example in liver} == {"liver"}
     assert len(sft_data(["pathways-train/liver[direct]"], 0).examples) == 25
     assert not {example.facts for example in liver} & {example.facts for example in skin}
@@ -191,18 +189,13 @@ OWN = {
 
 def own_set(folder: Path, *changes: dict[str, object]) -> str:
     file = folder / "own.jsonl"
-    rows = [
-        {**OWN, "id": f"r{at}", "prompt": f"Which way goes {at}?", **change}
-        for at, change in enumerate(changes)
-    ]
+    rows = [{**OWN, "id": f"r{at}", "prompt": f"Which way goes {at}?", **change} for at, change in enumerate(changes)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(file)
 
 
 def test_of_a_question_set_the_training_rows_are_taken_and_no_test_row_ever(tmp_path: Path):
-    source = own_set(
-        tmp_path, {}, {"split": "dev"}, {"split": "test"}, {"explanation": "So it is."}
-    )
+    source = own_set(tmp_path, {}, {"split": "dev"}, {"split": "test"}, {"explanation": "So it is."})
     data = sft_data([source], 0)
     assert [row.answer for row in data.examples] == [
         "Answer: up\nConfidence: 95%",
@@ -227,6 +220,4 @@ def test_rubrics_have_no_reward_and_without_an_explanation_nothing_to_teach(tmp_
 
 def test_a_set_that_comes_with_assay_can_be_trained_on_by_its_name_and_narrowed():
     assert sft_data(["codons-and-enzymes"], 0).count == 36
-    assert {
-        row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).examples
-    } == {"choice"}
+    assert {row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).examples} == {"choice"}

@@ -16,13 +16,12 @@ from tests.models import ALL_LINEAR, tiny_base
 from tests.training.runs import COMMON, answered_in_lines, one_thread, record, settings_file
 from tests.training.runs import launched as typed
 from training import dpo, sft
-from training.adapter import read_adapter
-from training.chain import check_chain, load_chain, read_chain
-from training.config import DpoSettings, SftSettings
-from training.manifest import active_adapters
-from training.request import read_request
-from training.runs import RunFolder
-from training.stack import Stack
+from training.config import DpoSettings, SftSettings, read_request
+from training.models.adapters import read_adapter
+from training.models.chain import check_chain, load_chain, read_chain
+from training.models.manifest import active_adapters
+from training.models.stack import Stack
+from training.run.folder import RunFolder
 
 MODES = ("stack", "continue", "merge_then_new")
 TOKENS = torch.arange(24).reshape(2, 12)
@@ -123,9 +122,7 @@ def test_a_run_adds_one_stage_to_the_chain_and_saves_its_own_adapter_alone(launc
 def test_the_trained_stage_answers_beside_the_others(launched, taught: Path):
     run, _ = launched
     chain = load_chain(run, "float32", base=str(taught / "model"))
-    answers = chain.generate(
-        [[Message(role="user", content="How many?")]], chain.stages, Sampling(max_new_tokens=4)
-    )[0]
+    answers = chain.generate([[Message(role="user", content="How many?")]], chain.stages, Sampling(max_new_tokens=4))[0]
     assert [answer.stage for answer in answers] == ["base", "sft", "dpo"]
 
 
@@ -144,9 +141,7 @@ def test_the_monitor_starts_from_what_the_chain_knows_with_no_distance_to_itself
 
 
 @pytest.fixture(scope="module", params=MODES)
-def by_mode(
-    taught: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Path:
+def by_mode(taught: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     torch.set_num_threads(1)
     run = tmp_path_factory.mktemp(request.param) / request.param
     return train(taught, run, mode=request.param, learning_rate=2e-2)
@@ -161,9 +156,7 @@ def test_before_the_first_step_the_policy_is_its_own_reference(by_mode: Path):
     assert figures(by_mode, "monitor/accuracy")[0] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("mode", "weights"), [("stack", "nf4"), ("continue", "nf4"), ("stack", "float32")]
-)
+@pytest.mark.parametrize(("mode", "weights"), [("stack", "nf4"), ("continue", "nf4"), ("stack", "float32")])
 def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(
     taught: Path, tmp_path: Path, mode: str, weights: str
 ):
@@ -217,9 +210,7 @@ def test_what_was_learned_in_stack_and_in_merged_weights_is_the_same(taught: Pat
 
 
 @pytest.mark.parametrize(("weights", "autocast"), [("float32", "none"), ("nf4", "bfloat16")])
-def test_the_monitor_leaves_the_trained_weights_as_they_are(
-    taught: Path, tmp_path: Path, weights: str, autocast: str
-):
+def test_the_monitor_leaves_the_trained_weights_as_they_are(taught: Path, tmp_path: Path, weights: str, autocast: str):
     plan = {"weights": weights, "autocast": autocast, "max_steps": 3}
     watched = train(taught, tmp_path / "watched", **plan)
     alone = train(taught, tmp_path / "alone", **plan, monitor_steps=0)
@@ -228,9 +219,7 @@ def test_the_monitor_leaves_the_trained_weights_as_they_are(
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_forgetting_is_said_in_words_and_stops_the_run_where_that_is_asked(
-    taught: Path, tmp_path: Path, capsys
-):
+def test_forgetting_is_said_in_words_and_stops_the_run_where_that_is_asked(taught: Path, tmp_path: Path, capsys):
     run = train(
         taught,
         tmp_path / "run",
@@ -280,9 +269,7 @@ def test_a_pair_that_is_too_long_is_named_before_anything_is_trained(taught: Pat
         train(taught, tmp_path / "run", max_length=32)
 
 
-def test_a_chain_of_another_base_is_refused_before_anything_is_written(
-    taught: Path, tmp_path: Path
-):
+def test_a_chain_of_another_base_is_refused_before_anything_is_written(taught: Path, tmp_path: Path):
     other = tiny_base(tmp_path / "other", seed=9)
     with pytest.raises(ChainMismatch, match="weights"):
         train(taught, tmp_path / "run", base=str(other))

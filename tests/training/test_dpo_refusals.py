@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from training.config import DpoSettings
-from training.request import read_request
+from training.config import DpoSettings, read_request
 
 REFUSED = [
     ({"chain": ""}, "DPO starts from"),
@@ -19,9 +18,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("values", "said"), REFUSED)
-def test_settings_that_contradict_each_other_are_refused(
-    values: dict[str, object], said: str, tmp_path: Path
-):
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, object], said: str, tmp_path: Path):
     file = tmp_path / "settings.yaml"
     document = {"data": ["pairs.jsonl"], "output": "run", "chain": "sft", **values}
     file.write_text(json.dumps(document), encoding="utf-8")

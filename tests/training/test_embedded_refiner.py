@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.refiner.bank import refiner_bank
-from evals.refiner.records import records_sha256
-from evals.refiner.report import read_report
-from evals.refiner.second import second_set
-from evals.schema.refinerreports import RefinerReport
+from evals.refine.bank import refiner_bank
+from evals.refine.items import second_set
+from evals.refine.records import records_sha256
+from evals.refine.report import read_report
+from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.models import embedded_cache
-from training.adapter import WEIGHTS_NAME
-from training.chain import check_chain
+from training.models.adapters import WEIGHTS_NAME
+from training.models.chain import check_chain
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "refiner"
@@ -51,9 +51,7 @@ def test_every_stage_and_baseline_was_asked_all_held_out_records(report: Refiner
     assert {"base", "sft", "refiner", "reference"} <= set(stages)
 
 
-@pytest.mark.parametrize(
-    ("column", "metric"), [(0, "reward"), (1, "rubric"), (2, "citation_f1"), (3, "wellformed")]
-)
+@pytest.mark.parametrize(("column", "metric"), [(0, "reward"), (1, "rubric"), (2, "citation_f1"), (3, "wellformed")])
 def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, metric: str):
     page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
     section = page.split("## The embedded refiner")[1]
@@ -62,8 +60,7 @@ def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, 
     found = [each.metrics[metric] for each in report.summaries]
     shown = [cells.split(" | ")[column] for _, cells in rows]
     assert shown == [
-        f"{each.value:.2f}"
-        + (f" [{each.low:.2f}, {each.high:.2f}]" if column == 0 and each.low is not None else "")
+        f"{each.value:.2f}" + (f" [{each.low:.2f}, {each.high:.2f}]" if column == 0 and each.low is not None else "")
         for each in found
     ]
 
@@ -72,9 +69,7 @@ def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, 
     ("column", "writer"),
     [(0, "record"), (1, "static"), (2, "second set"), (3, "record above second set")],
 )
-def test_the_page_says_what_items_of_each_writer_say(
-    report: RefinerReport, column: int, writer: str
-):
+def test_the_page_says_what_items_of_each_writer_say(report: RefinerReport, column: int, writer: str):
     page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
     section = page.split("## Items of another writer")[1].split("## Speed")[0]
     rows = re.findall(r"^\| ([A-Za-z ]+) \| (\d.+) \|$", section, re.M)
@@ -82,9 +77,7 @@ def test_the_page_says_what_items_of_each_writer_say(
     found = [each.metrics[f"rubric by {writer}"] for each in report.summaries]
     assert {each.n for each in found} == {len(refiner_bank().test)}
     assert [cells.split(" | ")[column] for _, cells in rows] == [
-        f"{each.value:.2f}"
-        + (f" [{each.low:.2f}, {each.high:.2f}]" if each.low is not None else "")
-        for each in found
+        f"{each.value:.2f}" + (f" [{each.low:.2f}, {each.high:.2f}]" if each.low is not None else "") for each in found
     ]
 
 
@@ -93,14 +86,10 @@ def test_its_answers_are_graded_by_the_second_set_as_it_is(report: RefinerReport
     assert (report.other_items, report.other_items_sha256) == (known.name, known.sha256)
     for row in report.rows:
         items = known.items[row.scored.record_id]
-        assert [(i.title, i.writer) for i in row.other_items] == [
-            (i.title, i.writer) for i in items
-        ]
+        assert [(i.title, i.writer) for i in row.other_items] == [(i.title, i.writer) for i in items]
 
 
-def test_a_report_on_the_first_records_is_judged_again_by_the_second_set_too(
-    report: RefinerReport, tmp_path: Path
-):
+def test_a_report_on_the_first_records_is_judged_again_by_the_second_set_too(report: RefinerReport, tmp_path: Path):
     first = refiner_bank().test[:2]
     rows = [row for row in report.rows if row.scored.record_id in {each.id for each in first}]
     told = {"data_name": "refiner-test (first 2)", "data_sha256": records_sha256(first)}

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from evals.articles.corpus import demonstration
-from evals.articles.families import split_by_family
-from evals.concerns.board import read_score
-from evals.concerns.provenance import made_by, made_rows
-from evals.jsonl import read_rows
-from evals.reviewing import check_prompt
+from evals.io import read_rows
+from evals.papers.corpus import demonstration
+from evals.papers.families import split_by_family
+from evals.review import check_prompt
+from evals.review.leaderboard import read_score
+from evals.review.page import made_by, made_rows
+from evals.schema.reports import Rates, ReviewScore
 from evals.schema.reviews import PredictionRow
-from evals.schema.reviewscores import Rates, ReviewScore
 from tests.models import embedded_cache
-from training.adapter import WEIGHTS_NAME
-from training.chain import check_chain, read_chain
+from training.models.adapters import WEIGHTS_NAME
+from training.models.chain import check_chain, read_chain
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "review"

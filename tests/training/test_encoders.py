@@ -10,8 +10,7 @@ from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
 from evals.errors import MissingModel
-from training.adapted import put_adapter
-from training.encoders import find_encoder
+from training.encoders import find_encoder, put_adapter
 
 WIDTH = 16
 TINY = BertConfig(
@@ -52,9 +51,7 @@ def encoded(of: BertModel) -> torch.Tensor:
 
 
 def test_an_adapter_that_adds_nothing_leaves_the_base_as_it_is(tmp_path: Path) -> None:
-    assert torch.allclose(
-        encoded(put_adapter(model(), adapter(tmp_path, up=0.0))), encoded(model())
-    )
+    assert torch.allclose(encoded(put_adapter(model(), adapter(tmp_path, up=0.0))), encoded(model()))
 
 
 @torch.inference_mode()

@@ -7,9 +7,8 @@ import pytest
 
 from tests.training.runs import SFT, one_thread, record, settings_file
 from training import sft
-from training.config import SftSettings
-from training.energy import GPUS, PROCESSORS, Meter, Spent, facts, nvml, rapl
-from training.request import read_request
+from training.config import SftSettings, read_request
+from training.run.energy import GPUS, PROCESSORS, Meter, Spent, facts, nvml, rapl
 
 __all__ = ["one_thread"]
 

@@ -2,8 +2,8 @@ import pytest
 
 from evals.errors import BadConfig
 from training.config import GrpoSettings, SftSettings
-from training.equipment import check_equipment, missing
-from training.launch import Launch
+from training.launch.accelerate import Launch
+from training.launch.plan import check_equipment, missing
 
 
 def sft(**values: object) -> SftSettings:

@@ -8,10 +8,9 @@ from transformers import AutoModelForCausalLM
 
 from evals.errors import BadConfig
 from tests.models import tiny_base
-from training.config import DpoSettings, GrpoSettings, SftSettings
-from training.estimate import check_batches, estimate, shape_of, steps_of
-from training.policy import lora_of, stacked_policy
-from training.refining.settings import RefinerSettings
+from training.config import DpoSettings, GrpoSettings, RefinerSettings, SftSettings
+from training.launch.estimate import check_batches, estimate, shape_of, steps_of
+from training.models.policy import lora_of, stacked_policy
 
 MISTRAL = "mistralai/Mistral-7B-v0.3"
 COMMON = {"data": ("a",), "output": "x"}

@@ -24,14 +24,8 @@ from evals.verifiers import judge
 from evals.verifiers.judged import Answer, Reading, Task, judge_answers
 from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says
 from tests.training.judges import FAST, reads
-from training.judging.extraction import (
-    AnswerJudge,
-    canaries,
-    failed_canaries,
-    read_extraction,
-    refuse_unless_fit,
-)
-from training.judging.settings import HttpSettings
+from training.judge.extraction import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
+from training.judge.questions import HttpSettings
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 DOWN = DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN")
@@ -98,9 +92,7 @@ def test_the_judge_sees_question_options_and_answer_between_fences_and_never_the
             "ANSWER",
         ]
         assert asked.body["response_format"]["json_schema"]["name"] == "extraction"
-    assert (
-        first.parts["OPTIONS"] == "up / down / missions disagree / cannot be told from these data"
-    )
+    assert first.parts["OPTIONS"] == "up / down / missions disagree / cannot be told from these data"
     assert "HALLMARK" not in first.text
     assert "it is UP" not in first.text
     assert "System:" not in first.parts["ANSWER"]
@@ -193,9 +185,7 @@ def test_a_judge_is_tried_on_known_answers_first():
         server.behaviour = lambda asked: says({"answer": "none", "confidence": None})
         failed = failed_canaries(judge_for(server))
     assert len(failed) == len(canaries()) - 2
-    with pytest.raises(
-        BadConfig, match=r"reads 8 of 10 known answers wrong .*orders inside an answer"
-    ):
+    with pytest.raises(BadConfig, match=r"reads 8 of 10 known answers wrong .*orders inside an answer"):
         refuse_unless_fit("http (tiny)", failed)
     refuse_unless_fit("http (tiny)", failed, anyway=True)
     refuse_unless_fit("http (tiny)", failed[:1])

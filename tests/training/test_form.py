@@ -6,14 +6,13 @@ from transformers import LlamaForCausalLM
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from evals.reviewing.form import array_schema, concern_schema, object_schema
+from evals.review.prompt import array_schema, concern_schema, object_schema
 from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import one_thread
-from training.form import Form
-from training.generation import Writer
-from training.manifest import active_adapters
-from training.stack import Stack
+from training.models.generation import Form, Writer
+from training.models.manifest import active_adapters
+from training.models.stack import Stack
 
 __all__ = ["one_thread"]
 
@@ -31,9 +30,7 @@ SHORT = {
         "additionalProperties": False,
     },
 }
-PROMPTS = [
-    [Message(role="user", content=text)] for text in ("How many?", "Which way does it go?", "Why?")
-]
+PROMPTS = [[Message(role="user", content=text)] for text in ("How many?", "Which way does it go?", "Why?")]
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.schema import Message
 from tests.models import CONTEXT, tiny_chain
-from training.chain import load_chain
-from training.sampling import SeededRows, keep_top
+from training.models.chain import load_chain
+from training.models.generation import SeededRows, keep_top
 
 STAGES = ("base", "sft", "grpo")
 SHORT = Sampling(max_new_tokens=12)
@@ -61,10 +61,7 @@ def test_stages_answer_differently_in_the_order_asked(chain, prompts):
 @pytest.mark.parametrize("sampling", [SHORT, DRAWN], ids=["greedy", "drawn"])
 def test_an_answer_does_not_depend_on_what_else_is_asked(chain, prompts, sampling):
     together = texts(chain.generate(prompts, STAGES, sampling))
-    alone = [
-        [chain.generate([prompt], (stage,), sampling)[0][0].text for stage in STAGES]
-        for prompt in prompts
-    ]
+    alone = [[chain.generate([prompt], (stage,), sampling)[0][0].text for stage in STAGES] for prompt in prompts]
     assert together == alone
 
 
@@ -86,9 +83,7 @@ def test_no_prompts_give_no_answers(chain):
 
 def test_another_seed_draws_another_answer(chain, prompts):
     other = Sampling(max_new_tokens=12, temperature=1.0, top_p=0.95, seed=8)
-    assert texts(chain.generate(prompts, STAGES, DRAWN)) != texts(
-        chain.generate(prompts, STAGES, other)
-    )
+    assert texts(chain.generate(prompts, STAGES, DRAWN)) != texts(chain.generate(prompts, STAGES, other))
 
 
 def test_draws_follow_the_probabilities_at_that_temperature():
@@ -177,8 +172,7 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
 def test_ten_readers_at_once_each_get_their_own_answer(chain):
     questions = [f"Question number {number}?" for number in range(10)]
     expected = [
-        {each.stage: each.text for each in chain.generate([chain.messages(q)], STAGES, SHORT)[0]}
-        for q in questions
+        {each.stage: each.text for each in chain.generate([chain.messages(q)], STAGES, SHORT)[0]} for q in questions
     ]
     found = [{} for _ in questions]
 
@@ -221,9 +215,7 @@ def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts)
         ("why?", STAGES, Sampling(seed=-1), BadConfig, "seed is -1"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(
-    chain, question, stages, sampling, error, words
-):
+def test_bad_input_is_refused_before_anything_is_written(chain, question, stages, sampling, error, words):
     prompt = (Message(role="user", content=question),)
     with pytest.raises(error, match=words):
         chain.generate([prompt], stages, sampling)

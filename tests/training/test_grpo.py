@@ -20,15 +20,14 @@ from evals.schema import Example
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
 from tests.training.runs import COMMON, GRPO, environment, one_thread, record, settings_file
 from training import grpo
-from training import trainer as trainers
-from training.base import find_base, load_base
-from training.chain import NewStage, append_stage, load_chain
-from training.config import GrpoSettings
-from training.data import grpo_data, grpo_row
-from training.policy import lora_of
-from training.request import read_request, read_settings
-from training.runs import RunFolder
-from training.start import start_of
+from training.config import GrpoSettings, read_request, read_settings
+from training.data.questions import grpo_data, grpo_row
+from training.models.base import find_base, load_base
+from training.models.chain import NewStage, append_stage, load_chain
+from training.models.policy import lora_of
+from training.models.start import start_of
+from training.run import trainer as trainers
+from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 TRL = Path(sys.executable).with_name("trl")
@@ -101,13 +100,9 @@ def test_what_was_sampled_and_how_it_was_judged_is_kept(start: Path):
     grpo.train(read_request(GrpoSettings, command(start, max_steps=1)))
     table = pandas.read_parquet(start / "run" / "completions")
     assert len(table) == GRPO["batch"]
-    assert {"prompt", "completion", "verifier", "verdict", "stated_confidence"} <= set(
-        table.columns
-    )
+    assert {"prompt", "completion", "verifier", "verdict", "stated_confidence"} <= set(table.columns)
     logged = RunFolder(start / "run").metric_rows()[0]
-    assert {"kl", "reward", "frac_reward_zero_std", "verdict/no_claim", "verifier/V4"} <= set(
-        logged
-    )
+    assert {"kl", "reward", "frac_reward_zero_std", "verdict/no_claim", "verifier/V4"} <= set(logged)
 
 
 BY_MODE = [
@@ -141,9 +136,7 @@ def test_each_verifier_is_compared_on_its_own_within_a_group_where_that_is_asked
     assert logged["frac_reward_zero_std"] == 1.0  # of the composed reward, which was 0 everywhere
 
 
-def length_modulo(
-    modulus: int, completions: list[list[dict[str, str]]], **_: object
-) -> list[float]:
+def length_modulo(modulus: int, completions: list[list[dict[str, str]]], **_: object) -> list[float]:
     return [float(len(each[0]["content"]) % modulus) for each in completions]
 
 
@@ -154,11 +147,7 @@ def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft
     shape = {"lora_targets": list(ALL_LINEAR), "weights": weights, "autocast": autocast}
     trainer = prepared(start, max_steps=3, beta=0.5, mode=mode, **shape)
     trainer.reward_funcs = [length_of_answer]
-    before = {
-        name: value.clone()
-        for name, value in trainer.model.state_dict().items()
-        if ".default." not in name
-    }
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items() if ".default." not in name}
     trainer.train()
     kl = [row["kl"] for row in trainer.state.log_history if "kl" in row]
     assert kl[0] == 0.0
@@ -202,10 +191,7 @@ def test_training_on_top_equals_training_on_a_merged_base(start: Path):
     apart = max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
     assert moved > 1e-3
     assert apart < 1e-5
-    rewards = [
-        [row["reward"] for row in each.state.log_history if "reward" in row]
-        for each in (stacked, plain)
-    ]
+    rewards = [[row["reward"] for row in each.state.log_history if "reward" in row] for each in (stacked, plain)]
     assert rewards[0] == rewards[1]
 
 
@@ -223,9 +209,7 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(start
             run("parts", save_steps=3)
     (start / "parts" / "checkpoint-4" / "trainer_state.json").unlink()
     parts = run("parts", save_steps=3)
-    one, other = (
-        load_file(each / "adapter" / "adapter_model.safetensors") for each in (whole, parts)
-    )
+    one, other = (load_file(each / "adapter" / "adapter_model.safetensors") for each in (whole, parts))
     assert max(float((one[name] - other[name]).abs().max()) for name in one) < 1e-6
 
 

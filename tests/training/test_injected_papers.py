@@ -5,19 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from evals.concerns.parse import parse
-from evals.reviewing import Budget, request, system_prompt
+from evals.review import Budget, request, system_prompt
+from evals.review.parse import parse
 from evals.schema import Article, Section
 from tests.training.judge_server import JudgeServer
 from tests.training.reviewers import paper, reviewer_chain
 from tests.training.runs import one_thread
 from tests.training.test_reviewing_server import ROOM, answers, completion
-from training.chain import load_chain
-from training.reviewing.engine import Asking
-from training.reviewing.local import ChainEngine, _messages
-from training.reviewing.paper import asked_about, row_of
-from training.reviewing.review import review_article
-from training.reviewing.server import ServerEngine, ServerSettings
+from training.models.chain import load_chain
+from training.reviewer.engine import Asking, ChainEngine, _messages, asked_about, review_article, row_of
+from training.reviewer.server import ServerEngine, ServerSettings
 
 __all__ = ["one_thread"]
 

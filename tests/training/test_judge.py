@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.refiner.score import settle
-from evals.schema.refining import RubricItem
+from evals.refine.score import settle
+from evals.schema.refiner import RubricItem
 from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
 from tests.training.judges import asked, case, changed, judge_for, rewarded
-from training.judging.batch import by_deadline, in_a_loop, judged
-from training.judging.cache import TOGETHER, VerdictCache
-from training.judging.http import HttpJudge
-from training.judging.reply import Verdict
-from training.judging.settings import HttpSettings
+from training.judge.cache import TOGETHER, VerdictCache
+from training.judge.client import HttpJudge
+from training.judge.judge import by_deadline, in_a_loop, judged
+from training.judge.questions import HttpSettings, Verdict
 
 
 def first_rows(asked: Asked) -> Reply:
@@ -27,10 +26,7 @@ def first_rows(asked: Asked) -> Reply:
 
 
 def nan(asked: Asked) -> Reply:
-    text = ", ".join(
-        f'{{"item": "{row["item"]}", "evidence_quote": "", "score": NaN}}'
-        for row in asked.verdicts()
-    )
+    text = ", ".join(f'{{"item": "{row["item"]}", "evidence_quote": "", "score": NaN}}' for row in asked.verdicts())
     return says(f'{{"verdicts": [{text}]}}')
 
 
@@ -144,17 +140,13 @@ def test_the_request_fixes_every_sampling_field_and_puts_the_items_last():
     assert body["response_format"]["type"] == "json_schema"
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     user = body["messages"][1]["content"]
-    places = [
-        user.index(f"=== BEGIN {name}") for name in ("EVIDENCE", "QUESTION", "ANSWER", "ITEMS")
-    ]
+    places = [user.index(f"=== BEGIN {name}") for name in ("EVIDENCE", "QUESTION", "ANSWER", "ITEMS")]
     assert places == sorted(places)
 
 
 def test_answers_to_one_question_share_the_start_of_the_request_for_the_prefix_cache():
     with JudgeServer() as server:
-        judged(
-            judge_for(server), [case().inquiry(), case(GOOD.replace("OXPHOS", "It")).inquiry()], 9.0
-        )
+        judged(judge_for(server), [case().inquiry(), case(GOOD.replace("OXPHOS", "It")).inquiry()], 9.0)
         starts = {each.text.partition("=== BEGIN ANSWER")[0] for each in server.requests}
     assert len(starts) == 1
 
@@ -174,9 +166,7 @@ def test_the_judge_learns_neither_weights_nor_what_is_wanted():
 def test_items_can_be_asked_one_by_one():
     with JudgeServer() as server:
         verdicts = asked(server, mode="per_item")
-        behaviours = [
-            [item for item in each.items if item["kind"] == "behaviour"] for each in server.requests
-        ]
+        behaviours = [[item for item in each.items if item["kind"] == "behaviour"] for each in server.requests]
     assert settle(case(), verdicts).reward == pytest.approx(10.0)
     assert sorted(map(len, behaviours)) == [1, 2, 2]
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from evals.refiner.judging import Verdicts
-from evals.refiner.score import settle
+from evals.refine.judge import Verdicts
+from evals.refine.score import settle
 from tests.evals.refiner.answers import GOOD
 from tests.training.judge_server import Asked, JudgeServer, Reply, well
 from tests.training.judges import case, judge_for
-from training.judging.batch import in_a_loop, judged
+from training.judge.judge import in_a_loop, judged
 
 
 def test_a_prompt_too_long_for_the_server_leaves_the_next_requests_as_strict_as_ever():
@@ -33,15 +33,11 @@ def test_a_prompt_too_long_for_the_server_leaves_the_next_requests_as_strict_as_
 
 def test_a_server_that_cannot_force_json_is_asked_freely_from_then_on_and_the_log_says_so(caplog):
     def free_only(asked: Asked) -> Reply:
-        return (
-            (400, b"what is response_format?") if "response_format" in asked.body else well(asked)
-        )
+        return (400, b"what is response_format?") if "response_format" in asked.body else well(asked)
 
     with JudgeServer(free_only) as server:
         judge = judge_for(server, concurrency=1)
         judged(judge, [case().inquiry()], 9.0)
         refused = sum("response_format" in each.body for each in server.requests)
     assert (refused, judge.take_counts().loose) == (1, 2)
-    assert caplog.messages == [
-        "the judge's server refuses response_format; it is asked without from now on"
-    ]
+    assert caplog.messages == ["the judge's server refuses response_format; it is asked without from now on"]

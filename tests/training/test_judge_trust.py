@@ -5,18 +5,13 @@ import pickle
 import pytest
 
 from evals.errors import BadConfig, TrainingStopped
-from evals.refiner.heuristic import HeuristicJudge
-from evals.refiner.score import settle
-from evals.refiner.stub import StubJudge
+from evals.refine.judge import HeuristicJudge, StubJudge
+from evals.refine.score import settle
 from tests.training.judge_server import Asked, JudgeServer, Reply, says
 from tests.training.judges import asked, case, changed, judge_for
-from training.judging.batch import judged
-from training.judging.choice import backend_of, judge_of
-from training.judging.http import HttpJudge
-from training.judging.probe import probe, probe_pairs
-from training.judging.questions import CANARY
-from training.judging.settings import HttpSettings
-from training.judging.stop import StopRule
+from training.judge.client import HttpJudge
+from training.judge.judge import StopRule, backend_of, judge_of, judged, probe, probe_pairs
+from training.judge.questions import CANARY, HttpSettings
 
 
 @pytest.mark.parametrize(
@@ -39,10 +34,7 @@ def test_a_remote_judge_needs_leave_and_an_address_holds_no_secret(url: str, wor
 
 
 def test_leave_for_a_remote_judge_is_a_setting_of_its_own():
-    assert (
-        HttpJudge(HttpSettings("https://judge.example.org/v1", "m", allow_remote=True)).label
-        == "http (m)"
-    )
+    assert HttpJudge(HttpSettings("https://judge.example.org/v1", "m", allow_remote=True)).label == "http (m)"
 
 
 def test_a_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch, caplog, tmp_path):
@@ -101,14 +93,7 @@ def test_training_stops_when_a_judge_fails_too_often():
 
 def test_a_judge_that_says_yes_to_the_impossible_is_not_believed():
     def gullible(asked: Asked) -> Reply:
-        return says(
-            {
-                "verdicts": [
-                    {**row, "score": 2, "evidence_quote": "OXPHOS is down"}
-                    for row in asked.verdicts()
-                ]
-            }
-        )
+        return says({"verdicts": [{**row, "score": 2, "evidence_quote": "OXPHOS is down"} for row in asked.verdicts()]})
 
     with JudgeServer(gullible) as server:
         got = asked(server)

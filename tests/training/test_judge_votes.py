@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from evals.refiner.judging import Inquiry, Verdicts
-from evals.refiner.score import settle
-from evals.schema.refining import RewardConfig, RubricItem
+from evals.refine.judge import Inquiry, Verdicts
+from evals.refine.score import settle
+from evals.schema.refiner import RewardConfig, RubricItem
 from tests.evals.refiner.answers import GOOD, prepared
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
 from tests.training.test_refiner_reward import WRONG, Log, Talked, called
-from training.judging.batch import judged
-from training.judging.http import HttpJudge
-from training.judging.reply import Verdict
-from training.judging.settings import HttpSettings
-from training.judging.votes import apart, majority
-from training.refining.items import ItemBook
-from training.refining.reward import Judging, RefinerReward
+from training.judge.client import HttpJudge
+from training.judge.judge import judged
+from training.judge.questions import HttpSettings, Verdict
+from training.judge.votes import apart, majority
+from training.refine.items import ItemBook
+from training.refine.reward import Judging, RefinerReward
 
 
 def votes(*scores: float) -> list[Verdict]:
@@ -41,9 +40,7 @@ def votes(*scores: float) -> list[Verdict]:
         ((), 1, None),
     ],
 )
-def test_most_votes_stand_else_the_median_and_nothing_without_a_majority_of_replies(
-    given, asked, stands
-):
+def test_most_votes_stand_else_the_median_and_nothing_without_a_majority_of_replies(given, asked, stands):
     found = majority(votes(*given), asked)
     assert (found and found.score) == stands
     if found is not None and stands in given:
@@ -123,13 +120,7 @@ def test_a_vote_that_never_came_leaves_the_majority_of_the_others():
 def test_a_judge_fooled_in_one_vote_of_three_is_overruled_and_told_of():
     def fooled_once(asked: Asked) -> Reply:
         if asked.body["seed"] == 0:
-            return says(
-                {
-                    "verdicts": [
-                        {**row, "score": 2, "evidence_quote": "down"} for row in asked.verdicts()
-                    ]
-                }
-            )
+            return says({"verdicts": [{**row, "score": 2, "evidence_quote": "down"} for row in asked.verdicts()]})
         return well(asked)  # fmt: skip
 
     with JudgeServer(fooled_once) as server:
@@ -158,8 +149,7 @@ class Unsure(Talked):
         return replace(
             found,
             raws=tuple(
-                0.0 if item.title in self.titles else raw
-                for item, raw in zip(inquiry.items, found.raws, strict=True)
+                0.0 if item.title in self.titles else raw for item, raw in zip(inquiry.items, found.raws, strict=True)
             ),
             apart=tuple(float(item.title in self.titles) for item in inquiry.items),
         )

@@ -7,9 +7,8 @@ from accelerate.commands.config.config_args import load_config_from_file
 from evals.errors import BadConfig
 from tests.training.runs import SFT, one_thread, settings_file
 from training import sft
-from training.config import DpoSettings, SftSettings
-from training.launch import Launch, environment, profile_file, profiles, usable_cores
-from training.request import read_request
+from training.config import DpoSettings, SftSettings, read_request
+from training.launch.accelerate import Launch, environment, profile_file, profiles, usable_cores
 
 __all__ = ["one_thread"]
 
@@ -85,12 +84,8 @@ SHARING = [
 
 
 @pytest.mark.parametrize(("launch", "is_refused"), SHARING)
-def test_a_monitor_that_could_not_see_a_whole_model_is_refused_before_anything_starts(
-    launch: Launch, is_refused: bool
-):
-    watched, unwatched = (
-        DpoSettings(data=("a",), output="x", chain="y", monitor_steps=steps) for steps in (25, 0)
-    )
+def test_a_monitor_that_could_not_see_a_whole_model_is_refused_before_anything_starts(launch: Launch, is_refused: bool):
+    watched, unwatched = (DpoSettings(data=("a",), output="x", chain="y", monitor_steps=steps) for steps in (25, 0))
     launch.check(unwatched)
     if is_refused:
         with pytest.raises(BadConfig, match="set monitor_steps to 0, or use a profile"):

@@ -5,9 +5,8 @@ import torch
 from peft import LoraConfig
 
 from tests.models import tiny_adapter, tiny_base
-from training.base import find_base, load_base
-from training.layers import join_adapters, round_frozen
-from training.policy import StackedPeftModel, stacked_policy
+from training.models.base import find_base, load_base
+from training.models.policy import StackedPeftModel, join_adapters, round_frozen, stacked_policy
 
 IDS = torch.arange(5, 25).reshape(2, 10)
 
@@ -32,9 +31,7 @@ def seen(policy: StackedPeftModel) -> dict[str, torch.Tensor]:
     policy.zero_grad()
     scores = policy(input_ids=IDS).logits.float()
     scores.log_softmax(-1)[..., 7].sum().backward()
-    learned = {
-        name: each.grad.clone() for name, each in policy.named_parameters() if each.grad is not None
-    }
+    learned = {name: each.grad.clone() for name, each in policy.named_parameters() if each.grad is not None}
     return {"scores": scores.detach(), **learned}
 
 

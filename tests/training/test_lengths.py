@@ -6,10 +6,10 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import one_thread
-from training.base import find_base, load_model
 from training.config import GrpoSettings, SftSettings
-from training.data import grpo_row, sft_data, sft_row
-from training.lengths import length_of, sequences_of, within
+from training.data.questions import grpo_row, sft_data, sft_row
+from training.data.tokens import length_of, sequences_of, within
+from training.models.base import find_base, load_model
 from training.sft import SupervisedTrainer
 
 __all__ = ["one_thread"]
@@ -40,9 +40,7 @@ def test_what_is_learned_of_an_sft_row_is_what_trl_learns_of_it(tmp_path):
     for row, theirs in zip(rows, trainer.train_dataset, strict=True):
         ours = sequences_of(row, tiny_tokenizer())["completion"]
         assert list(ours.ids) == theirs["input_ids"]
-        assert [label == -100 for label in theirs["labels"]] == [
-            at < ours.given for at in range(len(ours.ids))
-        ]
+        assert [label == -100 for label in theirs["labels"]] == [at < ours.given for at in range(len(ours.ids))]
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
@@ -104,9 +102,7 @@ def test_dropping_every_row_is_refused():
 
 
 def test_questions_of_grpo_have_a_limit_of_their_own():
-    settings = GrpoSettings(
-        data=("kmp-train",), output="x", chain="y", batch=8, max_prompt_length=101
-    )
+    settings = GrpoSettings(data=("kmp-train",), output="x", chain="y", batch=8, max_prompt_length=101)
     with pytest.raises(BadConfig, match="max_prompt_length 101"):
         within(sft_data(["kmp-train"], 0), sizes(), settings)
 

@@ -7,9 +7,8 @@ from transformers import LlamaForCausalLM
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import tiny_adapter, tiny_base
 from tests.training.runs import one_thread
-from training.adapter import read_adapter
-from training.merging import merge_into
-from training.stack import Stack
+from training.models.adapters import read_adapter
+from training.models.stack import Stack, merge_into
 
 __all__ = ["one_thread"]
 

@@ -9,11 +9,11 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS, kmp_test
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
 from tests.training.runs import one_thread
-from training.base import find_base, load_base
 from training.config import SftSettings
-from training.data import prompt_of, watched_questions
-from training.monitor import Watch
-from training.policy import StackedPeftModel, lora_of, stacked_policy
+from training.data.questions import prompt_of, watched_questions
+from training.models.base import find_base, load_base
+from training.models.policy import StackedPeftModel, lora_of, stacked_policy
+from training.run.watch import Watch
 
 __all__ = ["one_thread"]
 
@@ -83,9 +83,7 @@ def test_a_look_leaves_the_policy_and_chance_as_they_were(policy: Pair):
     assert model.active_adapters[0] == "default"
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(
-        each.requires_grad == (".default." in name)
-        for name, each in model.named_parameters()
-        if ".lora_" in name
+        each.requires_grad == (".default." in name) for name, each in model.named_parameters() if ".lora_" in name
     )
 
 

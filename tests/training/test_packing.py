@@ -6,9 +6,8 @@ from evals.errors import BadConfig
 from tests.models import tiny_base
 from tests.training.runs import SFT, one_thread, record, settings_file
 from training import sft
-from training.config import SftSettings
-from training.packing import check_packing
-from training.request import read_request
+from training.config import SftSettings, read_request
+from training.data.tokens import check_packing
 
 __all__ = ["one_thread"]
 

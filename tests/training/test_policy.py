@@ -8,8 +8,8 @@ from trl.trainer.utils import use_adapter
 
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from tests.training.runs import one_thread
-from training.adapter import read_adapter
-from training.policy import StackedPeftModel, stacked_policy, write_adapter
+from training.models.adapters import read_adapter
+from training.models.policy import StackedPeftModel, stacked_policy, write_adapter
 
 __all__ = ["one_thread"]
 
@@ -92,14 +92,10 @@ def test_an_adapter_of_the_trainer_leaves_the_frozen_one_active(base: Path, sft:
         assert torch.equal(logits(stacked), reference)
         assert not [each for each in stacked.parameters() if each.requires_grad]
     assert stacked.active_adapters[0] == "default"
-    assert {
-        name.split(".")[-2] for name, each in stacked.named_parameters() if each.requires_grad
-    } == {"default"}
+    assert {name.split(".")[-2] for name, each in stacked.named_parameters() if each.requires_grad} == {"default"}
 
 
-def test_a_checkpoint_holds_the_new_adapter_alone_and_loads_back(
-    base: Path, sft: Path, tmp_path: Path
-):
+def test_a_checkpoint_holds_the_new_adapter_alone_and_loads_back(base: Path, sft: Path, tmp_path: Path):
     stacked = policy(base, sft)
     shake(stacked)
     stacked.save_pretrained(str(tmp_path))
@@ -108,9 +104,7 @@ def test_a_checkpoint_holds_the_new_adapter_alone_and_loads_back(
     other.load_adapter(str(tmp_path), "default", is_trainable=True)
     assert torch.allclose(logits(other), logits(stacked), atol=1e-6)
     assert all(
-        each.requires_grad == (".default." in name)
-        for name, each in other.named_parameters()
-        if ".lora_" in name
+        each.requires_grad == (".default." in name) for name, each in other.named_parameters() if ".lora_" in name
     )
 
 
@@ -127,9 +121,7 @@ def test_a_policy_can_stand_on_several_frozen_adapters(base: Path, sft: Path, tm
     assert (logits(stacked) - logits(merged)).abs().max() < 1e-5
 
 
-def test_the_written_adapter_is_two_files_in_bfloat16_that_the_chain_can_stack(
-    base: Path, sft: Path, tmp_path: Path
-):
+def test_the_written_adapter_is_two_files_in_bfloat16_that_the_chain_can_stack(base: Path, sft: Path, tmp_path: Path):
     stacked = policy(base, sft)
     shake(stacked)
     checksum = write_adapter(stacked, tmp_path / "adapter")

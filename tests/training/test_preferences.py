@@ -7,10 +7,10 @@ import pytest
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import kmp_test, pathway_heldout
-from lab.export import build_export, write_export
-from lab.outcomes import JudgedPair
+from lab.compare.export import build_export, write_export
+from lab.store.answers import JudgedPair
 from tests.lab.votes import NOON, answer, vote
-from training.preferences import read_preferences
+from training.data.preferences import read_preferences
 
 SYSTEM = "Answer in one sentence."
 
@@ -143,9 +143,7 @@ def test_pairs_that_say_nothing_are_left_out_and_counted(tmp_path: Path):
 def test_plain_texts_that_are_the_same_throughout_are_left_out_too(tmp_path: Path):
     texts = [{"chosen": f"Why? {word}", "rejected": "Why? No."} for word in ("Yes.", "No.")]
     data = read_preferences([file(tmp_path, *texts)], SYSTEM)
-    assert [each.row() for each in data.pairs] == [
-        {"prompt": "Why?", "chosen": " Yes.", "rejected": " No."}
-    ]
+    assert [each.row() for each in data.pairs] == [{"prompt": "Why?", "chosen": " Yes.", "rejected": " No."}]
     assert data.notes["left out, both answers are the same"] == 1
 
 
@@ -172,9 +170,7 @@ PATHWAY = pathway_heldout()[0]
     ids=["question", "other case", "id", "inside a template", "after a name", "implicit prompt"],
 )
 def test_a_pair_about_a_held_out_question_is_refused(row: dict[str, object], tmp_path: Path):
-    with pytest.raises(
-        BadConfig, match=r"1 pairs about questions that are kept for testing .*row 1"
-    ):
+    with pytest.raises(BadConfig, match=r"1 pairs about questions that are kept for testing .*row 1"):
         read_preferences([file(tmp_path, row)], SYSTEM)
 
 
@@ -190,9 +186,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("row", "said"), WRONG)
-def test_a_row_that_cannot_be_trained_on_is_named(
-    row: dict[str, object], said: str, tmp_path: Path
-):
+def test_a_row_that_cannot_be_trained_on_is_named(row: dict[str, object], said: str, tmp_path: Path):
     with pytest.raises(BadConfig, match=said):
         read_preferences([file(tmp_path, row)], SYSTEM)
 

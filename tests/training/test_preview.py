@@ -9,8 +9,7 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_chain
 from tests.training.runs import COMMON, settings_file
-from training.plan import Plan, plan_of
-from training.preview import preview
+from training.launch.plan import Plan, plan_of, preview
 
 STAGES = {"sft": "max_length", "dpo": "max_length", "grpo": "max_prompt_length"}
 
@@ -47,9 +46,7 @@ def planned(folder: Path, stage: str, **values: object) -> Plan:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_long_rows_are_named_and_refused_or_dropped_and_counted_in_every_stage(
-    folder: Path, stage: str
-):
+def test_long_rows_are_named_and_refused_or_dropped_and_counted_in_every_stage(folder: Path, stage: str):
     limit = STAGES[stage]
     seen = preview(planned(folder, stage, **{limit: 4096}))
     assert (seen.rows, seen.kept, seen.left_out, seen.is_refused) == (8, 8, {}, False)
@@ -88,9 +85,7 @@ def test_pairs_that_are_left_out_are_counted_with_the_reason(folder: Path, tmp_p
     same["rejected"] = same["chosen"]
     twice = tmp_path / "pairs.jsonl"
     twice.write_text("\n".join([*lines, lines[0], json.dumps(same)]) + "\n", encoding="utf-8")
-    file = settings_file(
-        folder, {**COMMON, "data": [str(twice)], "chain": str(folder / "sft"), "max_length": 4096}
-    )
+    file = settings_file(folder, {**COMMON, "data": [str(twice)], "chain": str(folder / "sft"), "max_length": 4096})
     seen = preview(plan_of("dpo", ["--config", str(file)], is_dry=True))
     assert seen.left_out == {
         "left out, the same pair again": 1,

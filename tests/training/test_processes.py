@@ -23,12 +23,11 @@ from tests.training.runs import (
 )
 from tests.training.test_resume import prepared
 from training import dpo, sft
-from training.adapter import WEIGHTS_NAME
-from training.checkpoints import checkpoints
-from training.config import DpoSettings, SftSettings
-from training.manifest import read_chain
-from training.request import read_request
-from training.runs import RunFolder
+from training.config import DpoSettings, SftSettings, read_request
+from training.models.adapters import WEIGHTS_NAME
+from training.models.manifest import read_chain
+from training.run.checkpoints import checkpoints
+from training.run.folder import RunFolder
 
 __all__ = ["one_thread"]
 
@@ -133,9 +132,7 @@ def test_two_processes_learn_what_one_learns_from_twice_the_batch(place: Place, 
         for name in {"loss", "rewards/margins", "monitor/kl", "monitor/accuracy"} & one.keys():
             assert two[name] == pytest.approx(one[name], rel=1e-3, abs=1e-5), (name, one["step"])
     expected = place.adapter(alone)
-    for name, weight in place.adapter(
-        stage
-    ).items():  # in bfloat16, whose next number is 1/128 away
+    for name, weight in place.adapter(stage).items():  # in bfloat16, whose next number is 1/128 away
         torch.testing.assert_close(weight, expected[name], rtol=1e-2, atol=1e-3)
 
 

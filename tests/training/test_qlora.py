@@ -9,11 +9,10 @@ from safetensors.torch import load_file
 
 from tests.training.runs import SFT, launched, one_thread, record, settings_file
 from training import sft
-from training.base import Base, find_base, load_base
-from training.config import SftSettings
-from training.data import sft_data
-from training.request import read_request
-from training.start import Start
+from training.config import SftSettings, read_request
+from training.data.questions import sft_data
+from training.models.base import Base, find_base, load_base
+from training.models.start import Start
 
 __all__ = ["one_thread"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from evals.concerns.parse import parse
 from evals.errors import BadConfig, BadRow
 from evals.model import Sampling
-from evals.reviewing import Budget, system_prompt
+from evals.review import Budget, system_prompt
+from evals.review.parse import parse
 from evals.schema import Message
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply
@@ -18,11 +18,9 @@ from tests.training.runs import COMMON, one_thread
 from tests.training.test_review import REPLY, chat, rows
 from tests.training.test_reviewing_server import ROOM, answers
 from training.config import ReviewSettings
-from training.conversations import check_replies, read_conversations
-from training.counting import ChatCounter
-from training.lengths import sequences_of
-from training.reviewing.paper import asked_about, row_of
-from training.template import AS_WRITTEN, notes_of, with_template
+from training.data.conversations import check_replies, read_conversations
+from training.data.tokens import AS_WRITTEN, ChatCounter, notes_of, sequences_of, with_template
+from training.reviewer.engine import asked_about, row_of
 
 __all__ = ["one_thread"]
 
@@ -59,9 +57,7 @@ def reasoner(template: str = R1) -> PreTrainedTokenizerBase:
 
 def question(tokenizer: PreTrainedTokenizerBase, **told: object) -> str:
     messages = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "A paper."}]
-    return str(
-        tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **told)
-    )
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **told))
 
 
 def test_a_thought_that_a_template_opens_is_left_out_where_none_is_wanted_and_only_there():
@@ -99,9 +95,9 @@ def test_the_reply_alone_is_learned_right_after_what_a_reviewer_will_be_asked(tm
 
 
 def test_the_trainer_learns_from_just_these_tokens(tmp_path: Path):
-    from training.base import find_base
+    from training.models.base import find_base
+    from training.models.start import Start
     from training.review import build_trainer
-    from training.start import Start
 
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     config = json.loads((base / "tokenizer_config.json").read_text(encoding="utf-8"))
@@ -126,8 +122,8 @@ def test_the_trainer_learns_from_just_these_tokens(tmp_path: Path):
 
 
 def test_a_reviewer_is_asked_as_it_was_taught_and_anybody_else_with_the_thought(tmp_path: Path):
-    from training.chain import load_chain
-    from training.generation import Writer
+    from training.models.chain import load_chain
+    from training.models.generation import Writer
 
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     chain = load_chain(f"base:{base}", "float32")
@@ -161,10 +157,7 @@ def test_reasoning_in_a_row_is_not_learned_from_and_told(tmp_path: Path, reply: 
     data = read_conversations([rows(tmp_path, chat("a", reply=reply), chat("b"))])
     assert [row.reply for row in data.rows] == [REPLY, REPLY]
     assert data.record()["replies without their reasoning"] == 1
-    assert (
-        "replies without their reasoning"
-        not in read_conversations([rows(tmp_path, chat("a"))]).record()
-    )
+    assert "replies without their reasoning" not in read_conversations([rows(tmp_path, chat("a"))]).record()
 
 
 def test_a_mark_of_reasoning_inside_a_concern_stays(tmp_path: Path):

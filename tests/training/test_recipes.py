@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from training.config import StageSettings
-from training.launch import FOLDER, Launch
-from training.plan import plan_of
-from training.request import read_settings
-from training.stages import STAGES
+from training.config import STAGES, StageSettings, read_settings
+from training.launch.accelerate import FOLDER, Launch
+from training.launch.plan import plan_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -48,9 +46,7 @@ def test_a_recipe_starts_with_the_command_that_runs_it(file: Path):
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_recipe_can_be_planned_without_its_model(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_recipe_can_be_planned_without_its_model(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     stage = stage_of(file)
     words = ["--config", str(file), "--output", str(tmp_path / "new")]

@@ -12,32 +12,24 @@ import pytest
 from transformers import TrainerCallback, TrainerState
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.refiner.bank import refiner_bank
-from evals.refiner.evidence import evidence_of
-from evals.refiner.prompt import SYSTEM_PROMPT
-from evals.schema.refining import RewardConfig
+from evals.refine.bank import refiner_bank
+from evals.refine.grammar import evidence_of
+from evals.refine.prompt import SYSTEM_PROMPT
+from evals.schema.refiner import RewardConfig
 from tests.training.expert import expert, failing
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import GRPO, RECORDS, command, with_chain
 from tests.training.runs import environment, one_thread, record
 from training import refiner
-from training.base import find_base
-from training.chain import load_chain
-from training.config import GrpoSettings
+from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
+from training.data.refiner import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import options
-from training.plan import plan_of
-from training.refining.data import (
-    are_records,
-    check_refiner_chain,
-    grpo_row,
-    refiner_data,
-    sft_row,
-)
-from training.refining.judges import judging_of
-from training.refining.settings import RefinerSettings
-from training.request import read_request, read_settings
-from training.runs import RunFolder
-from training.start import start_of
+from training.launch.plan import plan_of
+from training.models.base import find_base
+from training.models.chain import load_chain
+from training.models.start import start_of
+from training.refine.reward import judging_of
+from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -139,11 +131,7 @@ def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
     trainer = refiner.build_trainer(settings, data, begun, base, judging)
     trainer.add_callback(StopAt(2))
     trainer.train()
-    callback = next(
-        each
-        for each in trainer.callback_handler.callbacks
-        if isinstance(each, refiner.JudgeCallback)
-    )
+    callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, refiner.JudgeCallback))
     known = json.loads(json.dumps(callback._reward.book.kept()))
     assert known["alike"] and known["spreads"]
     file = Path(settings.output) / "checkpoint-2" / "trainer_state.json"
@@ -203,9 +191,11 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
     published = read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml")
     assert new.reward() == RewardConfig()
     assert published.reward() == RewardConfig.model_validate({"preset": "published"})
-    assert {each.name for each in fields(GrpoSettings)} - {
-        each.name for each in fields(RefinerSettings)
-    } == {"verifier_weights", "v4", "aggregation"}
+    assert {each.name for each in fields(GrpoSettings)} - {each.name for each in fields(RefinerSettings)} == {
+        "verifier_weights",
+        "v4",
+        "aggregation",
+    }
 
 
 def test_the_published_run_tells_trl_what_the_card_says():

@@ -8,21 +8,18 @@ from statistics import fmean
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from evals.refiner.heuristic import HeuristicJudge
-from evals.refiner.judging import Inquiry, Judge, Verdicts
-from evals.schema.refining import RewardConfig
+from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts
+from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import EVIDENCE, GOOD
 from tests.training.test_refiner_reward import CUT, WRONG, Log, Talked, called
-from training.judging.stop import StopRule
-from training.refining.alarms import BANDS, HackingWatch
-from training.refining.reward import Judging, RefinerReward
-from training.runs import RunFolder
+from training.judge.judge import StopRule
+from training.refine.reward import Judging, RefinerReward
+from training.refine.watch import BANDS, HackingWatch
+from training.run.folder import RunFolder
 
 PUBLISHED = RewardConfig.model_validate({"preset": "published"})
 LONG = " ".join(f"word{n}" for n in range(40))
-WITH_LONG = "\n".join(
-    f"<snippet id={name}>{text}</snippet>" for name, text in {**EVIDENCE, "L1": LONG}.items()
-)
+WITH_LONG = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in {**EVIDENCE, "L1": LONG}.items())
 HONEST = (GOOD, CUT, GOOD, CUT)
 """Half of the answers earn nothing, so that whoever games the other half sees the reward rise."""
 

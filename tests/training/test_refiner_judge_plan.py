@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from training.plan import Plan, plan_of
+from training.launch.plan import Plan, plan_of
 
 CONFIG = Path(__file__).parents[2] / "training" / "configs" / "embedded" / "refiner-grpo.yaml"
 HERE, AWAY = "http://127.0.0.1:9/v1", "https://example.org/v1"

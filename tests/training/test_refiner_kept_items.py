@@ -9,20 +9,17 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
-from evals.refiner.records import read_records
-from evals.refiner.rubric import items_of, static_items
-from evals.schema.refinerpairs import AnswerPair, ItemFigures, ItemReport
-from evals.schema.refining import RefinerRecord, RewardConfig
+from evals.refine.records import read_records
+from evals.refine.rubric import items_of, static_items
+from evals.schema.refiner import AnswerPair, ItemFigures, ItemReport, RefinerRecord, RewardConfig
 from lab.commands.refiner import app
 from tests.training.refiners import RECORDS, WELL, command, with_chain
 from tests.training.runs import one_thread, record
 from training import refiner
-from training.plan import plan_of
-from training.refining.data import refiner_data
-from training.refining.items import ItemBook
-from training.refining.kept import read_items, with_kept_items
-from training.refining.settings import RefinerSettings
-from training.request import read_request
+from training.config import RefinerSettings, read_request
+from training.data.refiner import refiner_data
+from training.launch.plan import plan_of
+from training.refine.items import ItemBook, read_items, with_kept_items
 
 __all__ = ["one_thread"]
 NO_STATIC = RewardConfig(static_rubrics=False)

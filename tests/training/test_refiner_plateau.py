@@ -8,20 +8,18 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerState
 
 from evals.errors import BadConfig
-from evals.refiner.bank import refiner_bank
-from evals.schema.refining import RewardConfig
+from evals.refine.bank import refiner_bank
+from evals.schema.refiner import RewardConfig
 from tests.training import killing
 from tests.training.refiners import command, with_chain
 from tests.training.runs import one_thread, record
 from training import refiner
-from training.launch import Launch
-from training.plan import plan_of
-from training.refining.best import BestWeights, best_of
-from training.refining.data import refiner_data
-from training.refining.plateau import SCORE, Glance, HeldOut, Pace, seen
-from training.refining.settings import RefinerSettings
-from training.request import read_request
-from training.runs import RunFolder
+from training.config import RefinerSettings, read_request
+from training.data.refiner import refiner_data
+from training.launch.accelerate import Launch
+from training.launch.plan import plan_of
+from training.refine.watch import SCORE, BestWeights, Glance, HeldOut, Pace, best_of, seen
+from training.run.folder import RunFolder
 
 __all__ = ["one_thread"]
 
@@ -184,9 +182,7 @@ def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_a
 
 
 def test_looks_are_remembered_from_the_log_of_a_checkpoint():
-    state = TrainerState(
-        log_history=[{"step": 0, SCORE: 1.0}, {"loss": 1}, {"step": 5, SCORE: 2.0}]
-    )
+    state = TrainerState(log_history=[{"step": 0, SCORE: 1.0}, {"loss": 1}, {"step": 5, SCORE: 2.0}])
     assert seen(state) == [(0, 1.0), (5, 2.0)]
 
 

@@ -9,21 +9,19 @@ from statistics import pstdev
 import pytest
 
 from evals.errors import BadConfig, TrainingStopped
-from evals.refiner.heuristic import HeuristicJudge
-from evals.refiner.judging import Inquiry, Judge, Verdicts
-from evals.refiner.rubric import items_of
-from evals.refiner.score import settle
-from evals.schema.refining import RewardConfig
+from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts
+from evals.refine.rubric import items_of
+from evals.refine.score import settle
+from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import GOOD, record
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.rewarding import Log, Talked, called
-from training.judging.http import HttpJudge
-from training.judging.settings import HttpSettings
-from training.judging.stop import StopRule
-from training.refining.data import grpo_row
-from training.refining.figures import figures_of, means, spread
-from training.refining.items import ItemBook
-from training.refining.reward import Judging, RefinerReward, records_of
+from training.data.refiner import grpo_row
+from training.judge.client import HttpJudge
+from training.judge.judge import StopRule
+from training.judge.questions import HttpSettings
+from training.refine.items import ItemBook, figures_of, means, spread
+from training.refine.reward import Judging, RefinerReward, records_of
 
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
 CUT = "<answer><snippet id=S1>OXPHOS is down"

@@ -3,14 +3,13 @@
 import asyncio
 from dataclasses import replace
 
-from evals.refiner.heuristic import HeuristicJudge, compare_words
-from evals.refiner.judging import Inquiry, Verdicts
-from evals.refiner.score import settle
-from evals.schema.refining import RewardConfig
+from evals.refine.judge import HeuristicJudge, Inquiry, Verdicts, compare_words
+from evals.refine.score import settle
+from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import GOOD, prepared
 from tests.training.rewarding import Log, Talked, called
-from training.refining.reward import Judging, RefinerReward
-from training.refining.second import gap
+from training.refine.items import gap
+from training.refine.reward import Judging, RefinerReward
 
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
 

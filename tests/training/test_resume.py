@@ -11,10 +11,10 @@ import pytest
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base
 from tests.training import killing
 from tests.training.runs import COMMON, GRPO, SFT, record, settings_file
-from training.base import find_base
-from training.checkpoints import checkpoints, fault_of
-from training.lineage import NewStage, append_stage
-from training.runs import RunFolder
+from training.models.base import find_base
+from training.models.start import NewStage, append_stage
+from training.run.checkpoints import checkpoints, fault_of
+from training.run.folder import RunFolder
 
 DROPOUT: Mapping[str, object] = {"lora_dropout": 0.2, "schedule": "cosine", "max_steps": 0}
 CASES: dict[str, tuple[dict[str, object], int]] = {
@@ -62,9 +62,7 @@ ROUNDED: Mapping[str, object] = {"autocast": "bfloat16", "lora_dropout": 0.0}
 """As most runs on a CPU are: under autocast, the base held in bfloat16, adapters computed together."""
 
 
-@pytest.mark.parametrize(
-    ("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("grpo", {}), ("grpo", ROUNDED)]
-)
+@pytest.mark.parametrize(("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("grpo", {}), ("grpo", ROUNDED)])
 def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     tmp_path: Path, stage: str, values: Mapping[str, object]
 ):

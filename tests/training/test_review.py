@@ -9,15 +9,14 @@ import pytest
 import yaml
 
 from evals.errors import BadConfig, BadRow, ChainMismatch
-from evals.reviewing import PROMPT_VERSION, prompt_sha256, system_prompt
+from evals.review import PROMPT_VERSION, prompt_sha256, system_prompt
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment, one_thread, record
 from training import review
-from training.config import ReviewSettings
-from training.conversations import check_chain_prompt, check_replies, read_conversations
-from training.request import read_request
-from training.template import notes_of, with_template
+from training.config import ReviewSettings, read_request
+from training.data.conversations import check_chain_prompt, check_replies, read_conversations
+from training.data.tokens import notes_of, with_template
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = Path(sys.executable).with_name("accelerate")
@@ -92,10 +91,8 @@ def test_a_run_leaves_a_reviewer_that_carries_its_instructions(trained: Path):
 
 def test_the_trained_reviewer_reviews(trained: Path):
     from tests.training.reviewers import paper
-    from training.chain import load_chain
-    from training.reviewing.engine import Asking
-    from training.reviewing.local import ChainEngine
-    from training.reviewing.review import review_article
+    from training.models.chain import load_chain
+    from training.reviewer.engine import Asking, ChainEngine, review_article
 
     asking = Asking(max_new_tokens=32)
     chain = load_chain(trained, "float32", base=str(trained.parent / "model"))
@@ -142,9 +139,7 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(
-    tmp_path, template
-):
+def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(tmp_path, template):
     data = read_conversations([rows(tmp_path, chat("a"))])
     tokenizer = tiny_tokenizer()
     check_replies(data, tokenizer, "tiny")

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.jsonl import read_rows
+from evals.io import read_rows
 from evals.schema import Article
 from evals.schema.reviewruns import EngineRecord, ReviewedRow
 from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
-from training.reviewing.engine import Asking, Reply, Room
-from training.reviewing.infer import Clocks, Job, infer
-from training.reviewing.results import ReviewFile
-from training.reviewing.server import Estimate
+from training.reviewer.engine import Asking, Reply, Room
+from training.reviewer.infer import Clocks, Job, ReviewFile, infer
+from training.reviewer.server import Estimate
 
 ASKING = Asking(max_new_tokens=300)
 PAPERS = [paper(name) for name in ("a", "b", "c", "d", "e")]
@@ -32,9 +31,7 @@ class Scripted:
         self.batches: list[int] = []
 
     def record(self) -> EngineRecord:
-        return EngineRecord(
-            kind="server", name=self.name, tokenizer="t", constraint="none", prompt_sha256="p"
-        )
+        return EngineRecord(kind="server", name=self.name, tokenizer="t", constraint="none", prompt_sha256="p")
 
     def answer(self, requests: Sequence[str]) -> list[Reply]:
         self.batches.append(len(requests))
@@ -199,8 +196,6 @@ def test_a_file_that_this_command_did_not_write_is_left_alone(tmp_path: Path):
         ("p.jsonl", PAPERS, 0, "batch is 0"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_is_asked(
-    tmp_path, name, papers, batch, said
-):
+def test_what_cannot_be_run_is_refused_before_anything_is_asked(tmp_path, name, papers, batch, said):
     with pytest.raises(LabError, match=said):
         run(tmp_path / name, Scripted(), papers, batch=batch)

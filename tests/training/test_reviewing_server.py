@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.reviewing import Budget, system_prompt
+from evals.review import Budget, system_prompt
 from tests.training.judge_server import Asked, JudgeServer, Reply
 from tests.training.reviewers import paper
-from training.reviewing.engine import Asking, Room
-from training.reviewing.paper import asked_about, row_of
-from training.reviewing.server import Estimate, ServerEngine, ServerSettings
+from training.reviewer.engine import Asking, Room, asked_about, row_of
+from training.reviewer.server import Estimate, ServerEngine, ServerSettings
 
 ASKING = Asking(max_new_tokens=300, repetition_penalty=1.0)
 ROOM = Room(Estimate(), 8192)
@@ -28,9 +27,7 @@ def refusal(status: int, message: str) -> Reply:
     return status, json.dumps({"error": {"message": message}}).encode()
 
 
-def answers(
-    behaviour: Callable[[Asked], Reply | float], asking: Asking = ASKING, n: int = 1, **told: object
-):
+def answers(behaviour: Callable[[Asked], Reply | float], asking: Asking = ASKING, n: int = 1, **told: object):
     """Return the replies of a server to `n` papers, the engine's record, the requests and the pauses."""
     pauses: list[float] = []
     settings = {"retries": 2, "timeout_seconds": 20.0, **told}

@@ -12,7 +12,7 @@ from evals.questions import DATASETS
 from evals.schema import Example
 from evals.verifiers import VERIFIERS, verify
 from tests.coroutines import result_of
-from training.data import grpo_row, prompt_of
+from training.data.questions import grpo_row, prompt_of
 from training.rewards import OneVerifier, VerifierReward, text_of, verifier_reward
 
 EXAMPLES = DATASETS["kmp-train"]()
@@ -55,9 +55,7 @@ def test_only_the_answer_line_earns_whatever_the_text_before_it_says():
 
 
 def test_a_question_that_no_verifier_judges_is_not_scored():
-    rewards = verifier_reward(
-        completions=said(FREE.answer, DIRECT.answer), example=column(FREE, DIRECT)
-    )
+    rewards = verifier_reward(completions=said(FREE.answer, DIRECT.answer), example=column(FREE, DIRECT))
     assert rewards[0] is None
     assert rewards[1] is not None
 
@@ -85,8 +83,7 @@ def test_a_single_verifier_gives_its_score_and_none_where_it_does_not_apply():
     for name in VERIFIERS:
         rewards = OneVerifier(name)(completions=said(*texts), example=column(DIRECT, kmp))
         assert rewards == [
-            verify(example, text).scores[name]
-            for example, text in zip((DIRECT, kmp), texts, strict=True)
+            verify(example, text).scores[name] for example, text in zip((DIRECT, kmp), texts, strict=True)
         ]
     assert OneVerifier("V2")(completions=said(kmp.answer), example=column(kmp)) == [None]
     with pytest.raises(BadConfig, match="no verifier is called V9"):
@@ -160,14 +157,10 @@ PATHWAYS = [each for each in KNOWN if each.source == "genelab"]
 
 
 @pytest.mark.parametrize(("known", "as_json"), [(KNOWN, True), (PATHWAYS, True), (PATHWAYS, False)])
-def test_rows_with_ground_truth_earn_what_the_same_rows_with_an_example_earn(
-    known: list[Example], as_json: bool
-):
+def test_rows_with_ground_truth_earn_what_the_same_rows_with_an_example_earn(known: list[Example], as_json: bool):
     rows = table(known, as_json=as_json)
     answers = said(*(each.answer for each in known))
-    rewards = verifier_reward(
-        prompts=rows["prompt"], completions=answers, ground_truth=rows["ground_truth"]
-    )
+    rewards = verifier_reward(prompts=rows["prompt"], completions=answers, ground_truth=rows["ground_truth"])
     assert rewards == verifier_reward(completions=answers, example=column(*known))
     assert len({each.ground_truth.kind for each in known}) >= 5
 
@@ -180,9 +173,9 @@ def test_a_prompt_of_plain_text_is_the_question():
         ground_truth=[truth],
     )
     assert echo == [0.0]
-    assert verifier_reward(
-        prompts=[DIRECT.prompt], completions=[DIRECT.answer], ground_truth=[truth]
-    ) == [verify(DIRECT, DIRECT.answer).reward]
+    assert verifier_reward(prompts=[DIRECT.prompt], completions=[DIRECT.answer], ground_truth=[truth]) == [
+        verify(DIRECT, DIRECT.answer).reward
+    ]
 
 
 def test_the_example_counts_where_a_row_holds_both():
@@ -203,9 +196,7 @@ def test_the_example_counts_where_a_row_holds_both():
         ({}, "none"),
     ],
 )
-def test_rows_without_a_truth_are_an_error_that_names_the_columns(
-    columns: dict[str, list[object]], found: str
-):
+def test_rows_without_a_truth_are_an_error_that_names_the_columns(columns: dict[str, list[object]], found: str):
     with pytest.raises(BadConfig, match=rf"no column `example`.*columns found: {found}\)"):
         verifier_reward(completions=said("x"), **columns)
 
@@ -300,9 +291,7 @@ def test_another_process_gets_the_same_rewards():
         assert far.result() == [verify(DIRECT, DIRECT.answer, "phase4", "legacy").reward]
 
 
-@pytest.mark.parametrize(
-    ("weights", "v4"), [("phase5", "proper"), ({"V9": 1.0}, "proper"), (None, "brier")]
-)
+@pytest.mark.parametrize(("weights", "v4"), [("phase5", "proper"), ({"V9": 1.0}, "proper"), (None, "brier")])
 def test_weights_and_modes_that_do_not_exist_are_refused_when_the_reward_is_made(weights, v4: str):
     with pytest.raises(BadConfig):
         VerifierReward(weights, v4)

@@ -8,9 +8,7 @@ from evals.questions import DATASETS
 from evals.verifiers import MODES, VERIFIERS, Scoring, judge
 from training.rewards import OneVerifier, scores_of
 
-KINDS = {
-    example.ground_truth.kind: example for name in sorted(DATASETS) for example in DATASETS[name]()
-}
+KINDS = {example.ground_truth.kind: example for name in sorted(DATASETS) for example in DATASETS[name]()}
 
 
 @pytest.mark.parametrize("v4", MODES)
@@ -20,13 +18,10 @@ def test_all_verifiers_together_judge_each_different_answer_once(v4: str):
     completions = [text for _, text in rows]
     examples = [example.model_dump_json() for example, _ in rows]
     scores_of.cache_clear()
-    found = {
-        name: OneVerifier(name, v4)(completions=completions, example=examples) for name in VERIFIERS
-    }
+    found = {name: OneVerifier(name, v4)(completions=completions, example=examples) for name in VERIFIERS}
     assert scores_of.cache_info().misses == 2 * len(KINDS)
     for name in VERIFIERS:
         alone = Scoring({name: 1.0}, v4)
         assert found[name] == [
-            judge(example.ground_truth, example.prompt, text, alone, "answer").scores[name]
-            for example, text in rows
+            judge(example.ground_truth, example.prompt, text, alone, "answer").scores[name] for example, text in rows
         ]

@@ -16,7 +16,7 @@ from evals.questions import DATASETS
 from evals.schema import Example
 from evals.verifiers import verify
 from tests.models import tiny_base
-from training.data import grpo_row, prompt_of
+from training.data.questions import grpo_row, prompt_of
 from training.rewards import verifier_reward
 
 FREE = next(each for each in DATASETS["kmp-train"]() if each.ground_truth.kind == "facts")
@@ -46,10 +46,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> GRPOTrainer:
         raise KeyboardInterrupt
 
     rows = tmp_path / "rows.jsonl"
-    lines = [
-        {"prompt": prompt_of(each), "ground_truth": each.ground_truth.model_dump(mode="json")}
-        for each in KNOWN
-    ]
+    lines = [{"prompt": prompt_of(each), "ground_truth": each.ground_truth.model_dump(mode="json")} for each in KNOWN]
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     script = GRPOScriptArguments(reward_funcs=["training.rewards.verifier_reward"])
     arguments = GRPOConfig(
@@ -63,9 +60,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> GRPOTrainer:
         report_to="none",
         save_strategy="no",
     )
-    data = DatasetMixtureConfig(
-        datasets=[DatasetConfig(path="json", data_files=str(rows), split="train")]
-    )
+    data = DatasetMixtureConfig(datasets=[DatasetConfig(path="json", data_files=str(rows), split="train")])
     model = ModelConfig(model_name_or_path=str(tiny_base(tmp_path / "model")))
     monkeypatch.setattr(GRPOTrainer, "train", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -80,18 +75,14 @@ def test_trls_loader_and_its_own_code_for_rewards_take_rows_with_ground_truth(
     assert trainer.reward_func_names == ["verifier"]
     rows = [trainer.train_dataset[index] for index in range(len(trainer.train_dataset))]
     answers = [[{"role": "assistant", "content": each.answer}] for each in KNOWN]
-    rewards = trainer._calculate_rewards(
-        rows, [row["prompt"] for row in rows], answers, [[0]] * len(rows)
-    )
+    rewards = trainer._calculate_rewards(rows, [row["prompt"] for row in rows], answers, [[0]] * len(rows))
     expected = [verify(each, each.answer).reward for each in KNOWN]
     assert rewards[:, 0].tolist() == pytest.approx(expected)
     assert trainer._pending_extra_logs["verdict"] == ["correct"] * 4
     assert trainer._pending_metrics["verdict/correct"] == [1.0]
 
 
-def test_a_row_that_nothing_scores_reaches_trl_as_no_reward(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_row_that_nothing_scores_reaches_trl_as_no_reward(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     trainer = loaded(monkeypatch, tmp_path)
     row = {"prompt": prompt_of(FREE), "example": column(FREE)[0]}
     rewards = trainer._calculate_rewards([row], [row["prompt"]], said(FREE.answer), [[0]])

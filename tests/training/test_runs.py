@@ -8,10 +8,9 @@ import pytest
 
 from evals.errors import BadConfig
 from evals.schema import RunRecord
-from training.checkpoints import seal
-from training.refining.settings import RefinerSettings
-from training.runs import RunFolder, public_config, public_path
-from training.stages import STAGES
+from training.config import STAGES, RefinerSettings
+from training.run.checkpoints import seal
+from training.run.folder import RunFolder, public_config, public_path
 
 
 def record(**changes: object) -> RunRecord:

@@ -5,15 +5,13 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
-from evals.pairs import SampleOrigin
-from evals.preferred import make_pairs
 from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.questions.pairs import SampleOrigin, make_pairs
 from tests.models import tiny_chain
 from tests.training.runs import one_thread, sampled_run
-from training.chain import load_chain
-from training.preferences import read_preferences
-from training.runs import RunFolder
-from training.samples import Draws, chain_samples, run_samples
+from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
+from training.models.chain import load_chain
+from training.run.folder import RunFolder
 
 EMBEDDED = Path(__file__).parents[2] / "training" / "embedded" / "grpo"
 EXAMPLES = DATASETS["pathways-train"]()[:3]

@@ -12,14 +12,12 @@ from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import GRPO, SFT, one_thread, record, settings_file
 from training import sft
-from training.chain import check_chain, load_chain
-from training.config import DpoSettings, SftSettings
-from training.launch import environment
-from training.plan import plan_of
-from training.preview import preview
-from training.record import command_line
-from training.request import Request, read_request
-from training.template import with_template
+from training.config import DpoSettings, Request, SftSettings, read_request
+from training.data.tokens import with_template
+from training.launch.accelerate import environment
+from training.launch.plan import plan_of, preview
+from training.models.chain import check_chain, load_chain
+from training.run.session import command_line
 
 __all__ = ["one_thread"]
 
@@ -29,9 +27,7 @@ def request(*overrides: str) -> Request:
     return Request(settings, Path("a.yaml"), overrides)
 
 
-def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(
-    tmp_path, monkeypatch
-):
+def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(PartialState, "_shared_state", {})  # as in a process that just began
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")  # both as accelerate launch does
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
@@ -123,9 +119,7 @@ def test_turns_are_written_one_after_the_other(turns: list[tuple[str, str]], tex
     tokenizer.chat_template = None
     messages = [{"role": role, "content": content} for role, content in turns]
     template = with_template(tokenizer)
-    assert (
-        template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == text
-    )
+    assert template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == text
 
 
 def test_grpo_with_fewer_questions_than_it_asks_at_a_time_is_refused_in_the_plan(tmp_path: Path):

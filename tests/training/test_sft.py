@@ -15,12 +15,12 @@ from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
 from tests.training.runs import SFT, environment, one_thread, record, settings_file
-from training import session, sft, trainer
-from training.adapter import WEIGHTS_NAME
-from training.chain import check_chain, load_chain, read_chain
-from training.config import SftSettings
-from training.request import read_request
-from training.runs import RunFolder
+from training import sft
+from training.config import SftSettings, read_request
+from training.models.adapters import WEIGHTS_NAME
+from training.models.chain import check_chain, load_chain, read_chain
+from training.run import session, trainer
+from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = Path(sys.executable).with_name("accelerate")
@@ -66,9 +66,7 @@ def test_the_run_folder_holds_the_adapter_its_chain_and_its_records_and_nothing_
 
 
 def test_the_trained_stage_answers_through_the_chain_loader(trained: Path):
-    assert all(
-        finding.is_ok for finding in check_chain(trained, base=str(trained.parent / "model"))
-    )
+    assert all(finding.is_ok for finding in check_chain(trained, base=str(trained.parent / "model")))
     chain = load_chain(trained, "float32", base=str(trained.parent / "model"))
     assert chain.stages == ("base", "sft")
     assert chain.manifest.system_prompt == SYSTEM_PROMPT
@@ -110,10 +108,7 @@ def test_a_resumed_run_ends_with_the_weights_of_one_that_was_never_stopped(tmp_p
     one = load_file(whole / "adapter" / "adapter_model.safetensors")
     other = load_file(run / "adapter" / "adapter_model.safetensors")
     assert all(torch.equal(one[name], other[name]) for name in one)
-    losses = [
-        [row["loss"] for row in RunFolder(each).metric_rows() if "loss" in row]
-        for each in (whole, run)
-    ]
+    losses = [[row["loss"] for row in RunFolder(each).metric_rows() if "loss" in row] for each in (whole, run)]
     assert [len(each) for each in losses] == [4, 2]  # the loss of step 3 was never logged
     kept = [record(each)["result"]["train_loss"] for each in (whole, run)]
     assert kept == [pytest.approx(sum(losses[0]) / 4, abs=1e-4)] * 2
@@ -149,9 +144,7 @@ def test_ctrl_c_finishes_the_step_writes_a_checkpoint_and_says_stopped(tmp_path:
     file = settings_file(tmp_path, {**SFT, "max_steps": 5000, "save_steps": 5000})
     command = [sys.executable, "-m", "training.sft", "--config", str(file)]
     metrics = tmp_path / "run" / "metrics.jsonl"
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
         while not (metrics.is_file() and metrics.read_text()) and time.monotonic() < deadline:
@@ -167,9 +160,7 @@ def test_ctrl_c_finishes_the_step_writes_a_checkpoint_and_says_stopped(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["stack", "continue", "merge_then_new"])
-def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(
-    trained: Path, tmp_path: Path, mode: str
-):
+def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(trained: Path, tmp_path: Path, mode: str):
     base = str(trained.parent / "model")
     shape = {"lora_targets": ["all-linear"], "max_steps": 1, "seed": 5}
     run = train(tmp_path, base=base, chain=str(trained), mode=mode, **shape)

@@ -16,10 +16,10 @@ from submitit.core.utils import DelayedSubmission
 
 from evals.errors import BadConfig
 from tests.training.runs import SFT, record, settings_file
-from training.launch import Launch
-from training.plan import plan_of
-from training.runs import RunFolder
-from training.slurm import Job, has_cluster, parameters_of, submit, write_script
+from training.launch.accelerate import Launch
+from training.launch.plan import plan_of
+from training.launch.slurm import Job, has_cluster, parameters_of, submit, write_script
+from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,9 +86,7 @@ def test_the_script_puts_its_job_where_submitit_looks_for_it(tmp_path: Path):
     script = write_script(job_of(tmp_path), folder, parameters_of(Launch("cpu"), "mine", []))
     setup = next(line for line in script.read_text().splitlines() if " || cp " in line)
     environment = {**os.environ, "SLURM_JOB_ID": "12"}
-    for _ in range(
-        2
-    ):  # the second time as after a requeue, when the state is newer than the script
+    for _ in range(2):  # the second time as after a requeue, when the state is newer than the script
         subprocess.run(["bash", "-c", setup], env=environment, check=True)
         state = folder / "12_submitted.pkl"
         assert state.is_file()

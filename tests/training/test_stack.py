@@ -9,8 +9,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 from evals.errors import ChainMismatch
 from tests.models import tiny_adapter, tiny_base
-from training.adapter import read_adapter
-from training.stack import Beside, JointProduct, Stack
+from training.models.adapters import read_adapter
+from training.models.stack import Beside, JointProduct, Stack
 
 BASE, SFT, GRPO = frozenset(), frozenset({"sft"}), frozenset({"sft", "grpo"})
 ADAPTERS = {

@@ -6,11 +6,11 @@ import pytest
 
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
-from training.base import find_base
-from training.chain import NewStage, append_stage, read_chain
 from training.config import SftSettings
-from training.manifest import active_adapters
-from training.start import Start, start_of
+from training.models.base import find_base
+from training.models.chain import NewStage, append_stage, read_chain
+from training.models.manifest import active_adapters
+from training.models.start import Start, start_of
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +100,9 @@ def test_a_chain_of_another_base_is_no_start(folder: Path, tmp_path: Path):
         start_of(settings, find_base(other))
 
 
-def test_a_chain_whose_first_stage_claims_to_go_on_from_another_is_refused(
-    folder: Path, tmp_path: Path
-):
+def test_a_chain_whose_first_stage_claims_to_go_on_from_another_is_refused(folder: Path, tmp_path: Path):
     text = (folder / "sft" / "chain.json").read_text(encoding="utf-8")
-    (tmp_path / "chain.json").write_text(
-        text.replace('"mode": "stack"', '"mode": "continue"'), encoding="utf-8"
-    )
+    (tmp_path / "chain.json").write_text(text.replace('"mode": "stack"', '"mode": "continue"'), encoding="utf-8")
     with pytest.raises(ChainMismatch, match="no stage before it"):
         read_chain(tmp_path)
 

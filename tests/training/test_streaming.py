@@ -3,7 +3,7 @@
 import pytest
 
 from tests.models import tiny_tokenizer
-from training.streaming import RowText
+from training.models.generation import RowText
 
 
 @pytest.mark.parametrize("text", ["plain", "naïve", "КМР × 😀", "日本語", "e\u0301", "👩🏽‍🔬 done"])

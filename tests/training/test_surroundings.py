@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from training.surroundings import code_revision, host, versions
+from training.run.folder import code_revision, host, versions
 
 
 def git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

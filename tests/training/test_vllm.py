@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
-from training.policy import StackedPeftModel, stacked_policy
+from training.models.policy import StackedPeftModel, stacked_policy
 
 IDS = torch.arange(5, 25)[None]
 
@@ -54,9 +54,7 @@ def test_vllm_would_sample_from_the_whole_chain(tmp_path: Path):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_handing_weights_over_again_and_again_leaves_the_policy_bit_for_bit(
-    tmp_path: Path, dtype: torch.dtype
-):
+def test_handing_weights_over_again_and_again_leaves_the_policy_bit_for_bit(tmp_path: Path, dtype: torch.dtype):
     policy = policy_on(tmp_path, dtype)
     before = {name: value.clone() for name, value in policy.state_dict().items()}
     for _ in range(3):

@@ -101,15 +101,11 @@ class PairedDifference(evaluate.Metric):
 
 def places(clusters: Sequence[object]) -> npt.NDArray[np.intp]:
     """Return a number for each row's cluster; a row whose cluster is None is one of its own."""
-    labels = [
-        f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)
-    ]
+    labels = [f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)]
     return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
-def bootstrap(
-    sums: Floats, sizes: npt.NDArray[np.intp], draws: int, seed: int
-) -> dict[str, float | bool | None]:
+def bootstrap(sums: Floats, sizes: npt.NDArray[np.intp], draws: int, seed: int) -> dict[str, float | bool | None]:
     """Return the percentile interval of the mean difference, and the p that inverts it."""
     generator = np.random.default_rng(seed)
     k = len(sums)

@@ -97,9 +97,7 @@ class StatedCalibration(evaluate.Metric):
 
 def places(clusters: Sequence[object]) -> npt.NDArray[np.intp]:
     """Return a number for each row's cluster; a row whose cluster is None is one of its own."""
-    labels = [
-        f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)
-    ]
+    labels = [f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)]
     return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
 
 
@@ -107,9 +105,7 @@ def check(c: Floats, y: Floats, names: npt.NDArray[np.intp], n_bins: int) -> Non
     """Return if the input makes sense; ValueError says what does not."""
     outside = c[(c < 0) | (c > 1)]
     if len(outside):
-        raise ValueError(
-            f"a confidence is a share 0..1, found {outside[0]}; divide percents by 100"
-        )
+        raise ValueError(f"a confidence is a share 0..1, found {outside[0]}; divide percents by 100")
     if not np.isin(y, (0, 1)).all():
         raise ValueError(f"a reference is 1 (correct) or 0, found {y[~np.isin(y, (0, 1))][0]}")
     if len(names) != len(c):

@@ -27,15 +27,9 @@ def kmp_training(seed: int = 0, drill: int = 1) -> tuple[Example, ...]:
     if not 1 <= drill <= LARGEST_DRILL:
         raise BadConfig(f"drill is {drill}; it takes 1 (no repeats) to {LARGEST_DRILL}")
     random_source = random.Random(seed)
-    rows = [
-        example
-        for draft in _training_drafts()
-        for example in draft.examples(draft.chosen(random_source))
-    ]
+    rows = [example for draft in _training_drafts() for example in draft.examples(draft.chosen(random_source))]
     rows += [
-        row.model_copy(update={"id": f"{row.id}/drill-{number}"})
-        for number in range(2, drill + 1)
-        for row in rows
+        row.model_copy(update={"id": f"{row.id}/drill-{number}"}) for number in range(2, drill + 1) for row in rows
     ]
     random_source.shuffle(rows)
     return tuple(rows)
@@ -54,11 +48,7 @@ def kmp_test() -> tuple[Example, ...]:
 @cache
 def kmp_wordings() -> tuple[Example, ...]:
     """Return every wording that any seed could choose, each once."""
-    return tuple(
-        example
-        for draft in _training_drafts()
-        for example in draft.examples(range(len(draft.prompts)))
-    )
+    return tuple(example for draft in _training_drafts() for example in draft.examples(range(len(draft.prompts))))
 
 
 @cache

@@ -21,7 +21,7 @@ from evals.questions.kmp.draft import (
     table_level,
     yes_truth,
 )
-from evals.questions.levels import DEFINED, SUGGESTED
+from evals.questions.pathways import DEFINED, SUGGESTED
 from evals.questions.wording import digest
 from evals.schema import FactsTruth
 
@@ -137,12 +137,8 @@ def _statements() -> Iterator[Draft]:
     yield Draft(
         slug="hippocampus_not_stress_activated",
         kind="error_correction",
-        prompts=(
-            f"Hippocampus has {degs(stressed.genes)} for KMP under combined stress, so is it"
-            " stress-activated?",
-        ),
-        answer="No. Hippocampus is Type B (baseline-active): KMP changes far more genes there"
-        " without stress.",
+        prompts=(f"Hippocampus has {degs(stressed.genes)} for KMP under combined stress, so is it stress-activated?",),
+        answer="No. Hippocampus is Type B (baseline-active): KMP changes far more genes there without stress.",
         level=class_level(load_kmp().tissue("hippocampus")),
         truth=class_truth(load_kmp().tissue("hippocampus")),
         facts=("kmp/derived/hippocampus_not_activated",),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evals.facts import DegCount, TissueClass, load_kmp
-from evals.questions.levels import DERIVED, DOUBTED, DOUBTED_CLASS, TABLE, with_answer
+from evals.questions.pathways import DERIVED, DOUBTED, DOUBTED_CLASS, TABLE, with_answer
 from evals.schema import CANNOT_BE_TOLD, CountTruth, Example, FactsTruth, GroundTruth, LabelTruth
 
 TISSUES = ("heart", "hippocampus", "liver", "soleus")
@@ -136,9 +136,7 @@ def pattern_truth(row: TissueClass) -> LabelTruth:
     )
 
 
-def tissue_truth(
-    tissue: str, rivals: Sequence[str] = TISSUES, subject: str | None = None
-) -> LabelTruth:
+def tissue_truth(tissue: str, rivals: Sequence[str] = TISSUES, subject: str | None = None) -> LabelTruth:
     """Return the ground truth of a question whose answer is one tissue among `rivals`."""
     others = tuple(rival for rival in rivals if rival != tissue)
     return LabelTruth(value=tissue, subject=subject, others=others)

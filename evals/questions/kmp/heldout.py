@@ -7,7 +7,7 @@ name only the right label, never its rivals, so that a verdict is never a matter
 
 from evals.facts import load_kmp
 from evals.questions.kmp.draft import Draft, cell, derived_level, tissue_truth, yes_truth
-from evals.questions.levels import DERIVED, LIMIT
+from evals.questions.pathways import DERIVED, LIMIT
 from evals.schema import AbstainTruth, CountTruth, LabelTruth
 
 HU = ("HU", "hindlimb unloading", "unloading")
@@ -137,9 +137,7 @@ def _sums() -> tuple[Draft, ...]:
         Draft(
             slug="gain/hippocampus",
             kind="factual",
-            prompts=(
-                "How many extra DEGs does adding radiation to unloading bring in hippocampus?",
-            ),
+            prompts=("How many extra DEGs does adding radiation to unloading bring in hippocampus?",),
             answer=f"Adding radiation to unloading brings {gain:,} DEGs more in hippocampus.",
             level=_level(gained),
             truth=CountTruth(value=gain, subject="gain of HU_IR over HU in hippocampus"),
@@ -169,8 +167,7 @@ def _reasoning() -> tuple[Draft, ...]:
             slug="additivity/hippocampus",
             kind="reasoning",
             prompts=(
-                "Judged by its gene counts, is the joint stress response of hippocampus more or"
-                " less than additive?",
+                "Judged by its gene counts, is the joint stress response of hippocampus more or less than additive?",
             ),
             answer="In hippocampus, the joint response is less than additive.",
             level=_level(additive),

@@ -7,7 +7,7 @@ is touched here.
 from collections.abc import Iterator
 
 from evals.questions.kmp.draft import Draft
-from evals.questions.levels import (
+from evals.questions.pathways import (
     DEFINED,
     DERIVED,
     DOUBTED,
@@ -97,8 +97,7 @@ DOUBTS = (
             "How much weight can the stress score of hippocampus OXPHOS bear?",
             "Is the OXPHOS change of stressed hippocampus significant?",
         ),
-        "Little can be said: the OXPHOS score of hippocampus under stress, NES 0.931, is described"
-        " as not significant.",
+        "Little can be said: the OXPHOS score of hippocampus under stress, NES 0.931, is described as not significant.",
         NOT_SIGNIFICANT,
     ),
     (
@@ -107,8 +106,7 @@ DOUBTS = (
             "How well documented are the up and down counts?",
             "Are the directions of the DEGs as certain as their totals?",
         ),
-        "Less well than the totals: the up and down counts come from later texts of the study, not"
-        " from its tables.",
+        "Less well than the totals: the up and down counts come from later texts of the study, not from its tables.",
         SECONDARY,
     ),
     (
@@ -126,8 +124,7 @@ DOUBTS = (
             "What does a count of 1 DEG for KMP during HU in soleus tell?",
             "Is 1 DEG for KMP during HU in hippocampus an effect?",
         ),
-        "Very little: a single gene below the threshold may be chance, so no effect should be"
-        " claimed from it.",
+        "Very little: a single gene below the threshold may be chance, so no effect should be claimed from it.",
         SUGGESTED,
     ),
 )
@@ -149,8 +146,7 @@ READINGS = (
             "Does an OXPHOS rescue mean the muscle is healthier?",
             "What follows for function from the rescue pattern?",
         ),
-        "Possibly, but it is not shown: rescue describes gene expression, and the tables"
-        " hold no function.",
+        "Possibly, but it is not shown: rescue describes gene expression, and the tables hold no function.",
         READ_INTO,
     ),
     (
@@ -179,8 +175,7 @@ READINGS = (
             "Why could the hippocampus be sensitive to radiation?",
             "What might explain the 5,477 IR genes of hippocampus?",
         ),
-        "Brain tissue may react strongly to oxidative damage, but the study counts genes and does"
-        " not test the reason.",
+        "Brain tissue may react strongly to oxidative damage, but the study counts genes and does not test the reason.",
         READ_INTO,
     ),
     (

@@ -23,7 +23,7 @@ from evals.questions.kmp.draft import (
     stated,
     tissue_truth,
 )
-from evals.questions.levels import DERIVED
+from evals.questions.pathways import DERIVED
 
 TESTED_EXTREMES = {
     "KMP_x_HU": ("soleus",),
@@ -118,8 +118,7 @@ def _pair(first: DegCount, second: DegCount) -> Draft:
             for prompt, (one, two) in zip(PAIR_PROMPTS, asked, strict=True)
         ),
         answer=(
-            f"{more.tissue.capitalize()} has more DEGs for {words['short']}:"
-            f" {more.genes:,} against {less.genes:,}."
+            f"{more.tissue.capitalize()} has more DEGs for {words['short']}: {more.genes:,} against {less.genes:,}."
         ),
         level=derived_level((first, second)),
         truth=tissue_truth(more.tissue, pair, first.contrast),
@@ -135,10 +134,7 @@ def _extreme(rank: str, contrast: str) -> Draft:
         slug=f"{rank}/{contrast}",
         kind="comparison",
         prompts=tuple(prompt.format(**words) for prompt in EXTREME_PROMPTS),
-        answer=(
-            f"{figure.tissue.capitalize()} has the {rank} count for {short(contrast)},"
-            f" {degs(figure.genes)}."
-        ),
+        answer=(f"{figure.tissue.capitalize()} has the {rank} count for {short(contrast)}, {degs(figure.genes)}."),
         level=derived_level(figures),
         truth=tissue_truth(figure.tissue, subject=contrast),
         facts=(f"kmp/derived/{rank}/{contrast}",),
@@ -192,10 +188,7 @@ def _count_hop(rank: str, contrast: str, target: str) -> Draft:
             f"Take {which}. How many DEGs does {short(target)} give there?",
             f"What is the DEG count for {long(target)} in {which}?",
         ),
-        answer=(
-            f"{figure.tissue.capitalize()} has the {rank} count for {short(contrast)}."
-            f" {stated(asked)}"
-        ),
+        answer=(f"{figure.tissue.capitalize()} has the {rank} count for {short(contrast)}. {stated(asked)}"),
         level=derived_level((*figures, asked)),
         truth=count_truth(asked),
         facts=(f"kmp/hop/{rank}/{contrast}/{target}",),

@@ -15,7 +15,7 @@ from evals.questions.kmp.draft import (
     stated,
     table_level,
 )
-from evals.questions.levels import NOT_SIGNIFICANT, SECONDARY, TABLE
+from evals.questions.pathways import NOT_SIGNIFICANT, SECONDARY, TABLE
 from evals.schema import CountTruth, FactsTruth
 
 COUNT_PROMPTS = (
@@ -120,9 +120,7 @@ def _splits(figure: DegCount) -> Iterator[Draft]:
             slug=f"{figure.tissue}/{figure.contrast}/{way}",
             kind="count",
             prompts=tuple(prompt.format(way=way, **_words(figure)) for prompt in SPLIT_PROMPTS),
-            answer=(
-                f"In {figure.tissue}, {degs(genes)} of {short(figure.contrast)} are {way}regulated."
-            ),
+            answer=(f"In {figure.tissue}, {degs(genes)} of {short(figure.contrast)} are {way}regulated."),
             level=SECONDARY,
             truth=CountTruth(value=genes, subject=subject),
             facts=(f"{figure.id}/{way}",),

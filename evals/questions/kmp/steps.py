@@ -14,7 +14,7 @@ from evals.questions.kmp.draft import (
     yes_truth,
 )
 from evals.questions.kmp.heldout import HU, IR, LESS, MORE
-from evals.questions.levels import SECONDARY
+from evals.questions.pathways import SECONDARY
 from evals.schema import LabelTruth
 
 ADDITIVE_PROMPTS = (
@@ -214,9 +214,7 @@ def _outnumber(first: DegCount, second: DegCount) -> Draft:
         slug=f"outnumber/{first.tissue}/{first.contrast}/{second.contrast}",
         kind="chain_of_thought",
         prompts=tuple(prompt.format(**words) for prompt in OUTNUMBER_PROMPTS),
-        answer=(
-            f"{yes}. {stated(first)} This is {relation} the {second.genes:,} of {words['second']}."
-        ),
+        answer=(f"{yes}. {stated(first)} This is {relation} the {second.genes:,} of {words['second']}."),
         level=derived_level((first, second)),
         truth=yes_truth(is_larger, f"{words['first']} in {first.tissue}"),
         facts=(f"kmp/derived/outnumber/{first.tissue}/{first.contrast}/{second.contrast}",),

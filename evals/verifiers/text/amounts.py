@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from functools import cache, lru_cache
 
-from evals.plain import Plain
+from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import Expected, Finding, fold
 from evals.verifiers.line import number_verdict, set_verdict

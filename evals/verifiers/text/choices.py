@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from evals.plain import Plain
+from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
 from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, small_words, tokens, word_set, words

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from evals.plain import Plain, plain
+from evals.normalize import Plain, plain
 from evals.verifiers.expected import LEVELS
 from evals.verifiers.line import QUOTED, blank, without_thought
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, takes_back_keys, tokens

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from evals.concerns.parse import parse
+from evals.review.parse import parse
 from evals.schema.reviews import CATEGORIES, SEVERITIES
 
 ALIKE = 0.8
@@ -176,9 +176,7 @@ def mutated(seed: int) -> Output:
     return Output(raw, exact, near, kinds)
 
 
-def _truncated(
-    dice: random.Random, raw: str, whole: Output, objects: list[str], texts: list[str]
-) -> Output:
+def _truncated(dice: random.Random, raw: str, whole: Output, objects: list[str], texts: list[str]) -> Output:
     """Return an output that stops early; only what stands before the cut is asked for."""
     cut = dice.randrange(len(raw) // 3, len(raw))
     kept, at = [], 0

@@ -5,14 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evals.concerns.panel import Panel, panel_of
-from evals.concerns.similarity import ReadySimilarity
+from evals.review.match import Panel, ReadySimilarity, panel_of
 from evals.schema.reviews import PredictionRow, ReferenceRow
 
 
-def human(
-    text: str, category: str = "other", severity: str = "minor", figure: bool = False
-) -> dict:
+def human(text: str, category: str = "other", severity: str = "minor", figure: bool = False) -> dict:
     return {
         "text": text,
         "category": category,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.concerns.clean import Cleaning, clean
+from evals.review.clean import Cleaning, clean
 from evals.schema.reviews import PredictionRow
 
 LABELLED = {"text": "A b c.", "category": "Interpret", "severity": "major", "page": 3}
@@ -35,9 +35,7 @@ def test_objects_stay_objects_with_their_own_fields_and_a_repaired_label() -> No
     document = found.document(Cleaning())
     assert document["concerns"] == ["First.", LABELLED | {"category": "interpretation"}]
     assert document["raw_output"] == "x"
-    assert document["repaired"] == [
-        {"index": 1, "field": "category", "before": "Interpret", "after": "interpretation"}
-    ]
+    assert document["repaired"] == [{"index": 1, "field": "category", "before": "Interpret", "after": "interpretation"}]
 
 
 def test_a_label_nobody_knows_stays_as_written_and_is_counted() -> None:
@@ -48,8 +46,6 @@ def test_a_label_nobody_knows_stays_as_written_and_is_counted() -> None:
 
 def test_plain_and_labelled_lists_of_a_published_row_stay_in_step() -> None:
     both = [{"text": text, "category": "other", "severity": "minor"} for text in ("A.", "A.", "B.")]
-    document = clean(row("A.", "A.", "B.", structured_concerns=both), Cleaning()).document(
-        Cleaning()
-    )
+    document = clean(row("A.", "A.", "B.", structured_concerns=both), Cleaning()).document(Cleaning())
     assert document["concerns"] == ["A.", "B."]
     assert document["structured_concerns"] == [both[0], both[2]]

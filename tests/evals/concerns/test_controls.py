@@ -6,17 +6,19 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from evals.concerns.controls import Rule, count_bound, generic, permuted
-from evals.concerns.counts import counts_of, rates_of
-from evals.concerns.curves import curves_of, first
-from evals.concerns.encoder import CachedEncoder, ReadyVectors
-from evals.concerns.match import match
-from evals.concerns.retrieval import Index, Paper, words
-from evals.concerns.shuffle import partners
-from evals.concerns.similarity import LexicalSimilarity, vector_similarity
-from evals.concerns.threshold import calibrated
-from evals.concerns.uncertainty import Paired, intervals_of
 from evals.errors import LabError
+from evals.review.controls import Index, Paper, Rule, count_bound, generic, permuted, words
+from evals.review.match import (
+    CachedEncoder,
+    LexicalSimilarity,
+    ReadyVectors,
+    calibrated,
+    match,
+    partners,
+    vector_similarity,
+)
+from evals.review.rates import Paired, counts_of, intervals_of, rates_of
+from evals.review.score import curves_of, first
 from tests.evals.concerns.rows import WordEncoder, panel, predicted, reference
 
 TOPICS = (
@@ -125,9 +127,7 @@ def test_intervals_hold_the_estimate_and_repeat_with_the_seed() -> None:
 
 
 def test_the_paired_test_is_exact_for_few_articles() -> None:
-    first = np.array(
-        [[1, 4, 4, 1, 0, 0], [2, 4, 4, 2, 0, 0], [3, 4, 4, 3, 0, 0], [2, 4, 4, 2, 0, 0]]
-    )
+    first = np.array([[1, 4, 4, 1, 0, 0], [2, 4, 4, 2, 0, 0], [3, 4, 4, 3, 0, 0], [2, 4, 4, 2, 0, 0]])
     second = first + np.array([2, 0, 0, 0, 0, 0]) * np.array([[1], [1], [0], [1]])
     found = Paired(first.astype(float), second.astype(float)).test("f1", 200)
     assert (found.n_informative, found.is_exact) == (3, True)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from evals.concerns.cluster import clusters_of
-from evals.concerns.encoder import ReadyVectors
-from evals.concerns.ensemble import Merging, Tool, merge, merging_threshold
 from evals.errors import BadConfig
+from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
+from evals.review.match import ReadyVectors
 from tests.evals.concerns.rows import WordEncoder, predicted
 
 ANGLES = [0, 11, 22, 33, 44]
@@ -34,12 +33,8 @@ def labelled(text: str, severity: str, category: str = "other") -> dict:
     return {"text": text, "category": category, "severity": severity}
 
 
-A = Tool(
-    "a", (predicted("1", labelled("p", "minor"), labelled("q", "minor"), labelled("r", "major")),)
-)
-B = Tool(
-    "b", (predicted("1", labelled("s", "minor"), labelled("t", "optional")), predicted("2", "u"))
-)
+A = Tool("a", (predicted("1", labelled("p", "minor"), labelled("q", "minor"), labelled("r", "major")),))
+B = Tool("b", (predicted("1", labelled("s", "minor"), labelled("t", "optional")), predicted("2", "u")))
 SPACE = vectors(p=0, q=90, r=180, s=5, t=270, u=45)
 
 
@@ -80,8 +75,7 @@ def test_the_words_are_those_nearest_to_all_and_labels_are_what_most_say() -> No
 
 def test_the_threshold_of_merging_is_what_other_papers_reach() -> None:
     rows = tuple(
-        predicted(f"x:{i}", *(f"topic gene{i}{k} assay{i}{k} tissue{i}{k}" for k in range(4)))
-        for i in range(20)
+        predicted(f"x:{i}", *(f"topic gene{i}{k} assay{i}{k} tissue{i}{k}" for k in range(4))) for i in range(20)
     )
     found = merging_threshold([Tool("a", rows), Tool("b", rows)], WordEncoder(), seed=0)
     assert 0.25 < found.value < 0.95

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from evals.concerns.leads import without_lead
-from evals.concerns.parse import parse
+from evals.review.parse import parse, without_lead
 
 TEXT = "The sample is too small."
 LEADS = [
@@ -70,9 +69,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("lead", "severity"), LEADS)
-def test_a_number_or_severity_before_a_concern_is_taken_off_and_the_severity_kept(
-    lead: str, severity: str | None
-):
+def test_a_number_or_severity_before_a_concern_is_taken_off_and_the_severity_kept(lead: str, severity: str | None):
     assert without_lead(lead + TEXT) == (TEXT, severity)
 
 

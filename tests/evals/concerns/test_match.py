@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from evals.concerns.counts import (
+from evals.errors import LabError
+from evals.review.match import greedy, match, optimal
+from evals.review.rates import (
     UNATTRIBUTED,
     counts_of,
     label_accuracy,
@@ -19,8 +21,6 @@ from evals.concerns.counts import (
     rates_of,
     soft_of,
 )
-from evals.concerns.match import greedy, match, optimal
-from evals.errors import LabError
 from tests.evals.concerns.rows import human, panel, predicted, ready, reference
 
 TRAP = np.array([[0.9, 0.8], [0.85, 0.1]])
@@ -46,9 +46,7 @@ BLOCKS = arrays.arrays(
 
 
 @given(BLOCKS, st.floats(0.1, 0.9))
-def test_optimal_has_most_pairs_and_then_the_greatest_sum(
-    block: np.ndarray, threshold: float
-) -> None:
+def test_optimal_has_most_pairs_and_then_the_greatest_sum(block: np.ndarray, threshold: float) -> None:
     rows, columns = optimal(block, threshold)
     found = (len(rows), round(float(block[rows, columns].sum()), 9))
     square = block if block.shape[0] <= block.shape[1] else block.T
@@ -67,9 +65,7 @@ TWO = panel(
             human("b b", "interpretation", "minor"),
             human("c c", "design_flaw", "minor", figure=True),
         ),
-        predicted(
-            "elife:1", {"text": "x", "category": "design_flaw", "severity": "minor"}, "y", " "
-        ),
+        predicted("elife:1", {"text": "x", "category": "design_flaw", "severity": "minor"}, "y", " "),
     ),
     (reference("plos:2", human("d d", "other", "major")), predicted("plos:2", "z", "w")),
     (reference("plos:3"), predicted("plos:3", "v")),
@@ -131,9 +127,7 @@ def test_labels_are_scored_on_matched_pairs_that_have_them() -> None:
 
 @pytest.mark.parametrize(("figures", "kept"), [("both", 1), ("flag", 2), ("keep", 3)])
 def test_flag_or_category_says_that_a_concern_is_about_a_figure(figures: str, kept: int) -> None:
-    row = reference(
-        "a", human("x y"), human("x z", "figure_issue"), human("y z", "other", "minor", figure=True)
-    )
+    row = reference("a", human("x y"), human("x z", "figure_issue"), human("y z", "other", "minor", figure=True))
     found = panel((row, predicted("a", "x")), figures=figures)
     assert len(found.human.texts) == kept
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.concerns.parse import parse
+from evals.review.parse import parse
 from tests.evals.concerns.mutations import lost, mutated
 
 A = '{"text": "The sample is too small.", "category": "design_flaw", "severity": "major"}'

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evals.concerns.places import Map
+from evals.review.places import Map
 from evals.schema import Article, Section, TextOrigin
-from evals.schema.drafts import ABSTRACT
+from evals.schema.reviewruns import ABSTRACT
 
 
 def article(text: str) -> Article:
@@ -29,9 +29,9 @@ PLACES = [
 
 @pytest.mark.parametrize(("concern", "quote", "is_quoted"), PLACES)
 def test_words_of_a_concern_are_found_where_they_stand(concern, quote, is_quoted):
-    place = Map(
-        article("All twelve mice were kept in pairs without any noise. It was of the and to be.")
-    ).place(concern)
+    place = Map(article("All twelve mice were kept in pairs without any noise. It was of the and to be.")).place(
+        concern
+    )
     if quote is None:
         assert place is None
     else:

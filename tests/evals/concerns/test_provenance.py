@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.concerns.provenance import COLUMNS, hand_on, made_by, made_rows, record_beside
 from evals.errors import BadConfig
-from evals.schema.provenance import MadeBy
+from evals.review.page import COLUMNS, hand_on, made_by, made_rows, record_beside
+from evals.schema.reviews import MadeBy
 from lab.cli import app
 
 OWN = '{"article_id": "s:1", "concerns": ["There is no control arm."]}\n'
@@ -92,9 +92,7 @@ def test_rows_that_would_take_the_place_of_a_record_are_refused_and_nothing_is_w
     own = rows_with_record(tmp_path / "own.jsonl")
     (tmp_path / "other.jsonl").write_text(OWN, encoding="utf-8")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(
-        BadConfig, match=r"take the place of own.run.json, .* of own.jsonl came about"
-    ):
+    with pytest.raises(BadConfig, match=r"take the place of own.run.json, .* of own.jsonl came about"):
         CliRunner().invoke(app, ["review", *command, "--out", out], catch_exceptions=False)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     assert made_by(own) is not None

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.concerns.consistency import share_of
-from evals.concerns.published import read_published
 from evals.errors import LabError
+from evals.review.published import read_published, share_of
 
 SUMMARY = {
     "model_dir": "somewhere",

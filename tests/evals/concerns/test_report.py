@@ -4,16 +4,14 @@ import json
 
 import pytest
 
-from evals.concerns.board import boards_of, check_comparable, paired_tests
-from evals.concerns.failures import errors_of, mode_of
-from evals.concerns.page import board_page, report_page
-from evals.concerns.report import gates_of, report_of
-from evals.concerns.score import Measuring, score
-from evals.concerns.similarity import vector_similarity
-from evals.concerns.threshold import Threshold
 from evals.errors import IncomparableReports, LabError
+from evals.review.leaderboard import boards_of, check_comparable, paired_tests
+from evals.review.match import Threshold, vector_similarity
+from evals.review.page import board_page, report_page
+from evals.review.report import errors_of, gates_of, mode_of, report_of
+from evals.review.score import Measuring, score
+from evals.schema.reports import Matcher, ReviewScore
 from evals.schema.reviews import PredictionRow
-from evals.schema.reviewscores import Matcher, ReviewScore
 from tests.evals.concerns.rows import WordEncoder, human, panel, predicted, reference
 
 SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
@@ -29,13 +27,9 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8) -> Rev
     for article in range(8):
         source = "f1000" if article % 2 else "elife"
         texts = said(article, 4)
-        listed = [
-            human(text, "design_flaw", "major" if k else "minor") for k, text in enumerate(texts)
-        ]
+        listed = [human(text, "design_flaw", "major" if k else "minor") for k, text in enumerate(texts)]
         mine = texts[:right] + [f"nothing{article}{k} of use" for k in range(wrong)]
-        pairs.append(
-            (reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine))
-        )
+        pairs.append((reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine)))
     of = panel(*pairs)
     encoder = WordEncoder()
     matcher = Matcher(
@@ -94,9 +88,7 @@ def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -
     found = score(
         "x",
         of,
-        Measuring(
-            vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100
-        ),
+        Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100),
     )
     assert found.per_source["rare"].recall == 1
     assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"
@@ -180,9 +172,7 @@ def test_how_an_answer_ended_is_told(given, mode) -> None:
 
 
 def test_an_article_without_human_concerns_has_no_recall_rather_than_none(scores) -> None:
-    articles = [
-        each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].articles[:1]
-    ]
+    articles = [each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].articles[:1]]
     found = errors_of(articles, {})
     assert found.recall == {"no human concerns": 1}
     assert found.worst == ()

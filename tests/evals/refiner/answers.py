@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from evals.refiner.judging import Verdicts
-from evals.refiner.report import Origin
-from evals.refiner.score import Prepared, prepare
-from evals.schema.refining import RefinerRecord, RewardConfig, RubricItem
+from evals.refine.judge import Verdicts
+from evals.refine.report import Origin
+from evals.refine.score import Prepared, prepare
+from evals.schema.refiner import RefinerRecord, RewardConfig, RubricItem
 
 EVIDENCE = {
     "S1": "In liver, OXPHOS is down in flight (NES -1.9).",
@@ -44,9 +44,7 @@ def record(**changes: object) -> RefinerRecord:
     return RefinerRecord.model_validate(given)
 
 
-def verdicts(
-    prepared: Prepared, raw: float | None = 2.0, share: float | None = 1.0, need: float = 0.0
-) -> Verdicts:
+def verdicts(prepared: Prepared, raw: float | None = 2.0, share: float | None = 1.0, need: float = 0.0) -> Verdicts:
     """Return the same verdict everywhere."""
     return Verdicts(
         raws=(raw,) * len(prepared.items),
@@ -64,9 +62,7 @@ def prepared(text: str, about: RefinerRecord | None = None, **config: object) ->
 
 NAMES = st.sampled_from([*EVIDENCE, "X9", "nowhere"])
 WORDS = st.lists(
-    st.sampled_from(
-        ["OXPHOS", "is", "up", "down", "in", "liver", "4,110", "e.g.", ".", ",", "β-cell"]
-    ),
+    st.sampled_from(["OXPHOS", "is", "up", "down", "in", "liver", "4,110", "e.g.", ".", ",", "β-cell"]),
     max_size=6,
 ).map(" ".join)
 SPANS = st.tuples(st.lists(NAMES, min_size=1, max_size=4), WORDS)
@@ -76,7 +72,6 @@ PARTS = st.lists(st.one_of(WORDS, SPANS), max_size=6)
 def written(parts: list[str | tuple[list[str], str]]) -> str:
     """Return an answer made of sentences and claims."""
     pieces = [
-        part if isinstance(part, str) else f"<snippet id={','.join(part[0])}>{part[1]}</snippet>"
-        for part in parts
+        part if isinstance(part, str) else f"<snippet id={','.join(part[0])}>{part[1]}</snippet>" for part in parts
     ]
     return f"<answer>{' '.join(pieces)}</answer>"

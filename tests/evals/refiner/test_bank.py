@@ -10,13 +10,13 @@ from evals.facts import load_kmp
 from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.bank import normalised
 from evals.questions.kmp.draft import PHRASES, degs
-from evals.refiner.bank import kept_for_testing, refiner_bank
-from evals.refiner.evidence import evidence_of
-from evals.refiner.heuristic import compare_words
-from evals.refiner.prompt import SYSTEM_PROMPT, messages, within_budget
-from evals.refiner.records import as_jsonl, read_records
-from evals.refiner.score import prepare, settle
-from evals.schema.refining import RewardConfig
+from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.refine.grammar import evidence_of
+from evals.refine.judge import compare_words
+from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
+from evals.refine.records import as_jsonl, read_records
+from evals.refine.score import prepare, settle
+from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import record
 
 ASSAY = Path(sys.executable).with_name("assay")
@@ -47,9 +47,7 @@ def test_nothing_of_the_held_out_tissues_is_in_training(seed: int):
 
 
 def test_records_for_testing_are_known_by_their_id_and_by_what_they_ask():
-    renamed = BANK.test[0].model_copy(
-        update={"id": "renamed", "prompt": pathway_heldout()[0].prompt}
-    )
+    renamed = BANK.test[0].model_copy(update={"id": "renamed", "prompt": pathway_heldout()[0].prompt})
     assert kept_for_testing([*BANK.train, *BANK.test]) == [each.id for each in BANK.test]
     assert kept_for_testing([renamed]) == ["renamed"]
 
@@ -68,8 +66,7 @@ def test_no_fact_of_the_kmp_test_is_in_training(seed: int):
             figure.id
             for figure in load_kmp().counts
             for text in evidence_of(each.tool_output).values()
-            if f"mouse {figure.tissue}, {PHRASES[figure.contrast][1]}: {degs(figure.genes)} "
-            in text
+            if f"mouse {figure.tissue}, {PHRASES[figure.contrast][1]}: {degs(figure.genes)} " in text
         }
         assert len(stated) == len(each.sources)
         assert not any(support <= stated for support in supports)
@@ -78,9 +75,7 @@ def test_no_fact_of_the_kmp_test_is_in_training(seed: int):
 @DRAWN
 def test_no_study_is_on_both_sides_of_the_split(seed: int):
     bank = refiner_bank(seed)
-    documents = [
-        {d for each in part for d in each.sources.values()} for part in (bank.train, bank.test)
-    ]
+    documents = [{d for each in part for d in each.sources.values()} for part in (bank.train, bank.test)]
     assert not documents[0] & documents[1]
     assert not {each.group for each in bank.train} & {each.group for each in bank.test}
 
@@ -97,17 +92,9 @@ def test_every_reference_keeps_to_the_grammar_and_is_well_paid(each):
 def test_silence_and_a_wrong_answer_are_paid_less_than_the_reference():
     lesser = 0
     for each in EVERY:
-        wrong = (
-            str(each.reference)
-            .replace(" up ", " DOWN ")
-            .replace(" down ", " up ")
-            .replace("DOWN", "down")
-        )
+        wrong = str(each.reference).replace(" up ", " DOWN ").replace(" down ", " up ").replace("DOWN", "down")
         wrong = re.sub(r"\d+(?= (?:%|DEG|days|minutes|hours))", "777", wrong)
-        cases = [
-            prepare(each, text, RewardConfig())
-            for text in (each.reference, wrong, "<answer></answer>")
-        ]
+        cases = [prepare(each, text, RewardConfig()) for text in (each.reference, wrong, "<answer></answer>")]
         good, other, silent = (settle(case, compare_words(case.inquiry())).reward for case in cases)
         assert silent == 0
         lesser += wrong != each.reference and other < good - 1
@@ -120,9 +107,7 @@ def test_the_command_writes_the_same_bytes_again(tmp_path: Path):
         subprocess.run([*command, str(tmp_path / name)], check=True, capture_output=True)
     for name in ("train.jsonl", "test.jsonl", "README.md", "statistics.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    assert (
-        read_records(tmp_path / "one" / "train.jsonl")[0].model_dump() == BANK.train[0].model_dump()
-    )
+    assert read_records(tmp_path / "one" / "train.jsonl")[0].model_dump() == BANK.train[0].model_dump()
     statistics = json.loads((tmp_path / "one" / "statistics.json").read_text(encoding="utf-8"))
     assert (statistics["label_source"], statistics["licence"]) == ("synthetic", "apache-2.0")
     assert statistics["splits"]["train"]["records"] == len(BANK.train)
@@ -144,9 +129,7 @@ def words(each) -> int:
 
 
 def long_record(**changes: object):
-    blocks = [
-        f"<snippet id=S{n}>{'word ' * 20}{'down' if n == 3 else ''}</snippet>" for n in range(1, 7)
-    ]
+    blocks = [f"<snippet id=S{n}>{'word ' * 20}{'down' if n == 3 else ''}</snippet>" for n in range(1, 7)]
     return record(
         id="long",
         tool_output="\n".join(blocks),

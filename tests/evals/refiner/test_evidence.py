@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, BadRow
-from evals.refiner.evidence import evidence_of
-from evals.refiner.records import as_jsonl, read_records, records_sha256, split_by_group
+from evals.refine.grammar import evidence_of
+from evals.refine.records import as_jsonl, read_records, records_sha256, split_by_group
 from tests.evals.refiner.answers import TOOL_OUTPUT, record
 
 BASE = {"id": "r1", "prompt": "Which way?", "tool_output": "<snippet id=S1>up</snippet>"}

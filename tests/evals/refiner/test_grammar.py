@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evals.refiner.checks import format_bonus
-from evals.refiner.grammar import parse
+from evals.refine.grammar import format_bonus, parse
 from tests.evals.refiner.answers import GOOD, PARTS, prepared, record, written
 
 ALL_PASS = {
@@ -111,9 +110,7 @@ def test_every_answer_of_the_grammar_is_read_back_claim_by_claim(parts):
     reading = parse(text)
     spans = [part for part in parts if not isinstance(part, str)]
     assert reading.is_wellformed
-    assert [claim.ids for claim in reading.claims] == [
-        tuple(dict.fromkeys(ids)) for ids, _ in spans
-    ]
+    assert [claim.ids for claim in reading.claims] == [tuple(dict.fromkeys(ids)) for ids, _ in spans]
     for part in (*reading.claims, *reading.uncited):
         assert text[part.start : part.end] == part.text
 
@@ -125,9 +122,7 @@ def test_no_text_makes_the_reader_fail(text: str):
     assert 0.0 <= reading.bonus <= 1.0
 
 
-@pytest.mark.parametrize(
-    "piece", ["<snippet id=", "<answer>", "id=S1 ", "< snippet", " " * 8, "<snippet id=S1 "]
-)
+@pytest.mark.parametrize("piece", ["<snippet id=", "<answer>", "id=S1 ", "< snippet", " " * 8, "<snippet id=S1 "])
 def test_time_grows_with_the_length_of_a_hostile_text_and_no_faster(piece: str):
     def seconds(times: int) -> float:
         text = f"<answer><snippet id=S1{piece * times}!>a</snippet></answer>"

@@ -7,19 +7,18 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.refiner.bank import refiner_bank
-from evals.refiner.consistency import CONFIG, Rule, Sides, figures, sides_of
-from evals.refiner.grammar import parse
-from evals.refiner.heuristic import compare_words
-from evals.refiner.judging import Verdicts
-from evals.refiner.pairs import RULES, degraded
-from evals.refiner.records import read_records
-from evals.schema.refinerpairs import UNDECIDED, AnswerPair, ItemReport
+from evals.refine.bank import refiner_bank
+from evals.refine.grammar import parse
+from evals.refine.items import CONFIG, RULES, Rule, degraded, figures, sides_of
+from evals.refine.items import ConsistencySides as Sides
+from evals.refine.judge import Verdicts, compare_words
+from evals.refine.records import read_records
+from evals.schema.refiner import UNDECIDED, AnswerPair, ItemReport
 from lab.cli import app
 from tests.evals.refiner.answers import TOOL_OUTPUT, record
 from tests.training.judge_server import JudgeServer, well
-from training.refining.data import refiner_data
-from training.refining.kept import read_items, with_kept_items
+from training.data.refiner import refiner_data
+from training.refine.items import read_items, with_kept_items
 
 DOWN = "<answer><snippet id=S1>OXPHOS is down</snippet></answer>"
 UP = "<answer><snippet id=S1>OXPHOS is up</snippet></answer>"
@@ -35,8 +34,7 @@ def row(place: int, **changes: object) -> dict[str, object]:
             "prompt": "Which way does OXPHOS go in liver?",
             "tool_output": TOOL_OUTPUT,
             "positive_rubrics": [
-                {"title": name, "description": f'Says "{name}".', "source": "a teacher"}
-                for name in ITEMS
+                {"title": name, "description": f'Says "{name}".', "source": "a teacher"} for name in ITEMS
             ],
             "split_group": f"study {place}",
         },
@@ -110,8 +108,7 @@ def test_an_item_is_dropped_only_once_enough_pairs_tell(wins: int, losses: int, 
 
 def test_pairs_about_one_study_are_not_taken_for_independent():
     pairs = [
-        AnswerPair(id=str(n), record=record(id=str(n), split_group="one"), better=DOWN, worse=UP)
-        for n in range(9)
+        AnswerPair(id=str(n), record=record(id=str(n), split_group="one"), better=DOWN, worse=UP) for n in range(9)
     ]
     judged = [(each, *map(compare_words, each.inquiries())) for each in sides_of(pairs)]
     way = next(each for each in figures(judged, Rule()) if each.title == "way")
@@ -207,9 +204,7 @@ def test_training_on_the_records_written_counts_the_items_that_it_drops_from_the
     file, rest = tmp_path / "all.jsonl", tmp_path / "rest.jsonl"
     wanted = [row(5)["record"], *(elsewhere(n) for n in (8, 9))]
     file.write_text("".join(json.dumps(each) + "\n" for each in wanted), "utf-8")
-    done = items(
-        tmp_path, [row(n) for n in range(6)], "--records", str(file), "--filtered", str(rest)
-    )
+    done = items(tmp_path, [row(n) for n in range(6)], "--records", str(file), "--filtered", str(rest))
     assert done.exit_code == 0, done.output
     kept = read_items(tmp_path / "items.json")
     data = with_kept_items(refiner_data([str(rest)]), kept, has_static=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.refiner.pairs import degraded
+from evals.refine.items import degraded
 from tests.evals.refiner.answers import record
 
 PASSAGES = "<snippet id=up-1>OXPHOS is up by 5</snippet>\n<snippet id=5>5 mice</snippet>"
@@ -28,8 +28,6 @@ PASSAGES = "<snippet id=up-1>OXPHOS is up by 5</snippet>\n<snippet id=5>5 mice</
         ),
     ],
 )
-def test_a_rule_changes_what_is_said_and_leaves_the_cited_ids_alone(
-    gold: str, about: str, worse: str
-):
+def test_a_rule_changes_what_is_said_and_leaves_the_cited_ids_alone(gold: str, about: str, worse: str):
     pairs = degraded([record(tool_output=PASSAGES, reference=gold)])
     assert {pair.about: pair.worse for pair in pairs}[about] == worse

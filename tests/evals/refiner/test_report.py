@@ -7,14 +7,13 @@ import pytest
 
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.model import Sampling, ScriptedModel
-from evals.refiner.answering import Answered, answers, baseline_answers
-from evals.refiner.bank import refiner_bank
-from evals.refiner.copying import copied
-from evals.refiner.heuristic import compare_words
-from evals.refiner.prompt import messages
-from evals.refiner.report import build, compare, read_report, summaries
-from evals.schema.refinerreports import RefinerReport, RefinerRow
-from evals.schema.refining import RewardConfig
+from evals.refine.bank import refiner_bank
+from evals.refine.citation import copied
+from evals.refine.judge import compare_words
+from evals.refine.prompt import messages
+from evals.refine.report import Answered, answers, baseline_answers, build, compare, read_report, summaries
+from evals.schema.refiner import RewardConfig
+from evals.schema.reports import RefinerReport, RefinerRow
 from tests.evals.refiner.answers import GOOD, ORIGIN, record
 
 CONFIG = RewardConfig()
@@ -68,9 +67,7 @@ def test_two_stages_are_compared_record_by_record_and_corrected_for_every_test()
 def test_equal_stages_have_no_difference_and_no_interval_of_one_point():
     rows = [*rows_of("sft", [GOOD, BAD] * 3), *rows_of("refiner", [GOOD, BAD] * 3)]
     found = compare((report(rows), "sft"), (report(rows), "refiner"))
-    assert {(d.difference, d.interval, d.p_permutation) for d in found.differences} == {
-        (0.0, None, 1.0)
-    }
+    assert {(d.difference, d.interval, d.p_permutation) for d in found.differences} == {(0.0, None, 1.0)}
 
 
 @pytest.mark.parametrize(

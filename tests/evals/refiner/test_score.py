@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.errors import BadConfig
-from evals.refiner.explain import explain
-from evals.refiner.judging import Verdicts
-from evals.refiner.rubric import items_of, static_items
-from evals.refiner.score import Prepared, prepare, settle
-from evals.schema.refining import PRESETS, RewardConfig, RubricItem
+from evals.refine.judge import Verdicts
+from evals.refine.rubric import items_of, static_items
+from evals.refine.score import Prepared, explain, prepare, settle
+from evals.schema.refiner import PRESETS, RewardConfig, RubricItem
 from tests.evals.refiner.answers import GOOD, PARTS, prepared, record, verdicts, written
 
 OFF = {"preset": "published"}
@@ -122,9 +121,7 @@ def test_a_missing_verdict_hides_no_fault_of_form():
 
 
 def test_nobody_is_asked_about_an_id_that_is_not_in_the_evidence():
-    case = prepared(
-        "<answer><snippet id=X1>a</snippet> <snippet id=S1,X1>b</snippet></answer>", **OFF
-    )
+    case = prepared("<answer><snippet id=X1>a</snippet> <snippet id=S1,X1>b</snippet></answer>", **OFF)
     assert case.cited == ((), ("S1",))
     settled = settle(case, Verdicts((0.0,) * 5, ("",) * 5, (None, 1.0), ((), (1.0,)), ()))
     assert settled.citation.precision == pytest.approx(1 / 3)
@@ -230,9 +227,7 @@ def test_the_order_of_items_and_of_claims_changes_nothing(parts, seed, source):
     assert settle(case, given).reward == settle(other, shuffled).reward
 
 
-@given(
-    PARTS, st.integers(0, 99), st.sampled_from(["off", "multiply", "require"]), st.integers(0, 5)
-)
+@given(PARTS, st.integers(0, 99), st.sampled_from(["off", "multiply", "require"]), st.integers(0, 5))
 @settings(max_examples=80)
 def test_an_unknown_id_never_raises_the_reward(parts, seed, gate, place):
     spans = [at for at, part in enumerate(parts) if not isinstance(part, str)]

@@ -54,9 +54,7 @@ FIELDS = {
 def score(folder: Path, *rows: object, judge: str = "stub", more: tuple[str, ...] = ()) -> Result:
     file = folder / "cases.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return CliRunner().invoke(
-        app, ["refiner", "score", str(file), "--judge", judge, "--json", *more]
-    )
+    return CliRunner().invoke(app, ["refiner", "score", str(file), "--judge", judge, "--json", *more])
 
 
 def test_the_installed_command_scores_a_case_field_by_field(tmp_path: Path):
@@ -140,9 +138,7 @@ def test_the_published_settings_pay_for_silence_and_ours_do_not(tmp_path: Path):
         "completion": "<answer></answer>",
         "stub_judge": {"rubric_raw": raw},
     }
-    result = score(
-        tmp_path, {**silent, "config": {"preset": "published"}}, {**silent, "id": "b", "config": {}}
-    )
+    result = score(tmp_path, {**silent, "config": {"preset": "published"}}, {**silent, "id": "b", "config": {}})
     assert [row["reward"] for row in json.loads(result.stdout)] == [pytest.approx(4.0), 0.0]
 
 
@@ -173,9 +169,7 @@ def test_a_server_can_be_asked_for_several_votes(tmp_path: Path):
         ("http://127.0.0.1:9/v1", "0", "takes 1 to 15"),
     ],
 )
-def test_votes_that_change_nothing_and_too_many_are_refused(
-    tmp_path: Path, judge: str, votes: str, says_what: str
-):
+def test_votes_that_change_nothing_and_too_many_are_refused(tmp_path: Path, judge: str, votes: str, says_what: str):
     refused = score(tmp_path, CASE, judge=judge, more=("--votes", votes))
     assert isinstance(refused.exception, BadConfig)
     assert says_what in str(refused.exception)

@@ -8,17 +8,15 @@ import pytest
 from pydantic import ValidationError
 
 from evals.errors import BadConfig, BadRow
-from evals.refiner.answering import Answered, beside
-from evals.refiner.bank import refiner_bank
-from evals.refiner.explain import judged_items
-from evals.refiner.heuristic import compare_words
-from evals.refiner.report import METRICS, build, compare
-from evals.refiner.second import OtherSet, read_other_items, second_set
-from evals.refiner.sources import scores_by_writer
-from evals.schema.refinerreports import RefinerReport
-from evals.schema.refining import RewardConfig, RubricItem
-from evals.significance import holm
-from lab.commands.refiner_graded import other_set
+from evals.refine.bank import refiner_bank
+from evals.refine.items import OtherSet, read_other_items, scores_by_writer, second_set
+from evals.refine.judge import compare_words
+from evals.refine.report import METRICS, Answered, beside, build, compare
+from evals.refine.score import judged_items
+from evals.schema.refiner import RewardConfig, RubricItem
+from evals.schema.reports import RefinerReport
+from evals.stats.paired import holm
+from lab.commands.refiner import other_set
 from tests.evals.refiner.answers import ORIGIN, record
 
 CONFIG = RewardConfig()
@@ -32,10 +30,7 @@ def theirs(folder: Path, **changes: object) -> Path:
     """Write items of Ada, who wants to read of the liver, for four records."""
     file = folder / "theirs.jsonl"
     item = {"title": "organ", "description": 'Speaks of "liver".'}
-    rows = [
-        {"record": f"r{n}", "source": "Ada", "positive_rubrics": [item], **changes}
-        for n in range(4)
-    ]
+    rows = [{"record": f"r{n}", "source": "Ada", "positive_rubrics": [item], **changes} for n in range(4)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return file
 
@@ -146,20 +141,12 @@ def test_items_inside_a_record_are_told_apart_by_who_wrote_them():
 def test_our_second_set_has_other_items_for_every_held_out_record_and_references_satisfy_it():
     known, records = second_set(), refiner_bank().test
     assert set(known.items) == {each.id for each in records}
-    first = {
-        (i.title, i.description)
-        for r in records
-        for i in (*r.positive_rubrics, *r.negative_rubrics)
-    }
+    first = {(i.title, i.description) for r in records for i in (*r.positive_rubrics, *r.negative_rubrics)}
     for each in records:
         items = known.items[each.id]
         assert len(items) >= 2 and not {(i.title, i.description) for i in items} & first
-        case = beside(
-            Answered("reference", each, str(each.reference), "given").prepared(CONFIG), items
-        )
-        assert all(
-            found.value == 1.0 for found in judged_items(case, compare_words(case.inquiry()))
-        )
+        case = beside(Answered("reference", each, str(each.reference), "given").prepared(CONFIG), items)
+        assert all(found.value == 1.0 for found in judged_items(case, compare_words(case.inquiry())))
 
 
 @pytest.mark.parametrize(
@@ -192,9 +179,7 @@ def test_a_set_by_a_writer_of_the_records_own_items_is_refused(tmp_path: Path):
         read_other_items(theirs(tmp_path), [record(id="r0", positive_rubrics=inside)], "theirs")
 
 
-def test_rows_about_records_that_are_not_asked_are_counted(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
+def test_rows_about_records_that_are_not_asked_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     others = other_set(str(theirs(tmp_path)), "d.jsonl", [record(id="r0")])
     assert others is not None and others.unasked == 3
     assert "theirs.jsonl has 3 rows about records that are not asked" in capfd.readouterr().err

@@ -1,0 +1,330 @@
+"""Paired comparison: two stages or models on the same rows, metric by metric.
+
+Reports are compared only if the same instrument measured the same questions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from pydantic import Field
+
+from evals.errors import BadConfig, IncomparableReports
+from evals.report import (
+    CONSTANT,
+    HEADLINE,
+    LOWER_IS_BETTER,
+    MEASURES,
+    Tally,
+    cells_of,
+    read_counts,
+    reading,
+    rows_of,
+    tally,
+)
+from evals.schema import EvalReport, EvalRow, Metric, Record, Share
+from evals.stats.calibration import interval_note
+from evals.stats.intervals import DRAWS, Floats, is_point, percentile_interval
+from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+
+
+class Difference(Metric):
+    """metric(second) - metric(first) with its 95 % interval and its p-values.
+
+    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if
+    `is_exact`. `p_holm` is `p_permutation` corrected for every difference that was asked for at once.
+    `p_mcnemar` takes rows for independent and stands beside accuracy only. None where undefined. The
+    ECE has no p: its difference and interval are for reading (`evals.report.Measure.is_tested`).
+    """
+
+    metric: str
+    first: float | None
+    second: float | None
+    p_bootstrap: Share | None = None
+    p_permutation: Share | None = None
+    is_exact: bool = False
+    p_holm: Share | None = None
+    p_mcnemar: Share | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Return whether the interval lies on one side of zero."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    @property
+    def is_tested(self) -> bool:
+        """Return whether a p can tell if this metric's difference is more than chance."""
+        return MEASURES[self.metric].is_tested
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether the difference is more than chance: by interval and by corrected p."""
+        tested = self.is_tested and self.excludes_zero
+        return tested and self.p_holm is not None and self.p_holm < ALPHA
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether the second side has the better value; a difference of 0 is not better."""
+        if self.value is None:
+            return False
+        return self.value < 0 if self.metric in LOWER_IS_BETTER else self.value > 0
+
+
+class Resampled:
+    """A tally with its bootstrap draws; every metric is computed once."""
+
+    def __init__(self, table: Tally, draws: int, seed: int) -> None:
+        self.table = table
+        self._totals = table.drawn(draws, seed)
+        self._drawn: dict[str, Floats] = {}
+
+    def value(self, name: str) -> float | None:
+        """Return a metric of the rows as they are, None where it is undefined."""
+        value = float(self.table.metric(name, self.table.totals())[0])
+        return None if np.isnan(value) else value
+
+    def drawn(self, name: str) -> Floats:
+        """Return a metric of every draw, nan where it is undefined."""
+        if name not in self._drawn:
+            self._drawn[name] = self.table.metric(name, self._totals)
+        return self._drawn[name]
+
+
+def difference(name: str, first: Resampled, second: Resampled) -> Difference:
+    """Return one metric's difference between two sides that were resampled alike, with its interval."""
+    before, after = first.value(name), second.value(name)
+    n = min(first.table.n(name), second.table.n(name))
+    bare = Difference(metric=name, n=n, first=before, second=after, value=None)
+    if before is None or after is None:
+        sides = (("first", before), ("second", after))
+        which = " and ".join(f"the {order} side" for order, value in sides if value is None)
+        return bare.model_copy(update={"note": f"{which}: {MEASURES[name].undefined}"})
+    apart = second.drawn(name) - first.drawn(name)
+    span = percentile_interval(apart)
+    if span is None or is_point(span):
+        return bare.model_copy(update={"value": after - before, "note": CONSTANT})
+    found: dict[str, object] = {"value": after - before, "low": span[0], "high": span[1]}
+    found["note"] = interval_note(apart, len(first.table.clusters))
+    found["p_bootstrap"] = bootstrap_p(apart) if MEASURES[name].is_tested else None
+    return bare.model_copy(update=found)
+
+
+def with_permutation(found: Difference, first: Tally, second: Tally, arranged: Swaps) -> Difference:
+    """Return the difference with its p if the labels of each cluster could as well be the other way.
+
+    Both must have been tallied with the same cells. Exact for the null hypothesis that the two
+    sides' answers to a cluster are exchangeable.
+    """
+    moved = arranged.moved(second.sums - first.sums)
+    before, after = first.totals(), second.totals()
+    name = found.metric
+    observed = second.metric(name, after) - first.metric(name, before)
+    swapped = second.metric(name, after - moved) - first.metric(name, before + moved)
+    p = permutation_p(float(observed[0]), swapped, arranged.is_exact)
+    return found.model_copy(update={"p_permutation": p, "is_exact": arranged.is_exact})
+
+
+COMPARED = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What is compared: the metrics on one group of questions; and how often it is resampled."""
+
+    metrics: Sequence[str] = COMPARED
+    group: str = HEADLINE
+    draws: int = DRAWS
+    seed: int = 0
+
+
+class Side(Record):
+    """A stage of a chain, or a baseline in its report. `read_by` counts how its answers were read."""
+
+    chain: str
+    stage: str
+    read_by: dict[str, int] = Field(default_factory=dict)
+
+
+class PairedComparison(Record):
+    """Two sides on the same rows; differences are second minus first.
+
+    `notes` say what else differs between two reports, such as the longest answer allowed, and where their
+    answers were read in different ways.
+    """
+
+    first: Side
+    second: Side
+    group: str
+    n: int
+    n_clusters: int
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Comparisons(Record):
+    """Everything that was compared at once, and so is corrected for at once."""
+
+    data_name: str
+    data_sha256: str
+    versions: dict[str, str]
+    group: str
+    draws: int
+    seed: int
+    n_tests: int
+    comparisons: tuple[PairedComparison, ...]
+
+
+Answers = tuple[EvalReport, str]
+"""A report, and a stage in it."""
+
+
+def compare(pairs: Sequence[tuple[Answers, Answers]], pairing: Pairing | None = None) -> Comparisons:
+    """Return the paired differences of every pair of stages, corrected together.
+
+    IncomparableReports if reports differ in instrument or questions; BadConfig for an unknown stage,
+    group or metric, for no pair at all, and for stages that did not answer the same questions.
+    """
+    pairing = pairing or Pairing()
+    unknown = [name for name in pairing.metrics if name not in MEASURES]
+    if unknown or not pairing.metrics:
+        named = ", ".join(map(repr, unknown)) or "no metric"
+        raise BadConfig(f"cannot compare by {named}; known metrics are {', '.join(MEASURES)}")
+    if not pairs:
+        raise BadConfig("there is nothing to compare; name two stages, or two reports of one stage")
+    check_comparable(list({id(report): report for pair in pairs for report, _ in pair}.values()))
+    found = _corrected([_compared(first, second, pairing) for first, second in pairs])
+    report = pairs[0][0][0]
+    return Comparisons(
+        data_name=report.data_name,
+        data_sha256=report.data_sha256,
+        versions=report.versions,
+        group=pairing.group,
+        draws=pairing.draws,
+        seed=pairing.seed,
+        n_tests=sum(d.p_permutation is not None for each in found for d in each.differences),
+        comparisons=tuple(found),
+    )
+
+
+def check_comparable(reports: Sequence[EvalReport]) -> None:
+    """Return if all reports were measured alike; IncomparableReports says what differs."""
+    check_instrument(reports)
+    for first, other in pairwise(reports):
+        if other.data_sha256 != first.data_sha256:
+            raise IncomparableReports(
+                f"the reports of {first.chain_name} ({first.data_name}, {first.data_sha256[:12]}) and"
+                f" {other.chain_name} ({other.data_name}, {other.data_sha256[:12]}) are on different"
+                f" questions; answer the same ones with `assay eval run --data {first.data_name}"
+                " --out REPORT.json`"
+            )
+
+
+def check_instrument(reports: Sequence[EvalReport]) -> None:
+    """Return if the same versions measured all reports; IncomparableReports names what differs."""
+    for first, other in pairwise(reports):
+        if other.versions != first.versions:
+            raise IncomparableReports(
+                f"the reports of {first.chain_name} on {first.data_name} and of {other.chain_name} on"
+                f" {other.data_name} were measured with different instruments:"
+                f" {_differing(first.versions, other.versions)}; bring the older one up to date with"
+                " `assay eval rescore REPORT.json`"
+            )
+    judges = {str(each.settings["judge"]): None for each in reports if "judge" in each.settings}
+    if len(judges) > 1:
+        raise IncomparableReports(
+            f"the answers of these reports were read by different judges: {'; '.join(judges)}; read them by one,"
+            " with `assay eval rescore REPORT.json --read judge --judge URL --judge-model NAME`"
+        )
+
+
+def check_same_rows(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> None:
+    """Return if every side answered the same questions; BadConfig names one that was not."""
+    (one, first), *others = sides
+    asked = {row.example.id: row.example for row in first}
+    for other, rows in others:
+        answered = {row.example.id: row.example for row in rows}
+        odd = sorted(asked.keys() ^ answered.keys())
+        odd += sorted(id_ for id_ in asked.keys() & answered.keys() if asked[id_] != answered[id_])
+        if odd:
+            raise BadConfig(
+                f"{one.stage!r} of {one.chain} and {other.stage!r} of {other.chain} did not answer the"
+                f" same questions: {odd[0]!r} differs, {len(odd)} in all; run both on the same data"
+            )
+
+
+def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedComparison:
+    sides = []
+    for report, stage in (first, second):
+        found = rows_of(report, stage, pairing.group)
+        sides.append((Side(chain=report.chain_name, stage=stage, read_by=read_counts(found)), found))
+    check_same_rows(sides)
+    rows = [of_side for _, of_side in sides]
+    cells = cells_of([*rows[0], *rows[1]])
+    tables = [tally(of_side, cells) for of_side in rows]
+    clusters = tables[0].clusters
+    before, after = (Resampled(table, pairing.draws, pairing.seed) for table in tables)
+    arranged = Swaps(len(clusters), pairing.draws, pairing.seed)
+    differences = []
+    for name in dict.fromkeys(pairing.metrics):
+        found = difference(name, before, after)
+        if found.value is not None and found.is_tested:
+            found = with_permutation(found, tables[0], tables[1], arranged)
+        if found.value is not None and name == "accuracy":
+            found = found.model_copy(update={"p_mcnemar": _mcnemar(*rows)})
+        differences.append(found)
+    return PairedComparison(
+        first=sides[0][0],
+        second=sides[1][0],
+        group=pairing.group,
+        n=len(rows[0]),
+        n_clusters=len(clusters),
+        differences=tuple(differences),
+        notes=() if first[0] is second[0] else (*_other_settings(first[0], second[0]), *_other_reading(sides)),
+    )
+
+
+def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
+    """Return the comparisons with Holm's correction over all tests in them."""
+    tests = [d.p_permutation for each in compared for d in each.differences if d.p_permutation is not None]
+    adjusted = iter(holm(tests))
+    return [
+        each.model_copy(
+            update={
+                "differences": tuple(
+                    d if d.p_permutation is None else d.model_copy(update={"p_holm": next(adjusted)})
+                    for d in each.differences
+                )
+            }
+        )
+        for each in compared
+    ]
+
+
+def _mcnemar(first: Sequence[EvalRow], second: Sequence[EvalRow]) -> float:
+    right = [{row.example.id: row.verdict.verdict == "correct" for row in rows} for rows in (first, second)]
+    pairs = [(right[0][id_], right[1][id_]) for id_ in right[0]]
+    return mcnemar_p(pairs.count((True, False)), pairs.count((False, True)))
+
+
+def _other_settings(first: EvalReport, second: EvalReport) -> tuple[str, ...]:
+    names = sorted(first.settings.keys() | second.settings.keys())
+    return tuple(
+        f"{name}: {first.settings.get(name)} and {second.settings.get(name)}"
+        for name in names
+        if first.settings.get(name) != second.settings.get(name)
+    )
+
+
+def _other_reading(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> tuple[str, ...]:
+    """Return a note where answers of two reports were read in different ways."""
+    one, other = (side.read_by for side, _ in sides)
+    if one.keys() - {"none"} == other.keys() - {"none"}:
+        return ()
+    return (f"answers read by: {reading(one)} and {reading(other)}",)
+
+
+def _differing(first: dict[str, str], other: dict[str, str]) -> str:
+    """Return "verifiers verifiers-2 and verifiers-3, ..." for the versions that are not the same."""
+    names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
+    return ", ".join(f"{name} {first.get(name, 'none')} and {other.get(name, 'none')}" for name in names)

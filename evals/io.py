@@ -1,0 +1,192 @@
+"""Files as the rest of the package treats them: known by their SHA-256, written whole or not at all."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from evals.errors import BadRow, LabError
+from evals.schema import Example
+
+Row = TypeVar("Row", bound=BaseModel)
+
+SHOWN = 80
+"""Characters of a bad value that a message shows."""
+NAMED = 20
+"""So many further bad rows a message names, each with its line and field; it counts the rest."""
+
+
+def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None, otherwise: str = "") -> list[Row]:
+    """Return the rows of a JSONL file as records; blank lines are skipped.
+
+    `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
+    its field, a key that an object holds twice among them, and line and field of others; LabError
+    for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where there is no
+    row, how else to come by one: "write some with `assay data kmp --out DIR`".
+    """
+    rows: list[Row] = []
+    seen: dict[str, int] = {}
+    bad: list[BadRow] = []
+    for number, line in enumerate(read_text(path, otherwise).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = _row(path, number, line, record)
+            if key is not None:
+                _check_unique(path, number, key(row), seen)
+        except BadRow as error:
+            bad.append(error)
+        else:
+            rows.append(row)
+    if bad:
+        raise first_of(bad)
+    if not rows:
+        raise LabError(_or(f"{path} holds no rows; it should have one JSON object per line", otherwise))
+    return rows
+
+
+def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
+    try:
+        row = record.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
+        shown = repr(first["input"])
+        shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
+        problem = first["msg"].removeprefix("Value error, ")  # pydantic's word for our own sentences
+        raise BadRow(path, number, field, f"{problem}, seen {shown}") from None
+    for key in repeated_keys(line):
+        raise BadRow(path, number, key, "the key stands more than once in one object")
+    return row
+
+
+def repeated_keys(line: str) -> list[str]:
+    """Return the keys that one object of a line of JSON holds more than once."""
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> None:
+        found.extend(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+
+    json.loads(line, object_pairs_hook=note)
+    return found
+
+
+def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> None:
+    if key in seen:
+        raise BadRow(path, number, "id", f"{key!r} was used in line {seen[key]}; ids are unique")
+    seen[key] = number
+
+
+def read_text(path: Path, otherwise: str = "") -> str:
+    """Return a UTF-8 file, with or without a byte order mark; LabError if it cannot be read as one."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        missing = f"there is no file {path}; name a JSONL file, one object per line"
+        raise LabError(_or(missing, otherwise)) from None
+    except IsADirectoryError:
+        raise LabError(f"{path} is a folder; name a JSONL file in it") from None
+    except UnicodeDecodeError as error:
+        raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _or(problem: str, otherwise: str) -> str:
+    return f"{problem}, or {otherwise}" if otherwise else problem
+
+
+def first_of(bad: list[BadRow]) -> BadRow:
+    """Return the first of the bad rows, its message naming line and field of the others."""
+    first, others = bad[0], bad[1:]
+    if others:
+        named = "; ".join(f"line {error.line}, field {error.field!r}" for error in others[:NAMED])
+        more = f"; and {len(others) - NAMED} further" if len(others) > NAMED else ""
+        noun = "row" if len(others) == 1 else "rows"
+        first.args = (f"{first} ({len(others)} more bad {noun}: {named}{more})",)
+    return first
+
+
+def data_sha256(examples: Iterable[Example]) -> str:
+    """Return a checksum of what the examples say; their order does not matter."""
+    lines = sorted(_line(example) for example in examples)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def read_examples(path: Path) -> tuple[Example, ...]:
+    """Return the examples of a JSONL file; blank lines are skipped.
+
+    BadRow names the first bad line and its field and says how many more are bad; an id stands
+    once. LabError when the file is missing, is not UTF-8 or holds no row at all.
+    """
+    otherwise = "write some with `assay data kmp --out DIR`"
+    return tuple(read_rows(path, Example, key=lambda row: row.id, otherwise=otherwise))
+
+
+def write_examples(path: Path, examples: Iterable[Example]) -> None:
+    """Write examples as JSONL, whole or not at all."""
+    rows_write_whole(path, as_jsonl(examples))
+
+
+def as_jsonl(examples: Iterable[Example]) -> str:
+    """Return examples as the text of a JSONL file, keys sorted, so equal rows are equal bytes."""
+    return "".join(_line(example) + "\n" for example in examples)
+
+
+def rows_write_whole(path: Path, text: str) -> None:
+    """Write a text file beside its place and rename it there; LabError if that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+            temporary = Path(folder) / path.name
+            temporary.write_text(text, encoding="utf-8", newline="")
+            temporary.replace(path)
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}; name a folder that you may write to") from error
+
+
+def _line(example: Example) -> str:
+    return json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
+
+
+def weights_identity(checksums: Mapping[str, str]) -> str:
+    """Return the checksum of weights from those of their files (SHA-256, by file name).
+
+    Of one file it is that file's; of several it is over their names and checksums, in the order of names.
+
+    >>> weights_identity({"model.safetensors": "ab12"})
+    'ab12'
+    """
+    if len(checksums) == 1:
+        return next(iter(checksums.values()))
+    lines = "".join(f"{name} {sha256}\n" for name, sha256 in sorted(checksums.items()))
+    return hashlib.sha256(lines.encode("utf-8")).hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def sha256_of_text(text: str) -> str:
+    """Return the SHA-256 of a text's UTF-8 bytes, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as content:
+            content.write(text)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,262 @@
+"""Whole collections of reviewed papers: a folder of split files, one file, or the papers that come with Assay."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from evals.errors import BadRow, LabError
+from evals.papers.corpus import demonstration
+from evals.papers.families import family_of
+from evals.papers.jats import ARTICLE_TYPES
+from evals.papers.text import without_markup
+from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
+from evals.schema.reviews import HumanConcern
+
+LETTERS = ("decision_letter_raw", "author_response_raw")
+"""Never model input: they hold what a reviewer is to find."""
+PASSED_ON = ("editorial_decision", "review_format", "has_author_response", "revision_round")
+CONCERN_FIELDS = tuple(HumanConcern.model_fields)
+
+
+@dataclass
+class Reading:
+    """What was read, and what was not: counts of concerns by the reason why they were left out."""
+
+    format: Literal["split", "hub"]
+    file: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def count(self, reason: str) -> None:
+        """Note that one more concern is left out."""
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+
+def example_of(row: Mapping[str, Any], reading: Reading, split: Split | None = None) -> ReviewExample:
+    """Return a published row as an example; ValueError (pydantic's, or with a field) if it cannot be one.
+
+    Sections keep the order and the names of the row, also where names are the same. A concern that has
+    no text, or a label outside the benchmark's, is left out and counted in `reading`.
+    """
+    identity = str(row.get("id") or row.get("article_id") or "")
+    doi = str(row.get("doi") or "")
+    concerns = _concerns(identity, row.get("concerns") or (), reading)
+    known = {name: row[name] for name in PASSED_ON if row.get(name) not in (None, "")}
+    return ReviewExample(
+        id=identity,
+        source=str(row.get("source") or identity.partition(":")[0]),
+        doi=doi,
+        title=without_markup(str(row.get("title") or "")),
+        abstract=without_markup(str(row.get("abstract") or "")),
+        sections=tuple(_sections(row.get("paper_text_sections") or row.get("sections") or {})),
+        references=tuple(_reference(each) for each in row.get("structured_references") or ()),
+        subjects=tuple(each for each in row.get("subjects") or () if each.lower() not in ARTICLE_TYPES),
+        published_date=row.get("published_date") or None,
+        origin=TextOrigin(format=reading.format, file=reading.file),
+        family=family_of(identity, doi),
+        split=split,
+        concerns=tuple(concerns),
+        **known,
+    )
+
+
+def from_flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of one concern each as rows of one article each, in the order of first appearance."""
+    articles: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        article = {key: value for key, value in row.items() if key not in CONCERN_FIELDS}
+        article["source"] = row.get("source")
+        found = articles.setdefault(str(row.get("article_id")), {**article, "concerns": []})
+        found["concerns"].append({key: row[key] for key in CONCERN_FIELDS if key in row})
+    return list(articles.values())
+
+
+def _concerns(article: str, found: Sequence[Any], reading: Reading) -> list[HumanConcern]:
+    concerns: list[HumanConcern] = []
+    for number, each in enumerate(found, start=1):
+        if not isinstance(each, Mapping):
+            reading.count("is no object")
+            continue
+        given = {key: each[key] for key in CONCERN_FIELDS if each.get(key) is not None}
+        given["concern_text"] = clean_concern(str(each.get("concern_text") or each.get("text") or ""))
+        given.setdefault("concern_id", f"{article}:C{number}")
+        given.setdefault("reviewer_num", 1)
+        try:
+            concerns.append(HumanConcern.model_validate(given))
+        except ValidationError as error:
+            reading.count(f"{error.errors()[0]['loc'][0]} is not what the benchmark allows")
+    return concerns
+
+
+def clean_concern(text: str) -> str:
+    """Return a concern's text trimmed, without spaces before line ends or more than one blank line."""
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", without_markup(text))).strip()
+
+
+def _sections(found: Any) -> Iterable[Section]:
+    """Give sections from a mapping, from pairs of names and texts, or from objects with both."""
+    pairs = found.items() if isinstance(found, Mapping) else found
+    for pair in pairs:
+        if isinstance(pair, Mapping):
+            name, text = (
+                pair.get("name") or pair.get("title") or pair.get("key"),
+                pair.get("text", pair.get("value")),
+            )
+        else:
+            name, text = pair
+        if text is not None and str(text).strip():
+            yield Section(name=without_markup(str(name or "")), text=without_markup(str(text)))
+
+
+def _reference(found: Any) -> Reference:
+    if not isinstance(found, Mapping):
+        return Reference(text=str(found))
+    authors = found.get("authors") or ""
+    named = authors if isinstance(authors, str) else ", ".join(map(str, authors))
+    return Reference(
+        authors=named,
+        year=str(found.get("year") or ""),
+        title=str(found.get("title") or ""),
+        journal=str(found.get("journal") or ""),
+    )
+
+
+OWN = "demonstration"
+NAMES: Mapping[str, Split] = {
+    "train": "train",
+    "val": "dev",
+    "validation": "dev",
+    "dev": "dev",
+    "test": "test",
+}
+Progress = Callable[[str, int], None]
+"""Called with the name of a file and how many of its rows are read."""
+EVERY = 200
+
+
+@dataclass
+class Collection:
+    """Papers with their reviews; `left_out` counts concerns that could not be used, by the reason."""
+
+    name: str
+    examples: tuple[ReviewExample, ...]
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether every paper says which split it belongs to."""
+        return all(each.split is not None for each in self.examples)
+
+
+def read_collection(source: str, progress: Progress | None = None) -> Collection:
+    """Return the papers of `demonstration`, of a JSONL or Parquet file, or of a folder of split files.
+
+    A folder holds train, val (or validation, dev) and test as .jsonl or .parquet, alone or in shards
+    such as train-00000-of-00002.parquet. LabError for what is not there; BadRow with file and line.
+    """
+    if source == OWN:
+        return Collection(OWN, demonstration())
+    path = Path(source)
+    files = _files(path)
+    found: list[ReviewExample] = []
+    left_out: dict[str, int] = {}
+    for file, split in files:
+        reading = Reading("hub" if file.suffix == ".parquet" else "split", file.name)
+        for example in _examples(file, split, reading):
+            found.append(example)
+            if progress is not None and len(found) % EVERY == 0:
+                progress(file.name, len(found))
+        for reason, count in reading.left_out.items():
+            left_out[reason] = left_out.get(reason, 0) + count
+    _check_ids(path, found)
+    return Collection(path.name, tuple(found), left_out)
+
+
+def _files(path: Path) -> list[tuple[Path, Split | None]]:
+    if path.is_file():
+        return [(path, NAMES.get(path.stem.split("-")[0].lower()))]
+    if not path.is_dir():
+        raise LabError(
+            f"there are no papers at {path}; name a folder with train.jsonl, val.jsonl and test.jsonl, one"
+            f" file of them (.jsonl or .parquet), or {OWN} for those that come with Assay."
+        )
+    named = [
+        (file, NAMES[file.stem.split("-")[0].lower()])
+        for file in sorted(path.iterdir())
+        if file.suffix in (".jsonl", ".parquet") and file.stem.split("-")[0].lower() in NAMES
+    ]
+    if not named:
+        raise LabError(
+            f"{path} holds no split files; they are called {', '.join(NAMES)} and end in .jsonl or .parquet."
+        )
+    order = get_args(Split)
+    return sorted(named, key=lambda each: (order.index(each[1]), each[0].name))
+
+
+def _examples(file: Path, split: Split | None, reading: Reading) -> Iterator[ReviewExample]:
+    """Give the examples of a file, of our own form or of one of the published ones."""
+    is_table = file.suffix == ".parquet"
+    numbered = list(enumerate(_parquet(file), start=1)) if is_table else list(_jsonl(file))
+    if _is_flat(numbered):
+        numbered = list(enumerate(from_flat(row for _, row in numbered), start=1))
+    for number, row in numbered:
+        try:
+            if str(row.get("schema_version", "")).startswith("assay-review"):
+                yield ReviewExample.model_validate(row)
+            else:
+                yield example_of(row, reading, split)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "(whole line)"
+            raise BadRow(file, number, place, f"{first['msg']}, seen {str(first['input'])[:80]!r}") from None
+
+
+def _is_flat(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
+    return bool(rows) and "concern_text" in rows[0][1] and "concerns" not in rows[0][1]
+
+
+def _jsonl(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Give the rows of a file with their lines. A key that repeats inside sections keeps both texts."""
+    with file.open(encoding="utf-8-sig") as lines:
+        number = 0
+        try:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                row = json.loads(line, object_pairs_hook=_object)
+                if not isinstance(row, dict):
+                    raise BadRow(file, number, "(whole line)", "is no object, or a key of it stands twice")
+                yield number, row
+        except json.JSONDecodeError as error:
+            raise BadRow(file, number, "(whole line)", f"is not JSON: {error.msg}") from None
+        except UnicodeDecodeError:
+            raise LabError(f"{file} is not UTF-8 after line {number}; save it as UTF-8.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
+    """Return an object, or its pairs where a key repeats, so that nothing is lost."""
+    known = dict(pairs)
+    return known if len(known) == len(pairs) else pairs
+
+
+def _parquet(file: Path) -> list[dict[str, Any]]:
+    try:
+        return pq.read_table(file).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
+
+
+def _check_ids(path: Path, examples: list[ReviewExample]) -> None:
+    seen: set[str] = set()
+    for each in examples:
+        if each.id in seen:
+            raise LabError(f"{path} holds the article {each.id!r} twice; ids are unique. Remove one of them.")
+        seen.add(each.id)
+    if not examples:
+        raise LabError(f"{path} holds no papers.")

@@ -1,0 +1,629 @@
+"""PDF to a paper: PDFium finds the characters, our own code the columns, paragraphs and sections."""
+
+import ctypes
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from statistics import median
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from evals.errors import UnreadableArticle
+from evals.papers.outline import Block, Outline, caption_of, outline_of, plain_name, role_of
+from evals.papers.text import ABSTRACT, LONGEST_HEADING, Limits, heading_level, tidy
+from evals.schema import Article, TextOrigin
+
+HYPHENS = frozenset((0x02, 0xFFFE))
+"""What PDFium gives for a hyphen at the end of a line."""
+SOFT_HYPHEN = "\u00ad"
+LIGATURES = {
+    0xFB00: "ff",
+    0xFB01: "fi",
+    0xFB02: "fl",
+    0xFB03: "ffi",
+    0xFB04: "ffl",
+    0xFB05: "st",
+    0xFB06: "st",
+}
+STRAIGHT = 0.1
+"""Radians; characters turned further belong to a stamp at the margin or to the axis of a plot."""
+GAP = 0.18
+"""Of the height: a wider gap between two characters parts words even without a space."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and its box in points from the lower left corner of the page.
+
+    `is_broken`: it ends with a hyphen that only the end of the line has put there, perhaps.
+    """
+
+    text: str
+    left: float
+    right: float
+    bottom: float
+    top: float
+    is_bold: bool = False
+    is_broken: bool = False
+
+    @property
+    def height(self) -> float:
+        """The height of the line in points: close to the size of the font."""
+        return self.top - self.bottom
+
+    @property
+    def middle(self) -> float:
+        """The height in the middle of the word."""
+        return (self.top + self.bottom) / 2
+
+
+@dataclass(frozen=True)
+class _Character:
+    index: int
+    text: str
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+
+def words_of(text_page: Any) -> list[Word]:
+    """Return the words of a PDFium text page, in the order of the file, which need not be that of reading."""
+    words: list[Word] = []
+    current: list[_Character] = []
+    for character in _characters(text_page):
+        if character is None:
+            _finish(text_page, current, words)
+        else:
+            if current and _is_apart(current[-1], character):
+                _finish(text_page, current, words)
+            current.append(character)
+    _finish(text_page, current, words)
+    return words
+
+
+def _characters(text_page: Any) -> Iterator[_Character | None]:
+    """Give each character with its box; None where a word ends."""
+    box = pdfium.FS_RECTF()
+    for index in range(pdfium.FPDFText_CountChars(text_page)):
+        code = pdfium.FPDFText_GetUnicode(text_page, index)
+        if code in HYPHENS:
+            text = SOFT_HYPHEN
+        elif code <= 0x20 or code in (0xA0, 0xAD, 0xFEFF):
+            yield None
+            continue
+        else:
+            text = LIGATURES.get(code) or chr(code)
+        if not pdfium.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
+            continue
+        if _is_turned(pdfium.FPDFText_GetCharAngle(text_page, index)):
+            yield None
+            continue
+        yield _Character(index, text, box.left, box.right, box.bottom, box.top)
+
+
+def _is_turned(angle: float) -> bool:
+    """Whether a character's angle (radians, -1 where it is not known) is not that of a level line."""
+    return angle > STRAIGHT and abs(angle - 2 * 3.141592653589793) > STRAIGHT
+
+
+def _is_apart(one: _Character, other: _Character) -> bool:
+    """Whether `other` begins a new word: on another line, to the left, or beyond a gap."""
+    height = max(one.top - one.bottom, 1.0)
+    is_on_line = min(one.top, other.top) > max(one.bottom, other.bottom)
+    gap = other.left - one.right
+    return not is_on_line or gap > GAP * height or gap < -height
+
+
+def _finish(text_page: Any, current: list[_Character], words: list[Word]) -> None:
+    """Make a word of the characters collected so far."""
+    if not current:
+        return
+    text = "".join(each.text for each in current)
+    is_broken = text.endswith((SOFT_HYPHEN, "-", "\u2010"))
+    words.append(
+        Word(
+            text=text.replace(SOFT_HYPHEN, "-"),
+            left=min(each.left for each in current),
+            right=max(each.right for each in current),
+            bottom=min(each.bottom for each in current),
+            top=max(each.top for each in current),
+            is_bold=_is_bold(text_page, current[0].index),
+            is_broken=is_broken and len(text) > 1,
+        )
+    )
+    current.clear()
+
+
+def _is_bold(text_page: Any, index: int) -> bool:
+    """Whether the font of a character calls itself bold."""
+    size = 128
+    name = ctypes.create_string_buffer(size)
+    flags = ctypes.c_int()
+    length = pdfium.FPDFText_GetFontInfo(text_page, index, name, size, ctypes.byref(flags))
+    called = name.raw[: max(0, min(length, size) - 1)].decode("utf-8", "replace").lower()
+    return any(mark in called for mark in ("bold", "black", "heavy", "semibold", "-bd"))
+
+
+CROSSED = 0.15
+"""Share of lines that may cross a gutter: titles, wide figures, running heads."""
+EACH_SIDE = 0.2
+"""Share of lines that each side of a gutter needs."""
+NARROWEST_COLUMN = 90.0
+"""Points; real columns are 150 and more."""
+NARROWEST_GUTTER = 6.0
+STEP = 3.0
+FEWEST_LINES = 8
+"""On a page with fewer lines nothing can be told, and little be lost."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Words on one line of one column, from left to right. `column` counts from 0 on each page."""
+
+    words: tuple[Word, ...]
+    column: int = 0
+
+    @property
+    def text(self) -> str:
+        """The words with spaces between."""
+        return " ".join(word.text for word in self.words)
+
+    @property
+    def left(self) -> float:
+        """Where the line begins, points from the left."""
+        return self.words[0].left
+
+    @property
+    def right(self) -> float:
+        """Where the line ends."""
+        return self.words[-1].right
+
+    @property
+    def top(self) -> float:
+        """Its upper edge, points from the bottom of the page."""
+        return max(word.top for word in self.words)
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return min(word.bottom for word in self.words)
+
+    @property
+    def height(self) -> float:
+        """The height of most of its words."""
+        return median(word.height for word in self.words)
+
+    @property
+    def is_bold(self) -> bool:
+        """Whether most of its letters are bold."""
+        bold = sum(len(word.text) for word in self.words if word.is_bold)
+        return 2 * bold > sum(len(word.text) for word in self.words)
+
+
+def reading_order(words: Sequence[Word]) -> list[Line]:
+    """Return the lines of a page as they are read.
+
+    A line across a gutter ends the columns above it: they are read before it, from left to right.
+    """
+    return _ordered(_rows(words), column=0)
+
+
+def _rows(words: Sequence[Word]) -> list[tuple[Word, ...]]:
+    """Return words grouped by height on the page, from top to bottom, each group from left to right."""
+    rows: list[list[Word]] = []
+    for word in sorted(words, key=lambda each: (-each.middle, each.left)):
+        row = next((row for row in rows[-3:] if _is_beside(row[0], word)), None)
+        if row is None:
+            rows.append([word])
+        else:
+            row.append(word)
+    return [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
+
+
+def _is_beside(one: Word, other: Word) -> bool:
+    """Whether two words stand on one line; a raised or lowered figure does."""
+    shared = min(one.top, other.top) - max(one.bottom, other.bottom)
+    return shared > 0.5 * min(one.height, other.height)
+
+
+def _ordered(rows: Sequence[tuple[Word, ...]], column: int) -> list[Line]:
+    gutter = gutter_of(rows)
+    if gutter is None:
+        return [Line(row, column) for row in rows]
+    ordered: list[Line] = []
+    left: list[tuple[Word, ...]] = []
+    right: list[tuple[Word, ...]] = []
+
+    def flush() -> None:
+        ordered.extend(_ordered(left, 2 * column + 1))
+        ordered.extend(_ordered(right, 2 * column + 2))
+        left.clear()
+        right.clear()
+
+    for row in rows:
+        if _crosses(row, gutter):
+            flush()
+            ordered.append(Line(row, column))
+            continue
+        first = tuple(word for word in row if word.right <= gutter)
+        second = tuple(word for word in row if word.right > gutter)
+        if first:
+            left.append(first)
+        if second:
+            right.append(second)
+    flush()
+    return ordered
+
+
+def gutter_of(rows: Sequence[tuple[Word, ...]]) -> float | None:
+    """Return the middle of the widest strip that parts two columns (points from the left), or None."""
+    if len(rows) < FEWEST_LINES:
+        return None
+    start = min(row[0].left for row in rows) + NARROWEST_COLUMN
+    end = max(row[-1].right for row in rows) - NARROWEST_COLUMN
+    places = [start + STEP * step for step in range(max(0, int((end - start) / STEP) + 1))]
+    free = [place for place in places if _is_free(rows, place)]
+    strips: list[list[float]] = []
+    for place in free:
+        if strips and place - strips[-1][-1] <= STEP * 1.5:
+            strips[-1].append(place)
+        else:
+            strips.append([place])
+    wide = [strip for strip in strips if strip[-1] - strip[0] + STEP >= NARROWEST_GUTTER]
+    if not wide:
+        return None
+    widest = max(wide, key=lambda strip: strip[-1] - strip[0])
+    return (widest[0] + widest[-1]) / 2
+
+
+def _is_free(rows: Sequence[tuple[Word, ...]], place: float) -> bool:
+    """Whether hardly any row has a word at `place` and enough rows stand on each side of it."""
+    crossed = on_left = on_right = 0
+    for row in rows:
+        if _crosses(row, place):
+            crossed += 1
+            if crossed > CROSSED * len(rows):
+                return False
+            continue
+        on_left += row[0].right <= place
+        on_right += row[-1].right > place
+    least = EACH_SIDE * len(rows)
+    return on_left >= least and on_right >= least
+
+
+def _crosses(row: Sequence[Word], place: float) -> bool:
+    """Whether a row runs over `place`: through a word, or with no more than a space around it."""
+    for index, word in enumerate(row):
+        if word.left < place < word.right:
+            return True
+        if word.left >= place:
+            gap = word.left - row[index - 1].right if index else None
+            return gap is not None and gap < 0.45 * word.height
+    return False
+
+
+EDGE = 0.09
+"""Share of a page's height at its top and bottom where running heads and page numbers stand."""
+LARGER = 1.12
+"""A heading's font is so many times that of the text."""
+WIDE = 1.45
+"""A gap of so many usual line distances parts paragraphs."""
+INDENT = 0.7
+"""Of a line's height: a line that begins so much further to the right begins a paragraph."""
+NUMBERED_SHARE = 0.6
+"""Share of a page's lines that must begin with a line number before the numbers are taken away."""
+
+
+@dataclass(frozen=True)
+class PageLines:
+    """The lines of one page in reading order; `number` counts from 1, `height` in points."""
+
+    number: int
+    height: float
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A line and its page."""
+
+    line: Line
+    page: int
+
+
+def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
+    """Return pages without running heads, page numbers and the numbers of manuscript lines."""
+    pages = [_without_line_numbers(page) for page in pages]
+    seen = Counter(mark for page in pages for mark in {_mark(line) for line in page.lines if _is_at_edge(line, page)})
+    often = {mark for mark, count in seen.items() if count >= max(2, len(pages) / 3)}
+    return [
+        PageLines(
+            page.number,
+            page.height,
+            tuple(
+                line
+                for line in page.lines
+                if not (_is_at_edge(line, page) and (_mark(line) in often or _is_number(line.text)))
+            ),
+        )
+        for page in pages
+    ]
+
+
+def body_height(pages: Sequence[PageLines]) -> float:
+    """Return the height of lines of running text in points: the one that most characters have."""
+    counts: Counter[float] = Counter()
+    for page in pages:
+        for line in page.lines:
+            counts[round(line.height * 2) / 2] += len(line.text)
+    return counts.most_common(1)[0][0] if counts else 0.0
+
+
+def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLines]]:
+    """Return the title and the pages without it: the largest lines in the upper part of page 1.
+
+    Where headings are as large as the title, it ends at the first that names a section, as Abstract does.
+    """
+    first = pages[0]
+    upper = [
+        line
+        for line in first.lines
+        if line.bottom > 0.4 * first.height and line.height > LARGER * body and len(line.text) > 3
+    ]
+    if not upper:
+        return "", list(pages)
+    largest = max(line.height for line in upper)
+    large = [line for line in upper if line.height > 0.93 * largest]
+    title = [large[0], *takewhile(lambda line: not _names_section(line.text), large[1:])]
+    rest = tuple(line for line in first.lines if line not in title)
+    text = tidy(_joined(title))
+    return text, [PageLines(first.number, first.height, rest), *pages[1:]]
+
+
+def _names_section(text: str) -> bool:
+    """Whether a line is the heading of a section, and not a title that begins with such a word."""
+    return role_of(text) != "other" and len(plain_name(text).split()) <= 3
+
+
+def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
+    """Return headings and paragraphs; a paragraph that a column or page cuts in two is whole again."""
+    groups = _groups([Placed(line, page.number) for page in pages for line in page.lines], body)
+    blocks: list[Block] = []
+    for group in groups:
+        for block in _group_blocks(group, body):
+            if blocks and _goes_on(blocks[-1], block):
+                last = blocks[-1]
+                blocks[-1] = Block("paragraph", _together(last.text, block.text), page=last.page)
+            else:
+                blocks.append(block)
+    return blocks
+
+
+def _groups(placed: Sequence[Placed], body: float) -> list[list[Placed]]:
+    """Return lines grouped into paragraphs."""
+    gaps = [
+        one.line.bottom - other.line.bottom
+        for one, other in pairwise(placed)
+        if one.page == other.page and one.line.column == other.line.column
+    ]
+    usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
+    groups: list[list[Placed]] = []
+    for each in placed:
+        if groups and not _begins(groups[-1], each, usual):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _begins(group: Sequence[Placed], new: Placed, usual: float) -> bool:
+    """Whether a line begins a paragraph after those of `group`."""
+    last = group[-1]
+    if last.page != new.page or last.line.column != new.line.column:
+        return True
+    if last.line.bottom - new.line.bottom > WIDE * usual or new.line.bottom > last.line.top:
+        return True
+    if last.line.is_bold != new.line.is_bold and len(last.line.text.split()) <= LONGEST_HEADING:
+        return True
+    if abs(last.line.height - new.line.height) > 0.12 * last.line.height:
+        return True
+    if _heading(last.line.text) is not None or caption_of(new.line.text):
+        return True
+    return new.line.left - min(each.line.left for each in group) > INDENT * new.line.height
+
+
+def _heading(text: str) -> int | None:
+    """Return the level of a line that is a heading by its words alone."""
+    level = heading_level(text)
+    return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
+
+
+def _group_blocks(group: Sequence[Placed], body: float) -> list[Block]:
+    """Return a paragraph, or a heading if its font or words are those of one."""
+    text = tidy(_joined([each.line for each in group]))
+    page = group[0].page
+    if not text:
+        return []
+    level = _level(text, group, body)
+    if level is not None:
+        return [Block("heading", plain_name(text), level, page)]
+    opening = ABSTRACT.match(text)
+    if opening:
+        return [
+            Block("heading", "Abstract", 1, page),
+            Block("paragraph", text[opening.end() :], page=page),
+        ]
+    return [Block("paragraph", text, page=page)]
+
+
+def _level(text: str, group: Sequence[Placed], body: float) -> int | None:
+    by_words = heading_level(text)
+    if by_words is not None and (role_of(text) != "other" or text[:1].isdigit()):
+        return by_words
+    if len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")) or len(text) < 3:
+        return None
+    if group[0].line.height > LARGER * body or by_words == 1:
+        return 1 if by_words == 1 else 2
+    return 2 if all(each.line.is_bold for each in group) and text[:1].isupper() else None
+
+
+def _goes_on(last: Block, block: Block) -> bool:
+    """Whether a paragraph is the rest of the one before it."""
+    if last.kind != "paragraph" or block.kind != "paragraph" or caption_of(block.text):
+        return False
+    is_open = last.text.endswith(("-", ",")) or last.text[-1:].isalnum()
+    return is_open and block.text[:1].islower() and caption_of(last.text) is None
+
+
+def _together(one: str, other: str) -> str:
+    return one[:-1] + other if one.endswith("-") else f"{one} {other}"
+
+
+def _joined(lines: Sequence[Line]) -> str:
+    """Return lines as one text; a word that the line's end has broken is whole again.
+
+    A hyphen stays before a capital or a digit, where it belongs to the word: "IL-" + "6".
+    """
+    text = ""
+    for line in lines:
+        if text.endswith("-") and line.text[:1].islower():
+            text = text[:-1] + line.text
+        elif text.endswith("-"):
+            text += line.text
+        else:
+            text = f"{text} {line.text}" if text else line.text
+    return text
+
+
+def _without_line_numbers(page: PageLines) -> PageLines:
+    """Return a page without the numbers that journals print beside the lines of a manuscript."""
+    starts = [_as_number(line) for line in page.lines]
+    numbers = [number for number in starts if number is not None]
+    rising = sum(0 < b - a <= 5 for a, b in pairwise(numbers))
+    if len(numbers) < NUMBERED_SHARE * len(page.lines) or rising < 0.8 * (len(numbers) - 1):
+        return page
+    kept = []
+    for line, number in zip(page.lines, starts, strict=True):
+        words = line.words if number is None else line.words[1:]
+        if words:
+            kept.append(Line(words, line.column))
+    return PageLines(page.number, page.height, tuple(kept))
+
+
+def _as_number(line: Line) -> int | None:
+    first = line.words[0].text
+    return int(first) if first.isascii() and first.isdigit() and len(first) < 6 else None
+
+
+def _is_at_edge(line: Line, page: PageLines) -> bool:
+    return line.bottom > (1 - EDGE) * page.height or line.top < EDGE * page.height
+
+
+def _mark(line: Line) -> str:
+    """Return a line with its digits alike, so that "Page 3 of 9" is the same on every page."""
+    return re.sub(r"\d+", "#", line.text.lower())
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"(?:page\s+)?[ivxlc\d]+(?:\s*(?:of|/)\s*\d+)?", text.strip(), re.I) is not None
+
+
+FEWEST_WORDS = 12
+"""A page with fewer words is a picture, a scan or a divider."""
+ONE_AT_A_TIME = threading.Lock()
+"""PDFium may not be called from two threads at once."""
+
+
+@dataclass(frozen=True)
+class ReadPdf:
+    """What was found in a PDF of so many pages; `empty` are the pages without text, from 1."""
+
+    name: str
+    title: str
+    outline: Outline
+    pages: int
+    empty: tuple[int, ...]
+
+    def article(self, identity: str, checksum: str) -> Article:
+        """Return the article under this id."""
+        notes = ()
+        if self.empty:
+            shown = ", ".join(map(str, self.empty[:10])) + (" …" if len(self.empty) > 10 else "")
+            notes = (f"{len(self.empty)} of {self.pages} pages hold no text (pages {shown})",)
+        return Article(
+            id=identity,
+            source="upload",
+            title=self.title,
+            abstract=self.outline.abstract,
+            sections=self.outline.sections,
+            figures=self.outline.figures,
+            references=self.outline.references,
+            origin=TextOrigin(format="pdf", file=self.name, sha256=checksum, pages=self.pages, notes=notes),
+        )
+
+
+def read_pdf(data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None = None) -> ReadPdf:
+    """Return what stands in a PDF; `progress` is told pages done and in all.
+
+    UnreadableArticle for a file that is broken, locked with a password, too long, or a scan.
+    """
+    found = _page_lines(data, name, limits, progress)
+    empty = [page.number for page in found if sum(len(line.words) for line in page.lines) < FEWEST_WORDS]
+    if len(empty) > len(found) / 2:
+        raise UnreadableArticle(
+            f"{name} holds hardly any text: {len(empty)} of {len(found)} pages are pictures, as in a scan."
+            " Recognise the text first (`ocrmypdf in.pdf out.pdf`), or give the publisher's PDF or XML."
+        )
+    pages = without_furniture(found)
+    body = body_height(pages)
+    title, pages = title_of(pages, body)
+    return ReadPdf(name, title, outline_of(blocks_of(pages, body)), len(found), tuple(empty))
+
+
+def _page_lines(data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None) -> list[PageLines]:
+    with ONE_AT_A_TIME:
+        document = None
+        try:
+            document = pypdfium2.PdfDocument(data)
+            count = len(document)
+            limits.check_pages(count, name)
+            if not count:
+                raise _broken(name, "it has no pages")
+            found = []
+            for index in range(count):
+                page = document[index]
+                text_page = page.get_textpage()
+                lines = reading_order(words_of(text_page))
+                found.append(PageLines(index + 1, page.get_height(), tuple(lines)))
+                text_page.close()
+                page.close()
+                if progress is not None:
+                    progress(index + 1, count)
+            return found
+        except pypdfium2.PdfiumError as error:
+            raise _refused(name, str(error)) from None
+        finally:
+            if document is not None:
+                document.close()
+
+
+def _refused(name: str, problem: str) -> UnreadableArticle:
+    if "password" in problem.lower() or "security" in problem.lower():
+        return UnreadableArticle(
+            f"{name} is locked with a password; save a copy without one (print it to PDF, or"
+            " `qpdf --decrypt --password=… in.pdf out.pdf`) and give that."
+        )
+    return _broken(name, problem)
+
+
+def _broken(name: str, problem: str) -> UnreadableArticle:
+    return UnreadableArticle(
+        f"{name} cannot be read as a PDF ({problem.rstrip('.')}); it is broken or was not downloaded whole."
+        " Download it again, or open it in a viewer and print it to a new PDF."
+    )

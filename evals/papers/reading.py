@@ -1,0 +1,116 @@
+"""Any file of a paper to an article: what it is, is told from its bytes and then from its name."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from evals.errors import UnreadableArticle
+from evals.papers.jats import read_jats
+from evals.papers.pdf import read_pdf
+from evals.papers.text import Limits, Titled, decoded, read_markdown, read_plain
+from evals.schema import Article, TextOrigin
+
+Progress = Callable[[int, int], None]
+"""Called with pages done and pages in all while a PDF is read."""
+ACCEPTED = "accepted are PDF, JATS XML, Markdown (.md) and plain text (.txt)"
+OTHERS = (
+    (b"PK\x03\x04", "a ZIP archive or an Office document (.docx, .odt)"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document (.doc)"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"{\\rtf", "an RTF document"),
+    (b"%!PS", "PostScript"),
+    (b"\x1f\x8b", "a gzip archive"),
+)
+XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
+HTML_START = re.compile(rb"\s*<(?:!DOCTYPE\s+html|html)\b", re.I)
+UPLOAD = "upload"
+
+
+def read_article_file(path: Path, limits: Limits | None = None, progress: Progress | None = None) -> Article:
+    """Return the article in a file; LabError if the file is missing, else as `read_article`."""
+    allowed = limits or Limits()
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            allowed.check_size(size, path.name, is_pdf=file.read(5) == b"%PDF-")
+            file.seek(0)
+            data = file.read()
+    except FileNotFoundError:
+        raise UnreadableArticle(f"there is no file {path}; name the file of a paper.") from None
+    except IsADirectoryError:
+        raise UnreadableArticle(f"{path} is a folder; name the file of one paper in it.") from None
+    return read_article(data, path.name, allowed, progress)
+
+
+def read_article(data: bytes, name: str, limits: Limits | None = None, progress: Progress | None = None) -> Article:
+    """Return the article in the bytes of a file called `name` (which is shown, never opened).
+
+    Its id is made of the name and a checksum, so the same file has the same id. UnreadableArticle says
+    what is wrong with a file that is no paper: scanned, locked, broken, too large, another format.
+    """
+    allowed = limits or Limits()
+    name = Path(name.replace("\\", "/")).name or "the file"
+    if not data:
+        raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
+    is_pdf = b"%PDF-" in data[:1024]
+    allowed.check_size(len(data), name, is_pdf=is_pdf)
+    checksum = hashlib.sha256(data).hexdigest()
+    identity = f"{UPLOAD}:{_slug(name)}-{checksum[:8]}"
+    if is_pdf:
+        return read_pdf(data, name, allowed, progress).article(identity, checksum)
+    _refuse_others(data, name)
+    if XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
+        return _from_jats(data, name, identity, checksum)
+    text = decoded(data, name)
+    is_markdown = name.lower().endswith((".md", ".markdown"))
+    found = read_markdown(text) if is_markdown else read_plain(text)
+    origin = TextOrigin(format="markdown" if is_markdown else "plain", file=name, sha256=checksum)
+    return _whole(found, identity, origin)
+
+
+def _from_jats(data: bytes, name: str, identity: str, checksum: str) -> Article:
+    found = read_jats(data, name)
+    notes = () if found.sections else ("the file holds no full text, only title and abstract",)
+    return Article(
+        id=identity,
+        source=UPLOAD,
+        doi=found.doi,
+        title=found.title,
+        abstract=found.abstract,
+        sections=found.sections,
+        figures=found.figures,
+        references=found.references,
+        subjects=found.subjects,
+        published_date=found.published,
+        origin=TextOrigin(format="jats", file=name, sha256=checksum, notes=notes),
+    )
+
+
+def _whole(found: Titled, identity: str, origin: TextOrigin) -> Article:
+    return Article(
+        id=identity,
+        source=UPLOAD,
+        title=found.title,
+        abstract=found.outline.abstract,
+        sections=found.outline.sections,
+        figures=found.outline.figures,
+        references=found.outline.references,
+        origin=origin,
+    )
+
+
+def _refuse_others(data: bytes, name: str) -> None:
+    for start, what in OTHERS:
+        if data.startswith(start):
+            raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
+    if HTML_START.match(data[:2000]):
+        raise UnreadableArticle(
+            f"{name} is a web page; {ACCEPTED}. Download the article's PDF or XML from the same page."
+        )
+
+
+def _slug(name: str) -> str:
+    """Return a file's name without its ending, in letters that an id can have."""
+    return re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"

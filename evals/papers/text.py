@@ -1,0 +1,316 @@
+"""Markdown to a paper: headings give the sections, pictures and captions the figures."""
+
+import codecs
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html.entities import html5
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from evals.errors import UnreadableArticle
+from evals.papers.outline import NUMBER, Block, Outline, outline_of, plain_name, role_of
+from evals.schema import Figure
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest PDF and largest text file in megabytes (10^6 bytes), and most pages of a PDF."""
+
+    pdf_megabytes: float = 100.0
+    text_megabytes: float = 20.0
+    pages: int = 400
+
+    def check_size(self, size: int, name: str, *, is_pdf: bool) -> None:
+        """Raise UnreadableArticle if a file of `size` bytes is too large."""
+        allowed = self.pdf_megabytes if is_pdf else self.text_megabytes
+        if size > allowed * MEGABYTE:
+            raise UnreadableArticle(
+                f"{name} has {size / MEGABYTE:.1f} MB; a {'PDF' if is_pdf else 'text or XML file'} may have"
+                f" up to {allowed:g} MB. Give the article without its supplementary files, or save it with"
+                " smaller images."
+            )
+
+    def check_pages(self, pages: int, name: str) -> None:
+        """Raise UnreadableArticle if a PDF has too many pages."""
+        if pages > self.pages:
+            raise UnreadableArticle(
+                f"{name} has {pages} pages; up to {self.pages} are read. Give one article rather than a whole"
+                " issue, thesis or book."
+            )
+
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks; those of UTF-32 stand first, because UTF-16's are how they begin."""
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+MOST_CONTROLS = 0.01
+"""Share of control characters above which a file is no text."""
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text of a file in UTF-8, or in UTF-16 or 32 with a byte order mark, lines ended by line feeds.
+
+    UnreadableArticle for another encoding (a wrong guess would turn µ and ± into other signs
+    without a word), for a file that is no text, and for one that is empty.
+    """
+    encoding = next((known for mark, known in MARKS if data.startswith(mark)), "utf-8")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UnreadableArticle(
+            f"{name} is not {encoding.removesuffix('-sig').upper()}: byte {error.start} is"
+            f" 0x{data[error.start]:02x}. Save it as UTF-8 (in an editor: Save with encoding; or"
+            " `iconv -f WINDOWS-1252 -t UTF-8`) and give it again."
+        ) from None
+    if len(CONTROL.findall(text)) > MOST_CONTROLS * len(text):
+        raise UnreadableArticle(
+            f"{name} holds control characters throughout and is no text; accepted are PDF, JATS XML,"
+            " Markdown and plain text."
+        )
+    if not text.strip():
+        raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
+    return CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n\n"))
+
+
+TAGS = (
+    "a|abbr|article|b|big|blockquote|body|br|button|center|cite|code|dd|del|div|dl|dt|em|figcaption|figure"
+    "|font|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|label|li|main|mark|meta|nav|object|ol|p|pre|q|s"
+    "|noscript|script|section|small|span|strike|strong|style|sub|sup|svg|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|video|wbr"
+)
+TAG = re.compile(rf"</?(?:{TAGS})(?:\s[^<>]*)?/?>", re.I)
+UNSEEN = re.compile(
+    r"<(?P<open>script|style|noscript)\b[^<>]*>|</(?P<close>script|style|noscript)\s*>|<!(?=--)|-->",
+    re.I,
+)
+BREAK = re.compile(r"<(?:br|hr)(?:\s[^<>]*)?/?>|</(?:p|div|li|tr|h[1-6]|blockquote|section)\s*>", re.I)
+ITEM = re.compile(r"<li(?:\s[^<>]*)?>", re.I)
+POWER = re.compile(r"(?<=\d)<sup(?:\s[^<>]*)?>\s*([-−+]?\d+)\s*</sup>", re.I)
+ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+INVISIBLE = str.maketrans({"\u00ad": "", "\u200b": "", "\ufeff": "", "\u00a0": " ", "\x00": ""})
+SPACES = re.compile(r"[^\S\n]+")
+BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def without_markup(text: str) -> str:
+    """Return text without HTML: tags by name go, scripts go with what is in them, entities are read.
+
+    >>> without_markup("10<sup>6</sup> cells, <i>p</i> &lt; 0.05, if n < 5 and k > 3")
+    '10^6 cells, p < 0.05, if n < 5 and k > 3'
+    """
+    if "<" in text:
+        text = _seen(text)
+        text = POWER.sub(r"^\1", text)
+        text = ITEM.sub("\n- ", BREAK.sub("\n", text))
+        text = TAG.sub("", text)
+    if "&" in text:
+        text = ENTITY.sub(_character, text)
+    return tidy(text)
+
+
+def _character(entity: re.Match[str]) -> str:
+    """Return the character that an entity stands for; an unknown one as it is written."""
+    is_known = entity[0][1] == "#" or entity[0][1:] in html5
+    return html.unescape(entity[0]) if is_known else entity[0]
+
+
+def _seen(text: str) -> str:
+    """Return text without scripts, styles and comments, read once; what is never closed is kept."""
+    kept: list[str] = []
+    at, inside = 0, ""
+    for mark in UNSEEN.finditer(text):
+        opened = (mark["open"] or ("--" if mark[0] == "<!" else "")).lower()
+        closed = (mark["close"] or ("--" if mark[0] == "-->" else "")).lower()
+        if not inside and opened:
+            kept.append(text[at : mark.start()])
+            at, inside = mark.start(), opened
+        elif inside and closed == inside:
+            at, inside = mark.end(), ""
+    return " ".join([*kept, text[at:]])
+
+
+def tidy(text: str) -> str:
+    """Return text with single spaces, no spaces at line ends, at most one blank line, nothing unseen."""
+    text = SPACES.sub(" ", text.translate(INVISIBLE))
+    lines = (line.strip() for line in text.split("\n"))
+    return BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+LONGEST_HEADING, LONGEST_TITLE = 12, 40
+"""Words."""
+ENDS = (".", ",", ";", ":", "?", "!")
+NUMBERED = re.compile(r"(?P<number>\d+(?:\.\d+)*)\.?\s+[A-Z(]")
+ABSTRACT = re.compile(r"(?:abstract|summary)\s*[.:—–-]\s*(?=\S)", re.I)
+
+
+@dataclass(frozen=True)
+class Titled:
+    """A paper taken apart, and its title."""
+
+    title: str
+    outline: Outline
+
+
+def read_plain(text: str) -> Titled:
+    """Return the title (the first lines, if they read like one) and the sections of a plain text."""
+    paragraphs = [part.strip("\n") for part in re.split(r"\n\s*\n", without_markup(text))]
+    paragraphs = [part for part in paragraphs if part.strip()]
+    title = ""
+    if paragraphs and is_title(paragraphs[0]):
+        title = " ".join(paragraphs.pop(0).split())
+    blocks = [block for part in paragraphs for block in _plain_blocks(part)]
+    return Titled(title, outline_of(blocks))
+
+
+def is_title(paragraph: str) -> bool:
+    """Whether the first paragraph of a text reads like a title rather than a heading or a sentence."""
+    words = paragraph.split()
+    is_heading = role_of(paragraph) != "other" or paragraph.startswith(("- ", "* "))
+    return len(words) <= LONGEST_TITLE and not paragraph.rstrip().endswith(".") and not is_heading
+
+
+def heading_level(line: str) -> int | None:
+    """Return 1 for a section's heading, 2 or more for one below, None for running text.
+
+    >>> [heading_level(line) for line in ("METHODS", "2.1 Mice", "Mice were fed.")]
+    [1, 2, None]
+    """
+    line = line.strip()
+    if not line or len(line.split()) > LONGEST_HEADING:
+        return None
+    if role_of(line) != "other" and not line.endswith((".", ",", ";")):
+        return 1 if line[:1].isupper() or NUMBER.match(line) else None
+    if line.endswith(ENDS) or not any(letter.isalpha() for letter in line):
+        return None
+    numbered = NUMBERED.match(line)
+    if numbered:
+        return numbered["number"].count(".") + 1
+    letters = [letter for letter in line if letter.isalpha()]
+    return 1 if len(letters) > 3 and all(letter.isupper() for letter in letters) else None
+
+
+def _plain_blocks(paragraph: str) -> list[Block]:
+    """Return the blocks of a paragraph: headings on lines of their own come off its start."""
+    lines = paragraph.split("\n")
+    found: list[Block] = []
+    while lines and (level := heading_level(lines[0])) is not None:
+        found.append(Block("heading", plain_name(lines.pop(0)), level))
+    rest = _joined(lines)
+    opening = ABSTRACT.match(rest)
+    if opening:
+        found.append(Block("heading", "Abstract"))
+        rest = rest[opening.end() :]
+    return [*found, Block("paragraph", rest)] if rest else found
+
+
+def _joined(lines: list[str]) -> str:
+    """Return lines as one paragraph; items of a list keep their lines."""
+    text = ""
+    for line in (each.strip() for each in lines):
+        is_item = re.match(r"(?:[-*•]|\d+[.)])\s", line)
+        text += ("\n" if is_item else " ") + line if text else line
+    return text
+
+
+FRONT_MATTER = re.compile(r"\A---\n(?P<yaml>.*?)\n(?:---|\.\.\.)\s*\n", re.S)
+
+
+def read_markdown(text: str) -> Titled:
+    """Return the title (front matter, else the one heading above all others) and the sections."""
+    title, body = _front_matter(text)
+    tokens = MarkdownIt("commonmark").enable("table").parse(body)
+    blocks = _blocks(tokens)
+    levels = [block.level for block in blocks if block.kind == "heading"]
+    if not title and levels and _is_title(blocks, levels):
+        first = next(block for block in blocks if block.kind == "heading")
+        blocks.remove(first)
+        title = first.text
+        levels = levels[1:]
+    top = min(levels, default=1)
+    lifted = [
+        Block("heading", plain_name(each.text), each.level - top + 1) if each.kind == "heading" else each
+        for each in blocks
+    ]
+    return Titled(title, outline_of(lifted))
+
+
+def _is_title(blocks: Sequence[Block], levels: Sequence[int]) -> bool:
+    """Whether the first heading is the paper's title: first of all, named like no section, above others."""
+    first = next(block for block in blocks if block.kind == "heading")
+    above = len(levels) == 1 or first.level < min(levels[1:])
+    named = [each for each in blocks if each.kind == "heading" and role_of(each.text) != "other"]
+    is_lone = blocks[0] is first and bool(named) and named[0] is not first
+    return role_of(first.text) == "other" and (above or is_lone)
+
+
+def _front_matter(text: str) -> tuple[str, str]:
+    """Return the title of YAML front matter ("" if there is none) and the text behind it."""
+    match = FRONT_MATTER.match(text)
+    if match is None:
+        return "", text
+    try:
+        document = yaml.safe_load(match["yaml"])
+    except yaml.YAMLError:
+        return "", text[match.end() :]
+    title = document.get("title") if isinstance(document, dict) else None
+    return tidy(str(title or "")), text[match.end() :]
+
+
+def _blocks(tokens: Sequence[Token]) -> list[Block]:
+    found: list[Block] = []
+    item, cells, row = "", list[str](), list[str]()
+    for index, token in enumerate(tokens):
+        if token.type == "list_item_open":
+            item = "- "
+        elif token.type in ("fence", "code_block"):
+            found.append(Block("paragraph", token.content.strip()))
+        elif token.type == "html_block":
+            found.append(Block("paragraph", without_markup(token.content)))
+        elif token.type == "tr_close":
+            cells.append(" | ".join(row))
+            row = []
+        elif token.type == "table_close":
+            found.append(Block("paragraph", "\n".join(cells)))
+            cells = []
+        elif token.type == "inline":
+            opener = tokens[index - 1]
+            if opener.type in ("th_open", "td_open"):
+                row.append(_text(token))
+                continue
+            found += _inline(token, opener, item)
+            item = ""
+    return [block for block in found if block.text or block.figure]
+
+
+def _inline(token: Token, opener: Token, item: str) -> list[Block]:
+    """Return a heading or paragraph and the pictures in it."""
+    figures = [
+        Block("figure", "", figure=Figure(label="", kind="figure", caption=tidy(child.content)))
+        for child in token.children or ()
+        if child.type == "image" and child.content.strip()
+    ]
+    text = _text(token)
+    if opener.type == "heading_open":
+        return [Block("heading", text, int(opener.tag[1:])), *figures]
+    return [*figures, Block("paragraph", item + text if text else "")]
+
+
+def _text(token: Token) -> str:
+    """Return what a reader sees of a line: link texts, code, no marks."""
+    parts = []
+    for child in token.children or ():
+        if child.type in ("text", "code_inline", "html_inline"):
+            parts.append(child.content)
+        elif child.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+    return without_markup("".join(parts))

@@ -1,0 +1,207 @@
+"""Answers that need no model. They stand in every report, so that nobody mistakes a trick for skill.
+
+Each policy takes a question and what can be had without understanding it, and returns a whole answer, or
+None where it has nothing to say. It is told the options that the system prompt lists. "tissue majority" may
+look up the figures of the tissue, "most frequent in training" the training rows, and "system prompt only"
+what is right most often in the other clusters of the set, wherever the system prompt reads so: what can
+be had without a look at the question. A baseline that has nothing to say to any question of a set is left out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import TypeVar
+
+from evals.facts import load_enrichment, load_hallmark
+from evals.questions.pathways import with_answer, with_confidence
+from evals.questions.prompt import answer_form
+from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example
+from evals.verifiers.expected import DIRECTIONS, expected, normalised
+from evals.verifiers.line import options_in, read_lines
+from evals.verifiers.numbers import numbers_in
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a set: its options, and how often each answer is right, by what the prompt asks for.
+
+    `by_cluster` counts the answers of one cluster alone, by form and cluster.
+    """
+
+    options: frozenset[str]
+    in_training: Mapping[str, Counter[str]]
+    asked: Mapping[str, Counter[str]]
+    by_cluster: Mapping[tuple[str, str], Counter[str]]
+
+
+Policy = Callable[[Example, Known], str | None]
+K = TypeVar("K", bound=Hashable)
+
+NAMED = {
+    "up": re.compile(r"\b(?:upregulated|activated|raise|higher|up)\b"),
+    "down": re.compile(r"\b(?:downregulated|suppressed|lower|down)\b"),
+}
+"""How the questions name a direction."""
+
+
+def options(example: Example) -> tuple[str, ...]:
+    """Return the options that the system prompt lists for a question; none where the form is open."""
+    if isinstance(example.ground_truth, ChoiceTruth):
+        return *example.ground_truth.options, CANNOT_BE_TOLD
+    listed = tuple(_form(example).split(" / "))
+    return listed if len(listed) > 1 else ()
+
+
+def _form(example: Example) -> str:
+    return answer_form(example.prompt, example.ground_truth)
+
+
+def _always(answer: str, percent: int = 60) -> Policy:
+    """Answer the same, in a set where any question offers it."""
+    text = with_answer("", answer, percent)
+    return lambda example, known: text if answer in known.options else None
+
+
+def _first_listed(example: Example, _: Known) -> str | None:
+    listed = options(example)
+    return with_answer("", listed[0], 60) if listed else None
+
+
+def _all_listed(example: Example, _: Known) -> str | None:
+    listed = options(example)
+    return with_answer("", " / ".join(listed), 60) if listed else None
+
+
+def _in_training(example: Example, known: Known) -> str | None:
+    return _most_frequent(known.in_training.get(_form(example)))
+
+
+def _system_prompt_only(example: Example, known: Known) -> str | None:
+    form = _form(example)
+    return _most_frequent(known.asked.get(form, Counter()) - known.by_cluster.get((form, example.cluster), Counter()))
+
+
+def _most_frequent(count: Counter[str] | None) -> str | None:
+    return with_answer("", min(count, key=lambda each: (-count[each], each)), 60) if count else None
+
+
+def _echo(example: Example, _: Known) -> str:
+    return with_answer(example.prompt, _on_a_line(example.prompt), 62)
+
+
+def _echo_as_statement(example: Example, _: Known) -> str:
+    said = f"The statement is that {_on_a_line(example.prompt).rstrip(' ?.!')}."
+    return with_answer(said, said, 62)
+
+
+def _copy_option(example: Example, _: Known) -> str | None:
+    """Copy into the line what the question itself holds: its first option, number or all of its names."""
+    asked, question = expected(example.ground_truth), _without_set_name(example)
+    if asked.kind == "number":
+        number = next(numbers_in(question), None)
+        return with_answer("", f"{number.value:.10g}", 60) if number else None
+    named = [each for part in options_in(normalised(question), asked.by_wording) for each in part]
+    if not named or asked.kind == "term":
+        return None
+    return with_answer("", ", ".join(named) if asked.kind == "set" else named[0], 60)
+
+
+def _restate(example: Example, _: Known) -> str | None:
+    """Return the finding that a question holds; None where it names no direction, or both."""
+    row, named = load_hallmark().get(getattr(example.ground_truth, "pathway", "")), _named(example)
+    return with_answer("", f"{row.name} is {named[0]}", 80) if row and len(named) == 1 else None
+
+
+def _restate_and_explain(example: Example, known: Known) -> str | None:
+    """Return the same with what the gene set stands for, which only the answer line may say."""
+    restated = _restate(example, known)
+    row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
+    return f"The {row.name} gene set stands for {row.about}.\n{restated}" if row and restated else None
+
+
+def _tissue_majority(example: Example, known: Known) -> str | None:
+    majority = tissue_majorities().get(example.tissue or "")
+    return with_answer("", majority, 80) if majority and majority in known.options else None
+
+
+def _named(example: Example) -> list[str]:
+    """Return the directions that the question names, first one first, not counting names of sets."""
+    question = _without_set_name(example)
+    places = {way: found.start() for way, word in NAMED.items() if (found := word.search(question))}
+    return sorted(places, key=lambda way: places[way])
+
+
+def _without_set_name(example: Example) -> str:
+    row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
+    return example.prompt.replace(row.name, "") if row else example.prompt
+
+
+def _on_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+BASELINES: Mapping[str, Policy] = MappingProxyType(
+    {
+        "always down, 60%": _always("down"),
+        "always up, 60%": _always("up"),
+        "always disagreement, 60%": _always(DIRECTIONS[2]),
+        "always abstain, 60%": _always(CANNOT_BE_TOLD),
+        "first option listed, 60%": _first_listed,
+        "all options listed, 60%": _all_listed,
+        "most frequent in training, 60%": _in_training,
+        "system prompt only, 60%": _system_prompt_only,
+        "echo the question, 62%": _echo,
+        "echo as a statement, 62%": _echo_as_statement,
+        "copy an option of the question, 60%": _copy_option,
+        "restate the finding, 80%": _restate,
+        "restate and explain, 80%": _restate_and_explain,
+        "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
+        "empty answer": lambda example, _: "",
+        "tissue majority, 80%": _tissue_majority,
+    }
+)
+
+
+def baseline_answers(examples: Sequence[Example], train: Iterable[Example] = ()) -> dict[str, list[str]]:
+    """Return the answers of every baseline that has something to say to any of the questions.
+
+    `train` are the training rows of the same set, as far as they are known.
+    """
+    listed = frozenset((CANNOT_BE_TOLD, *(option for example in examples for option in options(example))))
+    train = tuple(train)
+    every = {example.id: example for example in (*train, *examples)}.values()
+    known = Known(
+        listed,
+        _counted(train, _form),
+        _counted(every, _form),
+        _counted(every, lambda example: (_form(example), example.cluster)),
+    )
+    said = {name: [policy(example, known) for example in examples] for name, policy in BASELINES.items()}
+    return {
+        name: [answer or "" for answer in answers]
+        for name, answers in said.items()
+        if any(answer is not None for answer in answers)
+    }
+
+
+def _counted(examples: Iterable[Example], by: Callable[[Example], K]) -> dict[K, Counter[str]]:
+    """Return how often each answer line is taught, by what `by` says of the question."""
+    counts: dict[K, Counter[str]] = {}
+    for example in examples:
+        taught = read_lines(example.answer).answer
+        if taught:
+            counts.setdefault(by(example), Counter())[taught] += 1
+    return counts
+
+
+@cache
+def tissue_majorities() -> dict[str, str]:
+    """Return, by tissue, the direction that most significant gene-set scores have; ties are left out."""
+    votes: dict[str, Counter[str]] = {}
+    for row in load_enrichment():
+        if row.direction is not None:
+            votes.setdefault(row.tissue, Counter())[row.direction.lower()] += 1
+    return {tissue: count.most_common(1)[0][0] for tissue, count in votes.items() if count["up"] != count["down"]}

@@ -1,0 +1,304 @@
+"""A judge whose verdicts were written down beforehand, for test cases and replays."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import ClassVar, Protocol
+
+from pydantic import Field, field_validator
+
+from evals.refine.grammar import Claim, Evidence, Passage
+from evals.refine.rubric import Item
+from evals.refine.words import content, holds, is_opposed, numbers, tokens
+from evals.schema.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """All that is asked about one answer.
+
+    `cited` are, for each claim, the ids that a verdict is wanted for: known ones of claims within the
+    limits; where it is empty nothing is asked about the claim. `asks_citations` is false where
+    citations do not count.
+    """
+
+    record_id: str
+    question: str
+    evidence: Evidence
+    answer: str
+    items: tuple[Item, ...]
+    claims: tuple[Claim, ...]
+    cited: tuple[tuple[str, ...], ...]
+    uncited: tuple[Passage, ...]
+    scale: float
+    asks_citations: bool = True
+    table: object = None
+    """Verdicts that were written down beforehand, for the judge that reads them off (`StubJudge`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A judge's verdicts in the order of the inquiry, None where one is missing.
+
+    `raws` on 0..scale per item, `quotes` the words of the answer they rest on; `support` 0..1 per
+    claim; `relevance` 0..1 per claim and asked id; `needs` 0..1 per uncited sentence. `canary` is the
+    verdict on a behaviour that no answer can show; above 0 the judge does what the answer tells it.
+    `apart` tells per item how far several votes on it lie apart, 0..1 of the scale; empty with one vote.
+    """
+
+    raws: tuple[float | None, ...]
+    quotes: tuple[str, ...]
+    support: tuple[float | None, ...]
+    relevance: tuple[tuple[float | None, ...], ...]
+    needs: tuple[float | None, ...]
+    canary: float | None = None
+    apart: tuple[float, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+
+class Judge(Protocol):
+    """Somebody who gives verdicts. `label` names them wherever their verdicts are used."""
+
+    @property
+    def label(self) -> str:
+        """Who judges, in a few words."""
+        ...
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        """Return the verdicts; what could not be judged is None."""
+        ...
+
+
+def missing(inquiry: Inquiry, problem: str) -> Verdicts:
+    """Return verdicts that are all missing, and why."""
+    n = len(inquiry.items)
+    return Verdicts(
+        raws=(None,) * n,
+        quotes=("",) * n,
+        support=(None,) * len(inquiry.claims),
+        relevance=tuple((None,) * len(ids) for ids in inquiry.cited),
+        needs=(None,) * len(inquiry.uncited),
+        problems=(problem,),
+    )
+
+
+def number_of(value: object) -> float | None:
+    """Return a finite number; None for anything else: true, NaN, a text that is no number.
+
+    >>> number_of("1.5"), number_of(True), number_of("high"), number_of(float("nan"))
+    (1.5, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
+DENIALS = frozenset(["not", "no", "none", "nothing", "neither", "cannot"])
+GIVEN = frozenset(["passage", "evidence", "snippet", "source", "table", "output"])
+SUPPORTED, HALF_SUPPORTED, RELEVANT = 0.6, 0.35, 0.3
+"""Shares of a claim's words that the cited texts must hold."""
+
+
+class HeuristicJudge:
+    """Gives verdicts by word overlap; its label says so wherever they are used."""
+
+    label: ClassVar[str] = "heuristic (word overlap, no language model; for smoke tests only)"
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        """Return verdicts; none is ever missing."""
+        return compare_words(inquiry)
+
+
+def compare_words(inquiry: Inquiry) -> Verdicts:
+    """Return verdicts by word overlap."""
+    support = tuple(
+        support_by_words(claim.text, [inquiry.evidence[name] for name in ids])
+        for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
+    )
+    needs = tuple(_need(each.text, inquiry) for each in inquiry.uncited)
+    spoken = [part.text for part in (*inquiry.claims, *inquiry.uncited)]
+    shares = [_presence(item, inquiry, spoken, support, needs) for item in inquiry.items]
+    return Verdicts(
+        raws=tuple(share * inquiry.scale for share in shares),
+        quotes=tuple(_quote(item, spoken) if share else "" for item, share in zip(inquiry.items, shares, strict=True)),
+        support=support,
+        relevance=tuple(
+            tuple(float(_overlap(content(claim.text), content(inquiry.evidence[name])) >= RELEVANT) for name in ids)
+            for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
+        ),
+        needs=needs,
+    )
+
+
+def support_by_words(claim: str, cited: Sequence[str]) -> float:
+    """Return 1, 0.5 or 0: how far the words of a claim, and all its numbers, stand in the cited texts."""
+    if not cited:
+        return 0.0
+    said = content(claim)
+    union = frozenset().union(*(content(text) for text in cited))
+    if not said or not numbers(said) <= union or is_opposed(said, union):
+        return 0.0
+    share = _overlap(said, union)
+    return 1.0 if share >= SUPPORTED else 0.5 if share >= HALF_SUPPORTED else 0.0
+
+
+def _need(passage: str, inquiry: Inquiry) -> float:
+    """Return 1 for a sentence that states a number or talks about what the evidence talks about."""
+    said = content(passage)
+    if _is_abstention(passage):
+        return 0.0
+    if numbers(said):
+        return 1.0
+    known = frozenset().union(*(content(text) for text in inquiry.evidence.values()))
+    return float(len(said & known) >= 3)
+
+
+def _presence(
+    item: Item,
+    inquiry: Inquiry,
+    spoken: Sequence[str],
+    support: Sequence[float],
+    needs: Sequence[float],
+) -> float:
+    """Return how far a behaviour is present, 0..1."""
+    if item.origin == "static":
+        return _static(item.title, inquiry, spoken, support, needs)
+    answer = tokens(" . ".join(spoken))
+    wanted = QUOTED.findall(item.description)
+    if wanted:
+        found = (any(holds(answer, tokens(way)) for way in each.split("|")) for each in wanted)
+        return float(all(found))
+    share = _overlap(content(item.description), frozenset(answer))
+    return min(1.0, max(0.0, (share - 0.2) / 0.6))
+
+
+def _static(
+    title: str,
+    inquiry: Inquiry,
+    spoken: Sequence[str],
+    support: Sequence[float],
+    needs: Sequence[float],
+) -> float:
+    """Return how far a behaviour of the static set is present, by the nearest thing words can show."""
+    if title == "Citation Discipline":
+        stated = len(support) + sum(needs)
+        return sum(support) / stated if stated else float(any(map(_is_abstention, spoken)))
+    if not spoken:
+        return 0.0
+    if title == "Off-Query Padding":
+        asked = content(inquiry.question)
+        aside = sum(not (content(text) & asked or _is_abstention(text)) for text in spoken)
+        repeated = len(spoken) - len({tokens(text) for text in spoken})
+        return min(1.0, (aside + repeated) / len(spoken))
+    strangers = [
+        numbers(content(claim.text)) - frozenset().union(*(content(inquiry.evidence[name]) for name in ids))
+        for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
+    ]
+    return sum(map(bool, strangers)) / len(strangers) if strangers else 0.0
+
+
+def _is_abstention(passage: str) -> bool:
+    """Return whether a sentence says that something is not in what was given."""
+    words = set(tokens(passage))
+    return bool(words & DENIALS and words & GIVEN)
+
+
+def _quote(item: Item, spoken: Sequence[str]) -> str:
+    """Return the part of the answer that shares most words with an item; empty if there is none."""
+    wanted = content(item.description)
+    return max(spoken, key=lambda text: len(content(text) & wanted), default="")
+
+
+def _overlap(said: frozenset[str], known: frozenset[str]) -> float:
+    return len(said & known) / len(said) if said else 0.0
+
+
+SUPPORT = (0.0, 0.5, 1.0)
+"""A claim is unsupported, supported in part, or supported."""
+
+
+class Attribution(Record):
+    """Whether an id bears on a claim; `claim` is its position in the answer, the first is 0."""
+
+    claim: int = Field(ge=0)
+    id: str
+    relevant: object = None
+
+
+class StubTable(Record):
+    """Verdicts on one answer. null, or anything that is no finite number, is a missing verdict.
+
+    `rubric_raw` by title on 0..score_scale; `claim_support` 0, 0.5 or 1 by position; `uncited_needs_citation` 1 for
+    each uncited sentence that needs one: sentences that are not listed need none.
+    """
+
+    rubric_raw: dict[str, object] = Field(default_factory=dict)
+    claim_support: tuple[object, ...] = ()
+    attribution_relevant: tuple[Attribution, ...] = ()
+    uncited_needs_citation: tuple[object, ...] = ()
+
+    @field_validator("claim_support")
+    @classmethod
+    def _is_on_the_scale(cls, support: tuple[object, ...]) -> tuple[object, ...]:
+        for each in support:
+            if _share(each) not in (None, *SUPPORT):
+                raise ValueError(f"a claim's support is 0, 0.5 or 1 (null = missing), not {each}")
+        return support
+
+
+def fitting(table: StubTable | None, items: Sequence[Item]) -> StubTable | None:
+    """Return the table; ValueError for a title that is a misspelling of one whose verdict is missing.
+
+    Verdicts on other titles are passed over: one table may serve records with different items.
+    """
+    given = table.rubric_raw if table is not None else {}
+    titles = {item.title for item in items}
+    missing = sorted(titles - given.keys())
+    for title in given:
+        if title not in titles and (near := get_close_matches(title, missing, n=1)):
+            raise ValueError(
+                f"rubric_raw has a verdict on {title!r}, which is no item's title, and none on"
+                f" {near[0]!r}; write that title, or take the verdict out"
+            )
+    return table
+
+
+class StubJudge:
+    """Reads verdicts off the table that comes with each inquiry; without one, all are missing."""
+
+    label: ClassVar[str] = "stub (verdicts from a table)"
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        """Return what the table says."""
+        return read_table(inquiry)
+
+
+def read_table(inquiry: Inquiry) -> Verdicts:
+    """Return the verdicts of the inquiry's table, shares clamped to 0..1."""
+    table = inquiry.table if isinstance(inquiry.table, StubTable) else StubTable()
+    relevant = {(row.claim, row.id): row.relevant for row in table.attribution_relevant}
+    return Verdicts(
+        raws=tuple(number_of(table.rubric_raw.get(item.title)) for item in inquiry.items),
+        quotes=("",) * len(inquiry.items),
+        support=tuple(_share(_at(table.claim_support, place)) for place in range(len(inquiry.claims))),
+        relevance=tuple(
+            tuple(_share(relevant.get((place, name))) for name in ids) for place, ids in enumerate(inquiry.cited)
+        ),
+        needs=tuple(_share(each) for each in table.uncited_needs_citation),
+    )
+
+
+def _at(values: Sequence[object], place: int) -> object:
+    return values[place] if place < len(values) else None
+
+
+def _share(value: object) -> float | None:
+    number = number_of(value)
+    return None if number is None else min(1.0, max(0.0, number))

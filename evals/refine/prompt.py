@@ -1,0 +1,112 @@
+"""What the policy reads of a record, and how a record is made to fit a prompt budget.
+
+The trainer cuts no prompt, so a record over the budget loses whole passages from the end, never one
+that its rubric or its reference needs; what still does not fit is left out and counted.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evals.refine.grammar import Block, blocks
+from evals.schema import Message
+from evals.schema.refiner import RefinerRecord
+
+SYSTEM_PROMPT = (
+    "Answer the question from the passages alone, in one to three sentences. Put each claim between"
+    " <snippet id=ID> and </snippet>, with the ids of the passages that say it, and the whole between"
+    " <answer> and </answer>. If the passages do not hold the answer, say so."
+)
+QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
+
+
+def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
+    """Return a record as the policy reads it: instruction, earlier turns if any, three fenced parts."""
+    turns = () if isinstance(record.prompt, str) else record.prompt[:-1]
+    earlier = tuple(turn for turn in turns if turn.role != "system")
+    parts = (
+        f"<question>\n{record.asked}\n</question>",
+        f"<reasoning>\n{record.agent_reasoning}\n</reasoning>",
+        f"<tool_output>\n{record.tool_output}\n</tool_output>",
+    )
+    return (
+        Message(role="system", content=system_prompt),
+        *earlier,
+        Message(role="user", content="\n".join(parts)),
+    )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Records within a budget; which passages were taken from which, and which did not fit at all."""
+
+    records: tuple[RefinerRecord, ...]
+    trimmed: dict[str, tuple[str, ...]]
+    dropped: tuple[str, ...]
+
+    def report(self) -> dict[str, int]:
+        """Return the counts, as a run keeps them."""
+        return {
+            "records": len(self.records),
+            "records trimmed": len(self.trimmed),
+            "passages taken away": sum(map(len, self.trimmed.values())),
+            "records over the budget": len(self.dropped),
+        }
+
+
+def within_budget(records: Sequence[RefinerRecord], budget: int, tokens_of: Callable[[RefinerRecord], int]) -> Fitted:
+    """Return the records whose prompt has at most `budget` tokens, trimmed where that helps."""
+    kept: list[RefinerRecord] = []
+    trimmed: dict[str, tuple[str, ...]] = {}
+    dropped: list[str] = []
+    for record in records:
+        shorter, taken = record, []
+        spare = _spare(record)
+        while spare and tokens_of(shorter) > budget:
+            block = spare.pop()
+            shorter = _without(shorter, block)
+            taken.append(block.id)
+        if tokens_of(shorter) > budget:
+            dropped.append(record.id)
+            continue
+        kept.append(shorter)
+        if taken:
+            trimmed[record.id] = tuple(taken)
+    return Fitted(tuple(kept), trimmed, tuple(dropped))
+
+
+def _spare(record: RefinerRecord) -> list[Block]:
+    """Return the passages that can go, in order: nothing that is graded rests on them.
+
+    Needed are those that the reference or an item names, and those with a phrase that a wanted behaviour
+    is told by, where no passage that is needed already has it.
+    """
+    found = list(blocks(record.tool_output))
+    items = (*record.positive_rubrics, *record.negative_rubrics)
+    told = " ".join((record.reference or "", *(item.description for item in items)))
+    named = set(re.findall(r"[A-Za-z0-9_.:-]+", told))
+    kept = " ".join(block.text for block in found if block.id in named).casefold()
+    phrases = {
+        way.casefold()
+        for item in record.positive_rubrics
+        for each in QUOTED.findall(item.description)
+        for way in each.split("|")
+        if way.casefold() not in kept
+    }
+    spare = [
+        block
+        for block in found
+        if block.id not in named and not any(phrase in block.text.casefold() for phrase in phrases)
+    ]
+    if record.answerable and len(spare) == len(found):
+        return spare[1:]
+    return spare
+
+
+def _without(record: RefinerRecord, block: Block) -> RefinerRecord:
+    """Return a record without one passage, the last of its text and id."""
+    text = record.tool_output
+    last = [each for each in blocks(text) if each.id == block.id][-1]
+    shorter = f"{text[: last.start].rstrip()}{text[last.end :]}".strip()
+    sources = {name: of for name, of in record.sources.items() if name != block.id}
+    return record.model_copy(update={"tool_output": shorter, "sources": sources})

@@ -1,0 +1,194 @@
+"""What a text talks about, for comparing texts by their words: content words, numbers, directions."""
+
+import re
+from functools import lru_cache
+
+from evals.normalize import plain
+
+TOKEN = re.compile(r"-?\d+(?:[.,]\d+)*|[a-z][a-z0-9]*(?:-\d+)?")
+STOP = frozenset(
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "both",
+        "but",
+        "by",
+        "can",
+        "cannot",
+        "did",
+        "do",
+        "does",
+        "during",
+        "each",
+        "few",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "however",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "least",
+        "less",
+        "more",
+        "most",
+        "much",
+        "no",
+        "nor",
+        "not",
+        "of",
+        "on",
+        "one",
+        "only",
+        "or",
+        "other",
+        "over",
+        "per",
+        "same",
+        "set",
+        "since",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "under",
+        "very",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "whether",
+        "which",
+        "while",
+        "who",
+        "why",
+        "will",
+        "with",
+        "within",
+        "would",
+        "yet",
+        "study",
+        "evidence",
+        "answer",
+        "gene",
+        "genes",
+        "mouse",
+        "mice",
+    ]
+)
+"""Not the list of the BM25 control: `our` and `may` say who claims and how surely, so they count in an answer."""
+DIRECTIONS = {
+    **dict.fromkeys(
+        [
+            "up",
+            "upregulated",
+            "upregulation",
+            "increase",
+            "increased",
+            "increases",
+            "higher",
+            "rise",
+            "rises",
+            "rose",
+            "raised",
+            "raises",
+            "activated",
+            "activation",
+            "elevated",
+            "gain",
+        ],
+        "up",
+    ),
+    **dict.fromkeys(
+        [
+            "down",
+            "downregulated",
+            "downregulation",
+            "decrease",
+            "decreased",
+            "decreases",
+            "lower",
+            "lowered",
+            "fall",
+            "falls",
+            "fell",
+            "drop",
+            "drops",
+            "dropped",
+            "reduced",
+            "reduces",
+            "suppressed",
+            "suppression",
+            "loss",
+        ],
+        "down",
+    ),
+}
+OPPOSITE = {"up": "down", "down": "up"}
+
+
+@lru_cache(maxsize=4096)
+def tokens(text: str) -> tuple[str, ...]:
+    """Return the words and numbers of a text in order, directions in one spelling, plurals cut."""
+    return tuple(_folded(word) for word in TOKEN.findall(plain(text).text))
+
+
+@lru_cache(maxsize=4096)
+def content(text: str) -> frozenset[str]:
+    """Return the words and numbers that carry meaning."""
+    return frozenset(word for word in tokens(text) if word not in STOP)
+
+
+def numbers(words: frozenset[str]) -> frozenset[str]:
+    """Return those of the words that are numbers or names with a digit in them."""
+    return frozenset(word for word in words if any(letter.isdigit() for letter in word))
+
+
+def is_opposed(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether one text names a direction and the other only the opposite one."""
+    ours, theirs = one & OPPOSITE.keys(), other & OPPOSITE.keys()
+    return bool(ours and theirs) and not ours & theirs
+
+
+def holds(words: tuple[str, ...], phrase: tuple[str, ...]) -> bool:
+    """Return whether a phrase stands in a text, word by word. The empty phrase stands in none."""
+    n = len(phrase)
+    return bool(n) and any(words[at : at + n] == phrase for at in range(len(words) - n + 1))
+
+
+def _folded(word: str) -> str:
+    if word in DIRECTIONS:
+        return DIRECTIONS[word]
+    if word[0].isdigit() or word[0] == "-":
+        return word.replace(",", "") if "." not in word else word
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

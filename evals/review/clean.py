@@ -1,0 +1,154 @@
+"""A tool's rows without blanks, repeats and what is over the cap; nothing goes without a trace.
+
+The order is: labels repaired, blanks out, repeats out (the first is kept), the first `cap` kept. Two
+concerns repeat one another if their texts are equal but for case and runs of blanks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evals.review.parse import category_of, plain_label, severity_of
+from evals.schema.record import Record
+from evals.schema.reviews import (
+    CATEGORIES,
+    SEVERITIES,
+    UNKNOWN,
+    PredictionRow,
+    Removal,
+    RemovedConcern,
+    RepairedLabel,
+    WrittenConcern,
+)
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """How rows are cleaned; `cap` None keeps any number, `caps` names a cap for one source."""
+
+    dedup: bool = True
+    cap: int | None = None
+    caps: Mapping[str, int] | None = None
+
+    def cap_of(self, article_id: str) -> int | None:
+        """Return the cap of an article, whose source stands before the colon of its id."""
+        source = article_id.split(":", 1)[0]
+        return (self.caps or {}).get(source, self.cap)
+
+
+class CleanedRow(Record):
+    """A row after cleaning, in the form it had, with what was removed and which labels changed."""
+
+    row: PredictionRow
+    removed: tuple[RemovedConcern, ...]
+    repaired: tuple[RepairedLabel, ...]
+    unknown_labels: int
+
+    def document(self, cleaning: Cleaning) -> dict[str, object]:
+        """Return the row as it goes into a file: the fields it had, and what cleaning did."""
+        return {
+            **self.row.model_dump(mode="json", exclude_none=True),
+            "removed": [each.model_dump(mode="json") for each in self.removed],
+            "repaired": [each.model_dump(mode="json") for each in self.repaired],
+            "postprocess": {
+                "dedup_exact": cleaning.dedup,
+                "cap": cleaning.cap_of(self.row.article_id),
+                "removed": len(self.removed),
+                "categories_fixed": sum(each.field == "category" for each in self.repaired),
+                "unknown_labels": self.unknown_labels,
+            },
+        }
+
+
+def written(row: PredictionRow) -> list[WrittenConcern]:
+    """Return the concerns of a row with what labels they have; strings have none.
+
+    Where a row says its concerns twice, the labelled ones are read.
+    """
+    if row.structured_concerns is not None:
+        return list(row.structured_concerns)
+    return [WrittenConcern(text=each) if isinstance(each, str) else each for each in row.concerns]
+
+
+def key_of(text: str) -> str:
+    """Return what repeats share: case and runs of blanks do not count.
+
+    key_of(" No  Control ")  ->  "no control"
+    """
+    return " ".join(text.split()).lower()
+
+
+def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
+    """Return a row cleaned; concerns keep their order and their form (string or object)."""
+    given = written(row)
+    repaired: list[RepairedLabel] = []
+    concerns = [_repaired(index, each, repaired) for index, each in enumerate(given)]
+    kept, removed = _kept([each.text or "" for each in concerns], cleaning, row.article_id)
+    took_out = tuple(_removal(concerns[index], index, why, twin) for index, why, twin in removed)
+    update: dict[str, Any] = {"concerns": tuple(_as_given(row, index, concerns) for index in kept)}
+    if row.structured_concerns is not None:
+        update["structured_concerns"] = tuple(concerns[index] for index in kept)
+    return CleanedRow(
+        row=row.model_copy(update=update),
+        removed=took_out,
+        repaired=tuple(each for each in repaired if each.index in set(kept)),
+        unknown_labels=sum(_unknown_labels(concerns[index]) for index in kept),
+    )
+
+
+def _kept(
+    texts: Sequence[str], cleaning: Cleaning, article_id: str
+) -> tuple[list[int], list[tuple[int, Removal, int | None]]]:
+    """Return which texts stay, and which go, why, and whom they repeat."""
+    kept: list[int] = []
+    removed: list[tuple[int, Removal, int | None]] = []
+    first: dict[str, int] = {}
+    cap = cleaning.cap_of(article_id)
+    for index, text in enumerate(texts):
+        key = key_of(text)
+        if not key:
+            removed.append((index, "blank", None))
+        elif cleaning.dedup and key in first:
+            removed.append((index, "duplicate", first[key]))
+        elif cap is not None and len(kept) >= cap:
+            first.setdefault(key, index)
+            removed.append((index, "cap", None))
+        else:
+            first.setdefault(key, index)
+            kept.append(index)
+    return kept, removed
+
+
+def _repaired(index: int, given: WrittenConcern, notes: list[RepairedLabel]) -> WrittenConcern:
+    """Return a concern with the labels that are meant; labels nobody knows stay as written."""
+    update: dict[str, str] = {}
+    category, severity = category_of(given.category), severity_of(given.severity)
+    if category not in (UNKNOWN, given.category):
+        notes.append(RepairedLabel(index=index, field="category", before=given.category, after=category))
+        update["category"] = category
+    if severity not in (UNKNOWN, given.severity):
+        notes.append(RepairedLabel(index=index, field="severity", before=given.severity, after=severity))
+        update["severity"] = severity
+    return given.model_copy(update=update) if update else given
+
+
+def _as_given(row: PredictionRow, index: int, concerns: Sequence[WrittenConcern]) -> str | WrittenConcern:
+    if row.structured_concerns is not None:
+        return concerns[index].text or ""
+    return row.concerns[index] if isinstance(row.concerns[index], str) else concerns[index]
+
+
+def _removal(concern: WrittenConcern, index: int, reason: Removal, twin: int | None) -> RemovedConcern:
+    return RemovedConcern(
+        index=index,
+        text=concern.text or "",
+        category=concern.category,
+        severity=concern.severity,
+        reason=reason,
+        kept=twin,
+    )
+
+
+def _unknown_labels(concern: WrittenConcern) -> int:
+    labels = ((concern.category, CATEGORIES), (concern.severity, SEVERITIES))
+    return sum(label is not None and plain_label(label) not in (*known, UNKNOWN) for label, known in labels)

@@ -1,0 +1,271 @@
+"""What lists get that know nothing of the paper: the measure of what a score is worth.
+
+- permuted: the same lists, each held against another paper of its source; the mean over rounds
+- count_bound: every predicted concern matches until one list runs out, the most any matcher can give
+- generic: one fixed list of objections that fit any paper, cut to each list's length
+- bm25: human concerns on the papers whose words are most alike (`evals.review.controls`)
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from evals.review.match import (
+    MAJOR,
+    Encoder,
+    LexicalSimilarity,
+    Lists,
+    Panel,
+    Similarity,
+    VectorSimilarity,
+    match,
+    partners,
+)
+from evals.review.rates import Counts, counts_of, rates_of
+from evals.schema.reports import Assignment, Control, Rates
+from evals.stats.intervals import Floats
+
+K1 = 1.5
+B = 0.75
+LONGEST = 40_000
+"""Characters of a paper that are read."""
+NEIGHBOURS = 8
+LISTED = 12
+"""Concerns in the published list."""
+QUERIES = 64
+"""Queries that are scored at once."""
+STOP = frozenset(
+    [
+        "and",
+        "are",
+        "but",
+        "can",
+        "did",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "into",
+        "its",
+        "may",
+        "more",
+        "most",
+        "not",
+        "one",
+        "our",
+        "over",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "two",
+        "was",
+        "were",
+        "which",
+        "will",
+        "with",
+    ]
+)
+"""No list to share with `evals.refine.words`: a word more or less here changes the figures of the control."""
+_WORD = re.compile(r"[a-z0-9]{3,}")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What retrieval knows of a paper: its text, and what human reviewers said of it."""
+
+    id: str
+    text: str
+    concerns: tuple[str, ...] = ()
+    family: str = ""
+
+
+class Index:
+    """Papers to search, as a sparse matrix of BM25 weights (papers, words)."""
+
+    def __init__(self, papers: Sequence[Paper]) -> None:
+        self.papers = tuple(papers)
+        self._words: dict[str, int] = {}
+        self._group: dict[str, int] = {}
+        self.groups = np.array([self._group_of(paper) for paper in papers], dtype=np.intp)
+        self._weights = _bm25(self._counted([paper.text for paper in papers])).T.tocsr()
+
+    def nearest(self, queries: Sequence[Paper], n: int = NEIGHBOURS) -> list[list[tuple[int, float]]]:
+        """Return for each query the `n` best papers with their scores, its own family left out."""
+        found: list[list[tuple[int, float]]] = []
+        for start in range(0, len(queries), QUERIES):
+            part = queries[start : start + QUERIES]
+            scores = np.asarray((self._asked(part) @ self._weights).todense())
+            for row, query in zip(scores, part, strict=True):
+                found.append(self._best(row, query, n))
+        return found
+
+    def concerns(self, neighbours: Sequence[tuple[int, float]], n: int) -> list[str]:
+        """Return the `n` best concerns of neighbours: sum of score / rank, ties alphabetical."""
+        worth: dict[str, float] = {}
+        for rank, (place, score) in enumerate(neighbours, start=1):
+            for text in dict.fromkeys(self.papers[place].concerns):
+                worth[text] = worth.get(text, 0.0) + score / rank
+        return sorted(worth, key=lambda text: (-worth[text], text))[:n]
+
+    def _best(self, scores: np.ndarray, query: Paper, n: int) -> list[tuple[int, float]]:
+        group = self._group.get(query.family or query.id)
+        if group is not None:
+            scores = np.where(self.groups == group, -1.0, scores)
+        n = min(n, len(scores))
+        top = np.argpartition(-scores, n - 1)[:n]
+        order = top[np.lexsort((top, -scores[top]))]
+        return [(int(place), float(scores[place])) for place in order if scores[place] > 0]
+
+    def _group_of(self, paper: Paper) -> int:
+        return self._group.setdefault(paper.family or paper.id, len(self._group))
+
+    def _asked(self, queries: Sequence[Paper]) -> sparse.csr_matrix:
+        rows, columns = [], []
+        for row, query in enumerate(queries):
+            known = [self._words[word] for word in set(words(query.text)) if word in self._words]
+            rows += [row] * len(known)
+            columns += known
+        data = np.ones(len(rows), dtype=np.float32)
+        return sparse.csr_matrix((data, (rows, columns)), shape=(len(queries), self._width))
+
+    def _counted(self, texts: Sequence[str]) -> sparse.csr_matrix:
+        """Return how often each text holds each word; every word gets a column."""
+        starts = np.zeros(len(texts) + 1, dtype=np.int64)
+        columns: list[np.ndarray] = []
+        times: list[np.ndarray] = []
+        for row, text in enumerate(texts):
+            counted = Counter(words(text))
+            places = [self._words.setdefault(word, len(self._words)) for word in counted]
+            columns.append(np.array(places, dtype=np.int32))
+            times.append(np.fromiter(counted.values(), dtype=np.float32, count=len(counted)))
+            starts[row + 1] = starts[row] + len(places)
+        data = np.concatenate(times) if times else np.zeros(0, np.float32)
+        indices = np.concatenate(columns) if columns else np.zeros(0, np.int32)
+        return sparse.csr_matrix((data, indices, starts), shape=(len(texts), self._width))
+
+    @property
+    def _width(self) -> int:
+        return max(1, len(self._words))
+
+
+def words(text: str) -> list[str]:
+    """Return the words BM25 sees: three letters or digits or more, no stop words.
+
+    words("The RNA was not bound to p53")  ->  ["rna", "bound", "p53"]
+    """
+    return [word for word in _WORD.findall(text[:LONGEST].lower()) if word not in STOP]
+
+
+def _bm25(counts: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return the BM25 weight of each word in each text."""
+    n = counts.shape[0]
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    mean = lengths.mean() if n and lengths.sum() else 1.0
+    holders = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log(1 + (n - holders + 0.5) / (holders + 0.5))
+    norm = np.repeat(K1 * (1 - B + B * lengths / mean), np.diff(counts.indptr))
+    tf = counts.data
+    weights = (idf[counts.indices] * tf * (K1 + 1) / (tf + norm)).astype(np.float32)
+    return sparse.csr_matrix((weights, counts.indices, counts.indptr), shape=counts.shape)
+
+
+ROUNDS = 10
+GENERIC_FILE = Path(__file__).with_name("generic.txt")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How concerns are matched: from which threshold, and how they are assigned."""
+
+    threshold: float
+    assignment: Assignment
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """The permuted control, and its mean counts for each article, for drawing."""
+
+    control: Control
+    matched: Floats
+
+
+def permuted(panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROUNDS, seed: int = 0) -> Permuted | None:
+    """Return what the lists get on other papers.
+
+    None where similarities do not cross articles, or fewer than two articles have predictions.
+    """
+    has_list = panel.predicted.sizes > 0
+    if not similarity.is_crossing or has_list.sum() < 2:
+        return None
+    matched, n_major = np.zeros(len(panel.article_ids)), 0
+    for partner in partners(panel.sources, has_list, rounds, seed):
+        found = match(panel, similarity, rule.threshold, rule.assignment, partner)
+        hit = found.human[found.is_matched]
+        matched += np.bincount(panel.human.article[hit], minlength=len(matched)) / rounds
+        n_major += int((panel.human.severity[hit] == MAJOR).sum())
+    sizes = [panel.human.sizes.sum(), panel.predicted.sizes.sum(), 0, n_major / rounds]
+    sums = np.array([matched.sum(), *sizes, (panel.human.severity == MAJOR).sum()])
+    note = f"each list held against another paper of its source, mean of {rounds} rounds"
+    return Permuted(_control(rates_of(sums, len(matched)), note), matched)
+
+
+def count_bound(panel: Panel, counts: Counts) -> Control:
+    """Return the score if everything matched until one list ran out."""
+    matched = np.minimum(counts.human, counts.predicted)
+    major = np.minimum(counts.major, counts.predicted)
+    sizes = [counts.human.sum(), counts.predicted.sum()]
+    sums = np.array([matched.sum(), *sizes, 0, major.sum(), counts.major.sum()])
+    note = "the smaller of both counts in every article: the most that list lengths allow"
+    return _control(rates_of(sums, len(panel.article_ids)), note)
+
+
+def generic_concerns() -> tuple[str, ...]:
+    """Return objections that fit any paper, the most usual first."""
+    lines = GENERIC_FILE.read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def generic(panel: Panel, encoder: Encoder | None, rule: Rule) -> Control:
+    """Return the score of the same generic objections on every paper, as many as were predicted."""
+    texts = generic_concerns()
+    sizes = np.minimum(panel.predicted.sizes, len(texts))
+    lists = [texts[:n] for n in sizes.tolist()]
+    note = "one fixed list of objections that fit any paper, as long as each predicted list"
+    if (panel.predicted.sizes > len(texts)).any():
+        note += f" (at most {len(texts)})"
+    return listed(panel, lists, encoder, rule, note)
+
+
+def listed(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, rule: Rule, note: str) -> Control:
+    """Return the score of other lists on the same papers, matched the same way; None is lexical."""
+    flat = [text for each in lists for text in each]
+    zeros = np.zeros(len(flat), dtype=np.intp)
+    start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.intp)
+    other = Lists(tuple(flat), start, zeros, zeros, zeros)
+    if encoder is None:
+        similarity: Similarity = LexicalSimilarity(other, panel.human)
+    else:
+        rows = encoder.encode(flat) if flat else np.zeros((0, 1), np.float32)
+        similarity = VectorSimilarity(rows, encoder.encode(panel.human.texts), (other, panel.human))
+    held = replace(panel, predicted=other)
+    counts = counts_of(held, match(held, similarity, rule.threshold, rule.assignment))
+    return _control(rates_of(counts.table.sum(axis=0), len(panel.article_ids)), note)
+
+
+def _control(rates: Rates, note: str) -> Control:
+    return Control(**rates.model_dump(), note=note)

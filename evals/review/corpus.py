@@ -1,0 +1,339 @@
+"""Corpora A and B: reviewed papers to training rows by fixed rules, with a count of everything left out."""
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, median
+
+from evals.errors import BadConfig, LabError
+from evals.review.clean import key_of
+from evals.review.prompt import (
+    PROMPT_VERSION,
+    Budget,
+    Piece,
+    instructions,
+    pieces_of,
+    prompt_sha256,
+    request,
+    system_prompt,
+)
+from evals.review.prompt import (
+    Counter as PromptCounter,
+)
+from evals.schema import Conversation, ReviewExample, Split, Turn
+from evals.schema.reviewruns import BinAudit, BudgetRecord, CorpusStatistics, Spread, TruncationAudit
+from evals.schema.reviews import SEVERITIES, HumanConcern
+
+WORD = re.compile(r"[a-z][a-z0-9-]{2,}|\d+(?:\.\d+)?")
+STEM = 6
+"""Letters by which words are compared: "replicate" and "replication" are one."""
+
+
+def assigned(concerns: Sequence[str], parts: Sequence[str]) -> list[int]:
+    """Return, for each concern, the place of the part that supports it best; the first one on ties.
+
+    Support is the weight of a concern's words found in a part; a word that stands in every part weighs
+    nothing. Numbers count like words, and are what ties a concern to its place most often.
+    """
+    found = [words_of(part) for part in parts]
+    spread = Counter(word for words in found for word in words)
+    places = []
+    for concern in concerns:
+        words = words_of(concern)
+        scores = [sum(math.log(len(parts) / spread[word]) for word in words & part) for part in found]
+        places.append(max(range(len(parts)), key=lambda at: (scores[at], -at)))
+    return places
+
+
+def words_of(text: str) -> set[str]:
+    """Return the beginnings of a text's words, and its numbers, each once."""
+    return {word[:STEM] for word in WORD.findall(text.lower())}
+
+
+ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
+"""ShareGPT's names for who speaks, and those that chat templates use."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A row, the part of the paper it holds, and the tokens of what is read and of the reply."""
+
+    row: Conversation
+    piece: Piece
+    input_tokens: int
+    reply_tokens: int
+
+
+def rows_of(
+    example: ReviewExample, concerns: Sequence[HumanConcern], budget: Budget, counter: PromptCounter
+) -> list[Made]:
+    """Return the rows of a paper; each concern stands in the row of the part that it is about.
+
+    LabError if a row would not fit its context: that is checked for every one, with the whole
+    conversation counted as the model's own template writes it.
+    """
+    longest = len(counter.ends(reply_of(concerns)))
+    room = budget.paper(counter, longest)
+    pieces = pieces_of(example.article, room, counter, budget.overlap, budget.max_parts)
+    places = assigned([each.concern_text for each in concerns], [piece.text for piece in pieces])
+    made = []
+    for at, piece in enumerate(pieces):
+        mine = [each for each, place in zip(concerns, places, strict=True) if place == at]
+        made.append(_made(example, piece, reply_of(mine), counter))
+        _check(made[-1], reply_of(mine), budget)
+    return made
+
+
+def reply_of(concerns: Sequence[HumanConcern]) -> str:
+    """Return concerns as the JSON array that a model is taught to answer with."""
+    items = [{"text": each.concern_text, "category": each.category, "severity": each.severity} for each in concerns]
+    return json.dumps(items, ensure_ascii=False)
+
+
+def messages_of(row: Conversation) -> list[dict[str, str]]:
+    """Return a row's turns with the roles that chat templates know."""
+    return [{"role": ROLES[turn.role], "content": turn.value} for turn in row.conversations]
+
+
+def _made(example: ReviewExample, piece: Piece, reply: str, counter: PromptCounter) -> Made:
+    turns = (
+        Turn(role="system", value=system_prompt()),
+        Turn(role="human", value=request(piece.text, piece.part, piece.parts)),
+        Turn(role="gpt", value=reply),
+    )
+    row = Conversation(
+        id=example.id if piece.parts == 1 else f"{example.id}#{piece.part}",
+        article_id=example.id,
+        source=example.source,
+        family=example.family,
+        part=piece.part,
+        parts=piece.parts,
+        synthetic=example.synthetic,
+        prompt_version=PROMPT_VERSION,
+        prompt_sha256=prompt_sha256(),
+        conversations=turns,
+    )
+    whole = counter.chat(messages_of(row))
+    empty = counter.chat([*messages_of(row)[:2], {"role": "assistant", "content": ""}])
+    return Made(row, piece, empty, whole - empty)
+
+
+def _check(made: Made, reply: str, budget: Budget) -> None:
+    """Raise LabError unless the reply stands whole in the row and the row fits its context."""
+    total = made.input_tokens + made.reply_tokens
+    if total > budget.context or made.row.conversations[2].value != reply:
+        raise LabError(
+            f"the row {made.row.id} has {total} tokens ({made.reply_tokens} of them the reply) in a context of"
+            f" {budget.context}; a reply is never cut. This should not happen: please report the paper."
+        )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a corpus asks for. A concern without a stated confidence counts as confidence 0."""
+
+    name: str
+    min_confidence: float
+    min_concerns: int
+    with_figures: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_confidence <= 1:
+            raise BadConfig(f"the least confidence is {self.min_confidence}; it takes a number from 0 to 1.")
+        if self.min_concerns < 1:
+            raise BadConfig(f"the fewest concerns are {self.min_concerns}; use 1 or more.")
+
+
+CORPORA = {"a": Rules("A", 0.0, 1), "b": Rules("B", 0.8, 3)}
+"""A: every paper with a concern that needs no figure. B: surely answered concerns, three or more."""
+
+
+@dataclass
+class Selected:
+    """The concerns that are kept, important ones first, and how many were dropped for which reason."""
+
+    kept: tuple[HumanConcern, ...]
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+def select(concerns: Sequence[HumanConcern], rules: Rules) -> Selected:
+    """Return the concerns that the rules keep, sorted by severity and else in their order."""
+    kept: dict[tuple[str, str, str], HumanConcern] = {}
+    dropped: dict[str, int] = {}
+    for each in concerns:
+        key = (key_of(each.concern_text), each.category, each.severity)
+        reason = _reason(each, rules) or ("said twice" if key in kept else None)
+        if reason is None:
+            kept[key] = each
+        else:
+            dropped[reason] = dropped.get(reason, 0) + 1
+    ordered = sorted(kept.values(), key=lambda each: SEVERITIES.index(each.severity))
+    return Selected(tuple(ordered), dropped)
+
+
+def _reason(concern: HumanConcern, rules: Rules) -> str | None:
+    is_figure = concern.requires_figure_reading or concern.category == "figure_issue"
+    if is_figure and not rules.with_figures:
+        return "needs a figure"
+    if concern.resolution_confidence < rules.min_confidence:
+        return f"confidence below {rules.min_confidence:g}"
+    return None
+
+
+Progress = Callable[[int, int], None]
+"""Called with papers done and in all."""
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A kept paper, the concerns it is taught with, and its rows."""
+
+    example: ReviewExample
+    concerns: tuple[HumanConcern, ...]
+    rows: tuple[Made, ...]
+
+
+@dataclass
+class Corpus:
+    """One split of a corpus and what was left out of it, by reason."""
+
+    rules: Rules
+    split: Split
+    read: int
+    taught: list[Taught] = field(default_factory=list)
+    articles_dropped: dict[str, int] = field(default_factory=dict)
+    concerns_dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Made]:
+        """All rows in order."""
+        return [made for each in self.taught for made in each.rows]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a corpus is made: which concerns, in how many tokens, counted by whom."""
+
+    rules: Rules
+    budget: Budget
+    counter: PromptCounter
+
+
+def make_corpus(
+    examples: Sequence[ReviewExample],
+    split: Split,
+    recipe: Recipe,
+    progress: Progress | None = None,
+) -> Corpus:
+    """Return the rows of one split. Papers without text and with too few concerns are dropped and counted."""
+    mine = [each for each in examples if each.split == split]
+    corpus = Corpus(recipe.rules, split, len(mine))
+    for done, example in enumerate(mine, start=1):
+        selected = select(example.concerns, recipe.rules)
+        if example.is_title_only:
+            _count(corpus.articles_dropped, "title alone", 1)
+        elif len(selected.kept) < recipe.rules.min_concerns:
+            reason = f"fewer than {recipe.rules.min_concerns} usable concerns"
+            _count(corpus.articles_dropped, reason, 1)
+        else:
+            rows = rows_of(example, selected.kept, recipe.budget, recipe.counter)
+            corpus.taught.append(Taught(example, selected.kept, tuple(rows)))
+            for reason, count in selected.dropped.items():
+                _count(corpus.concerns_dropped, reason, count)
+        if progress is not None:
+            progress(done, len(mine))
+    return corpus
+
+
+def _count(counts: dict[str, int], reason: str, more: int) -> None:
+    counts[reason] = counts.get(reason, 0) + more
+
+
+BINS = ((4_000, "below 4k"), (8_000, "4k to 8k"), (12_000, "8k to 12k"), (14_500, "12k to 14.5k"))
+LONGEST_BIN = "14.5k and more"
+
+
+def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, str]) -> CorpusStatistics:
+    """Return the counts of a corpus; `file` is the name of its rows' file and the text in it."""
+    taught, rows = corpus.taught, corpus.rows
+    budget = recipe.budget
+    return CorpusStatistics(
+        corpus=recipe.rules.name,
+        split=corpus.split,
+        source=source,
+        prompt_version=PROMPT_VERSION,
+        prompt_sha256=prompt_sha256(),
+        budget=BudgetRecord(
+            tokenizer=recipe.counter.name,
+            context=budget.context,
+            reply_reserve=budget.reply_reserve,
+            overlap=budget.overlap,
+            max_parts=budget.max_parts,
+            instructions=instructions(recipe.counter),
+        ),
+        articles_read=corpus.read,
+        articles_kept=len(taught),
+        articles_dropped=corpus.articles_dropped,
+        families=len({each.example.family for each in taught}),
+        synthetic=sum(each.example.synthetic for each in taught),
+        concerns_before=sum(len(each.example.concerns) for each in taught),
+        concerns_after=sum(len(each.concerns) for each in taught),
+        concerns_dropped=corpus.concerns_dropped,
+        concerns_per_article=spread([len(each.concerns) for each in taught]),
+        sources=dict(Tally(each.example.source for each in taught).most_common()),
+        rows=len(rows),
+        rows_without_concerns=sum(made.row.conversations[2].value == "[]" for made in rows),
+        parts={str(n): count for n, count in sorted(Tally(len(each.rows) for each in taught).items())},
+        input_tokens=spread([made.input_tokens for made in rows]),
+        reply_tokens=spread([made.reply_tokens for made in rows]),
+        paper_tokens=spread([each.rows[0].piece.whole for each in taught]),
+        truncation=audit(taught),
+        file=file[0],
+        file_sha256=hashlib.sha256(file[1].encode()).hexdigest(),
+    )
+
+
+def audit(taught: Sequence[Taught]) -> TruncationAudit:
+    """Return how many papers lost text and how much of it, by source and by length."""
+    return TruncationAudit(
+        overall=_audit(taught),
+        by_source={
+            source: _audit([each for each in taught if each.example.source == source])
+            for source in sorted({each.example.source for each in taught})
+        },
+        by_length={
+            name: _audit([each for each in taught if length_bin(each.rows[0].piece.whole) == name])
+            for name in (*(name for _, name in BINS), LONGEST_BIN)
+        },
+    )
+
+
+def length_bin(tokens: int) -> str:
+    """Return the name of the length that a paper of so many tokens has."""
+    return next((name for limit, name in BINS if tokens < limit), LONGEST_BIN)
+
+
+def _audit(taught: Sequence[Taught]) -> BinAudit:
+    lost = sum(each.rows[0].piece.lost for each in taught)
+    whole = sum(each.rows[0].piece.whole for each in taught)
+    cut = sum(each.rows[0].piece.lost > 0 for each in taught)
+    return BinAudit(papers=len(taught), cut=cut, share_lost=round(lost / whole, 6) if whole else 0.0)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return how values lie; zeros for none."""
+    if not values:
+        return Spread(low=0, mean=0, median=0, p90=0, high=0)
+    ordered = sorted(values)
+    return Spread(
+        low=ordered[0],
+        mean=round(mean(ordered), 2),
+        median=median(ordered),
+        p90=ordered[math.ceil(0.9 * len(ordered)) - 1],
+        high=ordered[-1],
+    )

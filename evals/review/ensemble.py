@@ -1,0 +1,256 @@
+"""Several tools' concerns on the same papers as one list, with who said what kept.
+
+Concerns of different tools that say the same become one, in the words nearest to all of them (of two tools:
+the one named first). Union keeps all, vote those that enough tools say, intersection those that all say. The
+best supported stand first, then the more severe, then what stood earlier in its list; the cap comes last.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from evals.errors import BadConfig
+from evals.review.clean import written
+from evals.review.match import Block, Encoder, LexicalSimilarity, Threshold, calibrated, panel_of
+from evals.review.parse import category_of, severity_of
+from evals.schema.record import Record
+from evals.schema.reviews import (
+    SEVERITIES,
+    UNKNOWN,
+    Concern,
+    Linkage,
+    MergedConcern,
+    MergedRow,
+    Origin,
+    PredictionRow,
+    ReferenceRow,
+    Strategy,
+)
+
+
+def clusters_of(alike: Block, tools: Sequence[int], threshold: float, linkage: Linkage) -> list[list[int]]:
+    """Return groups of concerns by their places, each in order; every concern is in one group.
+
+    `alike` (concerns, concerns) are similarities, `tools` (concerns,) says whose each concern is.
+    """
+    n = len(tools)
+    pairs = [
+        (float(alike[i, j]), i, j)
+        for i in range(n)
+        for j in range(i + 1, n)
+        if tools[i] != tools[j] and alike[i, j] >= alike.dtype.type(threshold)
+    ]
+    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
+    group = list(range(n))
+    members = {i: [i] for i in range(n)}
+    for _, i, j in pairs:
+        first, second = group[i], group[j]
+        if first == second:
+            continue
+        together = (members[first], members[second])
+        if linkage == "single" or _is_complete(alike, tools, *together, threshold):
+            for place in members[second]:
+                group[place] = first
+            members[first] += members.pop(second)
+    return sorted(sorted(each) for each in members.values())
+
+
+def medoid(alike: Block, members: Sequence[int]) -> int:
+    """Return the member nearest to all others; of two equally near, the one that stands first."""
+    block = np.asarray(alike)[np.ix_(members, members)].sum(axis=1)
+    return members[int(np.argmax(np.round(block, 6)))]
+
+
+def _is_complete(alike: Block, tools: Sequence[int], first: list[int], second: list[int], threshold: float) -> bool:
+    if {tools[i] for i in first} & {tools[j] for j in second}:
+        return False
+    return bool((alike[np.ix_(first, second)] >= alike.dtype.type(threshold)).all())
+
+
+FALSE_MERGE_RATE = 0.01
+SEVERITY_RANK = {name: rank for rank, name in enumerate((*SEVERITIES, UNKNOWN))}
+Label = TypeVar("Label", bound=str)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool's name and its rows."""
+
+    name: str
+    rows: tuple[PredictionRow, ...]
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How lists are merged; `min_votes` counts for the strategy vote."""
+
+    strategy: Strategy
+    threshold: float
+    linkage: Linkage = "complete"
+    min_votes: int = 2
+    cap: int | None = None
+
+    def votes_of(self, n_tools: int) -> int:
+        """Return how many tools must say a concern."""
+        return {"union": 1, "vote": self.min_votes, "intersection": n_tools}[self.strategy]
+
+
+class Merged(Record):
+    """The rows of an ensemble and what became of the concerns that went in."""
+
+    rows: tuple[MergedRow, ...]
+    n_given: dict[str, int]
+    n_clusters: int
+    n_fused: int
+    n_kept: int
+    n_outvoted: int
+    n_over_cap: int
+    n_empty: int
+
+
+@dataclass(frozen=True)
+class _Said:
+    tool: int
+    place: int
+    concern: Concern
+    depth: float
+
+
+def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> Merged:
+    """Return the merged rows, one per article that any tool answered; `encoder` None compares words.
+
+    BadConfig for fewer than two tools, names that repeat, or more votes than tools.
+    """
+    _check(tools, merging)
+    articles = list(dict.fromkeys(row.article_id for tool in tools for row in tool.rows))
+    said = _said(tools, articles)
+    similarity = _similarity([each.concern.text for row in said for each in row], encoder)
+    rows: list[MergedRow] = []
+    counts: Counter[str] = Counter()
+    start = 0
+    for article, listed in zip(articles, said, strict=True):
+        alike = similarity(start, start + len(listed))
+        start += len(listed)
+        rows.append(_row(article, listed, alike, ([tool.name for tool in tools], merging), counts))
+    given = {tool.name: sum(each.tool == place for row in said for each in row) for place, tool in enumerate(tools)}
+    return Merged(
+        rows=tuple(rows),
+        n_given=given,
+        n_clusters=counts["clusters"],
+        n_fused=sum(given.values()) - counts["clusters"],
+        n_kept=counts["kept"],
+        n_outvoted=counts["outvoted"],
+        n_over_cap=counts["over_cap"],
+        n_empty=sum(not row.concerns for row in rows),
+    )
+
+
+def merging_threshold(
+    tools: Sequence[Tool], encoder: Encoder | None, seed: int, rate: float = FALSE_MERGE_RATE
+) -> Threshold:
+    """Return the similarity that `rate` of a tool's concerns reach on another paper by chance."""
+    longest = max(tools, key=lambda tool: sum(len(row.concerns) for row in tool.rows))
+    rows = [
+        _row_of(row.article_id, [each.text for each in written(row) if (each.text or "").strip()])
+        for row in longest.rows
+    ]
+    return calibrated(panel_of(rows, []), encoder, rate, seed)
+
+
+def _row_of(article_id: str, texts: Sequence[str | None]) -> ReferenceRow:
+    concerns = [{"text": text} for text in texts]
+    return ReferenceRow.model_validate({"article_id": article_id, "concerns": concerns})
+
+
+def _check(tools: Sequence[Tool], merging: Merging) -> None:
+    names = [tool.name for tool in tools]
+    if len(tools) < 2 or len(set(names)) < len(names):
+        raise BadConfig(f"an ensemble needs two files or more with names of their own, found {', '.join(names)}")
+    if merging.votes_of(len(tools)) > len(tools):
+        raise BadConfig(
+            f"--min-votes {merging.min_votes} is more than the {len(tools)} tools; give {len(tools)} or less"
+        )
+
+
+def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
+    """Return what all tools say on each article, tool by tool, blanks left out."""
+    listed: dict[str, list[_Said]] = {name: [] for name in articles}
+    for number, tool in enumerate(tools):
+        for row in tool.rows:
+            given = written(row)
+            for place, each in enumerate(given):
+                if each.text and each.text.strip():
+                    concern = Concern(
+                        text=each.text.strip(),
+                        category=category_of(each.category),
+                        severity=severity_of(each.severity),
+                    )
+                    depth = place / len(given)
+                    listed[row.article_id].append(_Said(number, place, concern, depth))
+    return [listed[name] for name in articles]
+
+
+def _similarity(texts: Sequence[str], encoder: Encoder | None) -> Callable[[int, int], Block]:
+    """Return a function that gives the similarities among the texts from one place to another."""
+    if encoder is None:
+        return lambda start, end: _lexical(texts[start:end])
+    vectors = encoder.encode(texts)
+    return lambda start, end: vectors[start:end] @ vectors[start:end].T
+
+
+def _lexical(texts: Sequence[str]) -> Block:
+    lists = panel_of([_row_of("x", texts)], []).human
+    return LexicalSimilarity(lists, lists).block(0, 0)
+
+
+def _row(
+    article: str,
+    listed: Sequence[_Said],
+    alike: Block,
+    how: tuple[Sequence[str], Merging],
+    counts: Counter[str],
+) -> MergedRow:
+    names, merging = how
+    groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
+    counts["clusters"] += len(groups)
+    merged = [_merged(listed, group, alike, names) for group in groups]
+    needed = merging.votes_of(len(names))
+    kept = [each for each in merged if each[0].support >= needed]
+    counts["outvoted"] += len(merged) - len(kept)
+    kept.sort(key=lambda each: (-each[0].support, SEVERITY_RANK[each[0].severity], each[1]))
+    concerns = tuple(concern for concern, _ in kept)
+    cap = len(concerns) if merging.cap is None else merging.cap
+    counts["kept"] += len(concerns[:cap])
+    counts["over_cap"] += len(concerns[cap:])
+    return MergedRow(article_id=article, concerns=concerns[:cap], removed=concerns[cap:])
+
+
+def _merged(
+    listed: Sequence[_Said], group: Sequence[int], alike: Block, names: Sequence[str]
+) -> tuple[MergedConcern, tuple[float, int]]:
+    """Return a group as one concern, and where it stood: mean depth in its lists, then first place."""
+    members = [listed[place] for place in group]
+    chosen = listed[medoid(alike, group)].concern
+    sources = tuple(names[tool] for tool in sorted({each.tool for each in members}))
+    concern = MergedConcern(
+        text=chosen.text,
+        category=_usual([each.concern.category for each in members], chosen.category),
+        severity=_usual([each.concern.severity for each in members], chosen.severity),
+        support=len(sources),
+        sources=sources,
+        origins=tuple(Origin(tool=names[each.tool], index=each.place, text=each.concern.text) for each in members),
+    )
+    return concern, (sum(each.depth for each in members) / len(members), group[0])
+
+
+def _usual(labels: Sequence[Label], chosen: Label) -> Label:
+    """Return the label most members have, of several such the chosen member's, else the first."""
+    known = Counter(label for label in labels if label != UNKNOWN)
+    if not known:
+        return chosen
+    most = max(known.values())
+    best = [label for label, n in known.items() if n == most]
+    return chosen if chosen in best else best[0]

@@ -1,0 +1,641 @@
+"""The threshold of an encoder, from how alike human concerns on different papers are.
+
+No two papers share their concerns, so whatever similarity human concerns on other papers of the same
+source reach is reached by chance: style, field, the encoder's common direction (two texts that are equal
+word for word are left out: they do say the same). For every human concern
+the greatest similarity to one other paper's whole list is taken, for several other papers, because a match
+is the best of a list too. The threshold is the quantile of these that lets the wanted share pass. It
+depends on the reference and the encoder only, so every system is measured with the same one.
+"""
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from evals.errors import BadConfig, LabError
+from evals.review.clean import key_of, written
+from evals.review.parse import category_of, severity_of
+from evals.schema.reports import Assignment, Coverage, FigurePolicy
+from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, PredictionRow, ReferenceConcern, ReferenceRow
+from evals.stats.intervals import Floats, Whole
+
+Vectors = npt.NDArray[np.float32]
+BATCH = 128
+"""Texts that are encoded before the vectors are put on disk."""
+ASKED = 500
+"""Texts that are looked up at once."""
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors; `revision` changes whenever the same text could get another vector."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        ...
+
+    @property
+    def revision(self) -> str:
+        """Which weights exactly."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector of length 1 per text, shape (texts, dimensions)."""
+        ...
+
+
+class ReadyVectors:
+    """Vectors that a file brought; it encodes nothing else."""
+
+    def __init__(self, name: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        self.name = name
+        self._row = {text.strip(): row for row, text in enumerate(vectors)}
+        self._vectors = normalised(np.array(list(vectors.values()), dtype=np.float32))
+        self.revision = hashlib.sha256(self._vectors.tobytes()).hexdigest()[:12]
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts; LabError names the first that has none."""
+        missing = [text for text in texts if text.strip() not in self._row]
+        if missing:
+            raise LabError(
+                f"{len(missing)} texts have no vector in {self.name}, such as {missing[0][:60]!r};"
+                " write one for every concern, or name an encoder"
+            )
+        return self._vectors[[self._row[text.strip()] for text in texts]]
+
+
+class CachedEncoder:
+    """An encoder whose vectors are kept in a file of their own for each revision.
+
+    What was encoded before an interruption is not encoded again. The file may be deleted any time.
+    """
+
+    def __init__(self, encoder: Encoder, folder: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        self.name, self.revision = encoder.name, encoder.revision
+        self._encoder = encoder
+        self._progress = progress or (lambda _done, _total: None)
+        label = re.sub(r"[^\w.-]+", "-", f"{encoder.name}@{encoder.revision}")[:80]
+        short = hashlib.sha256(f"{encoder.name}@{encoder.revision}".encode()).hexdigest()[:8]
+        self.path = folder / f"{label}-{short}.sqlite"
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts, encoding those that are not on disk; each text once."""
+        unique = list(dict.fromkeys(texts))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=60)) as file:
+                file.execute("create table if not exists vectors (key text primary key, value blob)")
+                known = self._known(file, unique)
+                missing = [text for text in unique if text not in known]
+                for start in range(0, len(missing), BATCH):
+                    part = missing[start : start + BATCH]
+                    known |= self._encoded(file, part)
+                    self._progress(start + len(part), len(missing))
+        except (sqlite3.Error, OSError) as error:
+            raise LabError(
+                f"the vectors in {self.path} cannot be used ({error}); delete the file or set"
+                " ASSAY_CACHE to a folder that you may write to"
+            ) from error
+        rows = np.stack([known[text] for text in unique]) if unique else np.zeros((0, 1), np.float32)
+        place = {text: row for row, text in enumerate(unique)}
+        return rows[[place[text] for text in texts]]
+
+    def _known(self, file: sqlite3.Connection, texts: Sequence[str]) -> dict[str, Vectors]:
+        keys = {_key(text): text for text in texts}
+        found: dict[str, Vectors] = {}
+        wanted = list(keys)
+        for start in range(0, len(wanted), ASKED):
+            part = wanted[start : start + ASKED]
+            marks = ",".join("?" * len(part))
+            rows = file.execute(f"select key, value from vectors where key in ({marks})", part)
+            found |= {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
+        return found
+
+    def _encoded(self, file: sqlite3.Connection, texts: Sequence[str]) -> dict[str, Vectors]:
+        vectors = self._encoder.encode(texts).astype(np.float32, copy=False)
+        rows = [(_key(text), row.tobytes()) for text, row in zip(texts, vectors, strict=True)]
+        with file:
+            file.executemany("insert or replace into vectors values (?, ?)", rows)
+        return dict(zip(texts, vectors, strict=True))
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Return vectors of length 1; LabError for one that has no direction or holds no numbers."""
+    if vectors.ndim != 2:
+        raise LabError("vectors differ in length; every vector of an encoder has as many numbers")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or (lengths == 0).any():
+        raise LabError("a vector is zero or holds what is no number; encode its text again")
+    return vectors / lengths
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+CATEGORY_NAMES: tuple[str, ...] = (*CATEGORIES, UNKNOWN)
+SEVERITY_NAMES: tuple[str, ...] = (*SEVERITIES, UNKNOWN)
+MAJOR = SEVERITY_NAMES.index("major")
+NAMED = 20
+"""Ids of missing or unknown articles that are listed."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The concerns of one side: texts one after another, `start` (articles + 1) where each list begins.
+
+    `category` and `severity` index CATEGORY_NAMES and SEVERITY_NAMES, `place` the row of the file,
+    `article` (texts) the article a text belongs to.
+    """
+
+    texts: tuple[str, ...]
+    start: Whole
+    category: Whole
+    severity: Whole
+    place: Whole
+
+    @property
+    def sizes(self) -> Whole:
+        """How many concerns each article has."""
+        return np.diff(self.start)
+
+    @property
+    def article(self) -> Whole:
+        """The article of each concern."""
+        return np.repeat(np.arange(len(self.start) - 1), self.sizes)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """All articles of a reference with both lists; `is_answered` says which the tool answered."""
+
+    article_ids: tuple[str, ...]
+    sources: tuple[str, ...]
+    predicted: Lists
+    human: Lists
+    is_answered: np.ndarray
+    sizes_in_files: tuple[tuple[int, int], ...]
+    coverage: Coverage
+    reference_sha256: str
+
+
+@dataclass(frozen=True)
+class _Listed:
+    text: str
+    category: str
+    severity: str
+    place: int
+
+
+def panel_of(
+    reference: Sequence[ReferenceRow],
+    predictions: Sequence[PredictionRow],
+    figures: FigurePolicy = "both",
+) -> Panel:
+    """Return both sides of every article of the reference; predictions on other articles are left out.
+
+    LabError if the two files have no article in common.
+    """
+    by_id = {row.article_id: row for row in predictions}
+    known = {row.article_id for row in reference}
+    if predictions and not known & set(by_id):
+        raise LabError(
+            f"no article of the predictions (such as {predictions[0].article_id!r}) is in the"
+            f" reference (such as {reference[0].article_id!r}); give the split the tool was run on"
+        )
+    humans = [_humans(row, figures) for row in reference]
+    tools = [_predicted(by_id.get(row.article_id)) for row in reference]
+    answered = np.array([row.article_id in by_id for row in reference], dtype=bool)
+    sizes = tuple(
+        (len(written(by_id[row.article_id])) if row.article_id in by_id else 0, len(row.concerns)) for row in reference
+    )
+    n_kept = sum(map(len, humans)), sum(map(len, tools))
+    coverage = _coverage(reference, by_id, tools, (sum(h for _, h in sizes) - n_kept[0]))
+    return Panel(
+        article_ids=tuple(row.article_id for row in reference),
+        sources=tuple(source_of(row) for row in reference),
+        predicted=_lists(tools),
+        human=_lists(humans),
+        is_answered=answered,
+        sizes_in_files=sizes,
+        coverage=coverage.model_copy(update={"n_blank": sum(p for p, _ in sizes) - n_kept[1]}),
+        reference_sha256=_sha256(reference),
+    )
+
+
+def source_of(row: ReferenceRow) -> str:
+    """Return where an article was reviewed: its own field, else what its id begins with."""
+    if row.source:
+        return row.source
+    before, colon, _ = row.article_id.partition(":")
+    return before if colon else UNKNOWN
+
+
+def is_on_figure(concern: ReferenceConcern, figures: FigurePolicy) -> bool:
+    """Return whether a human concern is left out, because a model that sees no figures cannot say it."""
+    is_labelled = figures == "both" and category_of(concern.category) == "figure_issue"
+    return figures != "keep" and (concern.requires_figure_reading or is_labelled)
+
+
+def _humans(row: ReferenceRow, figures: FigurePolicy) -> list[_Listed]:
+    return [
+        _Listed(each.text, category_of(each.category), severity_of(each.severity), place)
+        for place, each in enumerate(row.concerns)
+        if not is_on_figure(each, figures)
+    ]
+
+
+def _predicted(row: PredictionRow | None) -> list[_Listed]:
+    return [
+        _Listed(each.text.strip(), category_of(each.category), severity_of(each.severity), place)
+        for place, each in enumerate(written(row) if row is not None else ())
+        if each.text and each.text.strip()
+    ]
+
+
+def _lists(rows: Sequence[Sequence[_Listed]]) -> Lists:
+    flat = [each for row in rows for each in row]
+    return Lists(
+        texts=tuple(each.text for each in flat),
+        start=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.intp),
+        category=np.array([CATEGORY_NAMES.index(each.category) for each in flat], dtype=np.intp),
+        severity=np.array([SEVERITY_NAMES.index(each.severity) for each in flat], dtype=np.intp),
+        place=np.array([each.place for each in flat], dtype=np.intp),
+    )
+
+
+def _coverage(
+    reference: Sequence[ReferenceRow],
+    by_id: Mapping[str, PredictionRow],
+    tools: Sequence[Sequence[_Listed]],
+    n_figures: int,
+) -> Coverage:
+    known = {row.article_id for row in reference}
+    missing = [name for name in (row.article_id for row in reference) if name not in by_id]
+    return Coverage(
+        n_articles=len(reference),
+        n_answered=len(reference) - len(missing),
+        n_with_concerns=sum(1 for tool in tools if tool),
+        share=(len(reference) - len(missing)) / max(1, len(reference)),
+        missing=tuple(missing[:NAMED]),
+        unknown=tuple([name for name in by_id if name not in known][:NAMED]),
+        n_figures_left_out=n_figures,
+        n_blank=0,
+    )
+
+
+def _sha256(reference: Sequence[ReferenceRow]) -> str:
+    """Return a checksum of what the human concerns say, whatever the order of the articles."""
+    lines = sorted(json.dumps(row.model_dump(mode="json"), sort_keys=True) for row in reference)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+Block = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+LEXICAL = "lexical"
+LEXICAL_REVISION = "jaccard-1"
+LEXICAL_THRESHOLD = 0.195
+"""The published 0.3 of the cosine threshold 0.65."""
+
+_WORD = re.compile(r"[a-z0-9]{3,}")
+
+
+class Similarity(Protocol):
+    """The similarity of any two lists of a panel, or only of those of one article."""
+
+    @property
+    def is_crossing(self) -> bool:
+        """Whether lists of different articles can be compared."""
+        ...
+
+    def block(self, predicted: int, human: int) -> Block:
+        """Return similarities of article `predicted`'s predictions (rows) with article `human`'s concerns."""
+        ...
+
+
+class VectorSimilarity:
+    """Cosine of vectors; both sides have length 1."""
+
+    is_crossing = True
+
+    def __init__(self, rows: Vectors, columns: Vectors, panel: tuple[Lists, Lists]) -> None:
+        self._rows, self._columns = rows, columns.T
+        self._start, self._column_start = (lists.start.tolist() for lists in panel)
+
+    def block(self, predicted: int, human: int) -> Block:
+        """Return the cosines of two lists."""
+        rows = self._rows[self._start[predicted] : self._start[predicted + 1]]
+        columns = slice(self._column_start[human], self._column_start[human + 1])
+        return rows @ self._columns[:, columns]
+
+
+class LexicalSimilarity:
+    """Jaccard similarity of the sets of words of three or more letters or digits."""
+
+    is_crossing = True
+
+    def __init__(self, predicted: Lists, human: Lists) -> None:
+        words: dict[str, int] = {}
+        self._rows = _word_matrix(predicted.texts, words)
+        columns = _word_matrix(human.texts, words)
+        width = max(1, len(words))
+        self._rows.resize((len(predicted.texts), width))
+        self._columns = columns.T.tocsc()
+        self._n_rows = np.asarray(self._rows.sum(axis=1)).ravel()
+        self._n_columns = np.asarray(columns.sum(axis=1)).ravel()
+        self._start, self._column_start = predicted.start.tolist(), human.start.tolist()
+
+    def block(self, predicted: int, human: int) -> Block:
+        """Return shared words over all words; 0 where neither has any."""
+        rows = slice(self._start[predicted], self._start[predicted + 1])
+        columns = slice(self._column_start[human], self._column_start[human + 1])
+        shared = (self._rows[rows] @ self._columns[:, columns]).toarray()
+        every = self._n_rows[rows, None] + self._n_columns[None, columns] - shared
+        return (shared / np.maximum(every, 1)).astype(np.float32)
+
+
+class ReadySimilarity:
+    """Similarities that a file brought, one matrix per article; other articles cannot be compared."""
+
+    is_crossing = False
+
+    def __init__(self, matrices: Mapping[str, Sequence[Sequence[float]]], panel: Panel) -> None:
+        self._blocks: list[Block] = []
+        for index, name in enumerate(panel.article_ids):
+            rows = slice(panel.predicted.start[index], panel.predicted.start[index + 1])
+            columns = slice(panel.human.start[index], panel.human.start[index + 1])
+            kept = np.ix_(panel.predicted.place[rows], panel.human.place[columns])
+            self._blocks.append(_checked(matrices, name, panel.sizes_in_files[index])[kept])
+
+    def block(self, predicted: int, human: int) -> Block:
+        """Return the matrix of one article; asking for two different ones is a mistake of the caller."""
+        if predicted != human:
+            raise ValueError("similarities from a file are within articles only")
+        return self._blocks[predicted]
+
+
+def vector_similarity(panel: Panel, encoder: Encoder) -> VectorSimilarity:
+    """Return cosines by an encoder, which is asked once for every text there is."""
+    n = len(panel.predicted.texts)
+    texts = (*panel.predicted.texts, *panel.human.texts)
+    vectors = encoder.encode(texts) if texts else np.zeros((0, 1), np.float32)
+    return VectorSimilarity(vectors[:n], vectors[n:], (panel.predicted, panel.human))
+
+
+def _checked(matrices: Mapping[str, Sequence[Sequence[float]]], name: str, size: tuple[int, int]) -> Block:
+    """Return one article's matrix; LabError if it is missing or has another shape than the lists."""
+    if 0 in size:
+        return np.zeros(size)
+    if name not in matrices:
+        raise LabError(f"article {name!r} has no matrix of similarities; add a row for it")
+    rows = matrices[name]
+    shape = (len(rows), len(rows[0]) if rows else 0)
+    if shape != size or any(len(row) != size[1] for row in rows):
+        raise LabError(
+            f"the similarities of article {name!r} have {shape[0]} rows and {shape[1]} columns; they"
+            f" should have {size[0]} rows (predicted) and {size[1]} columns (human), both before any"
+            " filtering"
+        )
+    found = np.array(rows, dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise LabError(f"a similarity of article {name!r} is no number; write finite numbers")
+    return found
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words that the lexical matcher sees.
+
+    words_of("No RNA at T0")  ->  {"rna"}
+    """
+    return set(_WORD.findall(text.lower()))
+
+
+def _word_matrix(texts: Sequence[str], words: dict[str, int]) -> sparse.csr_matrix:
+    """Return which text holds which word, as 1 and 0; new words get the next columns."""
+    columns, starts = [], [0]
+    for text in texts:
+        columns += [words.setdefault(word, len(words)) for word in sorted(words_of(text))]
+        starts.append(len(columns))
+    data = np.ones(len(columns), dtype=np.float64)
+    return sparse.csr_matrix((data, columns, starts), shape=(len(texts), max(1, len(words))))
+
+
+FORBIDDEN = 1e6
+"""Cost of a pair that is not eligible: more than all eligible ones together."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """For each predicted concern (flat, as in the panel): whom it matches and whom it is nearest to.
+
+    `human` and `nearest` are flat places of human concerns, -1 for none; `similarity` is that of the
+    match (0 for none), `best` the greatest to any human concern (nan where the article has none).
+    """
+
+    human: Whole
+    similarity: Floats
+    nearest: Whole
+    best: Floats
+
+    @property
+    def is_matched(self) -> np.ndarray:
+        """Which predicted concerns have a match."""
+        return self.human >= 0
+
+
+def match(
+    panel: Panel,
+    similarity: Similarity,
+    threshold: float,
+    assignment: Assignment = "optimal",
+    partner: Whole | None = None,
+) -> Matching:
+    """Return who matches whom; `partner` (articles) names whose human concerns each list is held against.
+
+    Without `partner` that is the article itself; -1 leaves an article out.
+    """
+    n = len(panel.predicted.texts)
+    human, nearest = np.full(n, -1, dtype=np.intp), np.full(n, -1, dtype=np.intp)
+    alike, best = np.zeros(n), np.full(n, np.nan)
+    start, columns = panel.predicted.start.tolist(), panel.human.start.tolist()
+    others = range(len(panel.article_ids)) if partner is None else partner.tolist()
+    assign = optimal if assignment == "optimal" else greedy
+    for article, other in enumerate(others):
+        first, last = start[article], start[article + 1]
+        if other < 0 or first == last or columns[other] == columns[other + 1]:
+            continue
+        block = similarity.block(article, other)
+        place = block.argmax(axis=1)
+        top = block[np.arange(last - first), place]
+        best[first:last] = top
+        nearest[first:last] = np.where(top > 0, place + columns[other], -1)
+        rows, found = assign(block, threshold)
+        human[first + rows] = found + columns[other]
+        alike[first + rows] = block[rows, found]
+    return Matching(human, alike, nearest, best)
+
+
+def optimal(block: Block, threshold: float) -> tuple[Whole, Whole]:
+    """Return rows and columns of the best one-to-one assignment of eligible pairs."""
+    is_eligible = block >= block.dtype.type(threshold)
+    if not is_eligible.any():
+        return _NONE, _NONE
+    rows, columns = linear_sum_assignment(np.where(is_eligible, 1.0 - block, FORBIDDEN))
+    kept = is_eligible[rows, columns]
+    return rows[kept], columns[kept]
+
+
+def greedy(block: Block, threshold: float) -> tuple[Whole, Whole]:
+    """Return rows and columns of eligible pairs, most alike first; ties go to the later pair."""
+    rows, columns = np.nonzero(block >= block.dtype.type(threshold))
+    order = np.lexsort((columns, rows, block[rows, columns]))[::-1]
+    taken_rows: dict[int, int] = {}
+    taken_columns: set[int] = set()
+    for row, column in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
+        if row not in taken_rows and column not in taken_columns:
+            taken_rows[row] = column
+            taken_columns.add(column)
+    pairs = sorted(taken_rows.items())
+    found = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+_NONE = np.zeros(0, dtype=np.intp)
+
+
+def partners(sources: Sequence[str], is_in: np.ndarray, rounds: int, seed: int) -> Iterator[Whole]:
+    """Yield for each round the partner of each article, never itself; -1 for one left out.
+
+    Within a source, articles are put in a random order and each gets the next. One that is alone in its
+    source is paired with those alone in theirs, or, where it is the only such, with any other article.
+    """
+    generator = np.random.default_rng(seed)
+    names = np.array([f"source {source}" for source in sources])
+    for _ in range(rounds):
+        partner = np.full(len(names), -1, dtype=np.intp)
+        alone: list[int] = []
+        for name in np.unique(names[is_in]):
+            members = np.flatnonzero(is_in & (names == name))
+            if len(members) == 1:
+                alone.append(int(members[0]))
+            else:
+                _chain(partner, generator.permutation(members))
+        if len(alone) > 1:
+            _chain(partner, generator.permutation(np.array(alone)))
+        elif alone:
+            others = np.setdiff1d(np.flatnonzero(is_in), alone)
+            if len(others):
+                _insert(partner, alone[0], int(generator.choice(others)))
+        yield partner
+
+
+def _chain(partner: Whole, members: Whole) -> None:
+    partner[members] = np.roll(members, -1)
+
+
+def _insert(partner: Whole, article: int, after: int) -> None:
+    """Put one article into the chain behind another, so that every list is still used once."""
+    partner[article] = partner[after]
+    partner[after] = article
+
+
+FALSE_MATCH_RATE = 0.05
+ROUNDS = 5
+"""Other papers whose lists each paper's concerns are held against."""
+HIGHEST = 0.9999
+"""A text agrees with itself whatever chance does."""
+FEW = 200
+"""Similarities by chance below which the quantile is rough."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold, where it comes from, and what is known about how well it tells papers apart.
+
+    `within` is the share of human concerns that another concern on the same paper passes with, which
+    shows how much the encoder sees at all; `n` the similarities by chance behind the quantile.
+    """
+
+    value: float
+    origin: str
+    rate: float | None = None
+    n: int = 0
+    within: float | None = None
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether too few similarities are behind it."""
+        return self.rate is not None and self.n < FEW
+
+
+def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) -> Threshold:
+    """Return the threshold that lets `rate` of human concerns match on another paper; None is lexical.
+
+    LabError where the reference has fewer than two papers with concerns.
+    """
+    if not 0 < rate < 1:
+        raise LabError(f"a false-match rate lies between 0 and 1, seen {rate}; 0.05 is usual")
+    similarity = _human_similarity(panel, encoder)
+    by_chance = []
+    for partner in partners(panel.sources, panel.human.sizes > 0, ROUNDS, seed):
+        by_chance += _best(panel, similarity, partner)
+    if not by_chance:
+        raise LabError("a threshold needs human concerns on two papers or more; give one: --threshold 0.5")
+    values = np.sort(np.concatenate(by_chance))
+    place = min(len(values) - 1, int(np.ceil((1 - rate) * len(values))))
+    value = min(HIGHEST, float(np.nextafter(values[place], np.float32(2), dtype=np.float32)))
+    origin = f"calibrated: {100 * rate:g} % of human concerns match on another paper by chance"
+    found = Threshold(value, origin, rate, len(values))
+    return replace(found, within=_within(panel, similarity, value))
+
+
+def number_of(written: str) -> float:
+    """Return a threshold as a user wrote it; BadConfig if it is no similarity."""
+    try:
+        value = float(written)
+    except ValueError:
+        value = float("nan")
+    if not -1 <= value <= 1:
+        raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
+    return value
+
+
+def _human_similarity(panel: Panel, encoder: Encoder | None) -> Similarity:
+    if encoder is None:
+        return LexicalSimilarity(panel.human, panel.human)
+    vectors = encoder.encode(panel.human.texts)
+    return VectorSimilarity(vectors, vectors, (panel.human, panel.human))
+
+
+def _best(panel: Panel, similarity: Similarity, partner: np.ndarray) -> list[np.ndarray]:
+    """Return for every concern of an article the greatest similarity to its partner's list."""
+    tops = []
+    key = np.unique([key_of(text) for text in panel.human.texts], return_inverse=True)[1]
+    start = panel.human.start
+    for article, other in enumerate(partner.tolist()):
+        mine, theirs = (key[start[at] : start[at + 1]] for at in (article, other))
+        if other >= 0 and len(mine) and len(theirs):
+            block = np.array(similarity.block(article, other))
+            block[mine[:, None] == theirs[None, :]] = -1.0
+            tops.append(block.max(axis=1))
+    return tops
+
+
+def _within(panel: Panel, similarity: Similarity, value: float) -> float | None:
+    """Return the share of human concerns with another one of the same paper above the threshold."""
+    tops = []
+    for article in np.flatnonzero(panel.human.sizes > 1).tolist():
+        block = np.array(similarity.block(article, article))
+        np.fill_diagonal(block, -np.inf)
+        tops.append(block.max(axis=1))
+    return float((np.concatenate(tops) >= value).mean()) if tops else None

@@ -1,0 +1,170 @@
+"""Where in a paper a concern belongs: words of it that stand there literally, found by string match.
+
+A passage in quotation marks counts first, however short; else the longest run of words that concern and
+paper share, if it is long enough to be no accident. Case, blanks and the shape of quotes do not count.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+from evals.schema import Article
+from evals.schema.reviewruns import ABSTRACT, Place
+
+WORD = re.compile(r"\w+(?:[.'’-]\w+)*", re.UNICODE)
+QUOTED = re.compile(r"[\"“”«»](.{3,400}?)[\"“”«»]|(?<!\w)['‘](.{8,400}?)['’](?!\w)", re.S)
+SHORTEST_RUN = 4
+"""Words that a concern and a paper share by chance less often than once in a few papers."""
+TELLING = 2
+"""Words of a run that say something; a run of little words alone places nothing."""
+LITTLE = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "may",
+        "more",
+        "most",
+        "no",
+        "not",
+        "of",
+        "on",
+        "only",
+        "or",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "will",
+        "with",
+        "within",
+        "would",
+    ]
+)
+SEEDS = 3
+"""Words of a run that are looked up at once."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of one section in lower case with where each begins and ends."""
+
+    section: int
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+
+
+class Map:
+    """A paper indexed once, to place many concerns in it."""
+
+    def __init__(self, article: Article) -> None:
+        self._article = article
+        texts = [(ABSTRACT, article.abstract), *enumerate(each.text for each in article.sections)]
+        self._sections = [_words(section, text) for section, text in texts if text.strip()]
+        self._seeds: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+        for number, section in enumerate(self._sections):
+            for at in range(len(section.words) - SEEDS + 1):
+                self._seeds[section.words[at : at + SEEDS]].append((number, at))
+
+    def place(self, text: str) -> Place | None:
+        """Return where a concern's words stand in the paper; None if they do not."""
+        for found in QUOTED.finditer(text):
+            quoted = self._exact(found.group(1) or found.group(2))
+            if quoted is not None:
+                return quoted
+        return self._shared(text)
+
+    def _exact(self, quote: str) -> Place | None:
+        wanted = tuple(word.group().lower() for word in WORD.finditer(quote))
+        if not wanted or (len(wanted) == 1 and wanted[0] in LITTLE):
+            return None
+        for section in self._sections:
+            for at in range(len(section.words) - len(wanted) + 1):
+                if section.words[at : at + len(wanted)] == wanted:
+                    return self._placed(section, at, len(wanted), is_quoted=True)
+        return None
+
+    def _shared(self, text: str) -> Place | None:
+        """Return the longest run of words that text and paper share; the first of several."""
+        words = tuple(word.group().lower() for word in WORD.finditer(text))
+        best: tuple[int, int, int] | None = None
+        for start in range(len(words) - SEEDS + 1):
+            for number, at in self._seeds.get(words[start : start + SEEDS], ()):
+                length = _run(words, start, self._sections[number].words, at)
+                run = words[start : start + length]
+                if length >= SHORTEST_RUN and sum(word not in LITTLE for word in run) >= TELLING:
+                    best = max(best or (0, 0, 0), (length, -number, -at))
+        if best is None:
+            return None
+        length, number, at = best
+        return self._placed(self._sections[-number], -at, length, is_quoted=False)
+
+    def _placed(self, section: _Words, at: int, length: int, *, is_quoted: bool) -> Place:
+        start, end = section.spans[at][0], section.spans[at + length - 1][1]
+        page = None
+        if section.section != ABSTRACT:
+            page = self._article.sections[section.section].page_at(start)
+        return Place(
+            section=section.section,
+            start=start,
+            end=end,
+            quote=section.text[start:end],
+            page=page,
+            is_quoted=is_quoted,
+        )
+
+
+def _words(section: int, text: str) -> _Words:
+    found = list(WORD.finditer(text))
+    return _Words(
+        section,
+        text,
+        tuple(word.group().lower() for word in found),
+        tuple(word.span() for word in found),
+    )
+
+
+def _run(words: tuple[str, ...], start: int, others: tuple[str, ...], at: int) -> int:
+    length = 0
+    while start + length < len(words) and at + length < len(others) and words[start + length] == others[at + length]:
+        length += 1
+    return length

@@ -1,0 +1,401 @@
+"""Pairs of answers to one record of which one is better, and what they show about rubric items."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
+
+from evals.schema.questions import Message
+from evals.schema.record import Record, Share
+
+Gate = Literal["off", "multiply", "require"]
+Polarity = Literal["positive", "negative"]
+Title = Annotated[str, Field(min_length=1, pattern=r"\S")]
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "assay": {},
+    "published": {
+        "gate": "off",
+        "empty_answer": "scored",
+        "max_words_per_claim": 0,
+        "max_ids_per_claim": 0,
+    },
+}
+"""Settings by name: those of new runs, and those of the published model's card."""
+
+
+OWN, STATIC = "record", "static"
+"""Who wrote an item that names nobody: whoever wrote its record; and the set that fits every record."""
+
+
+class RubricItem(Record):
+    """One behaviour to look for in an answer; which list it stands in says whether it is wanted.
+
+    `source` names who wrote it, a teacher model or a person; None = whoever wrote the record.
+    """
+
+    title: Title
+    description: str = Field(min_length=1)
+    weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
+    source: Title | None = None
+
+    @field_validator("source")
+    @classmethod
+    def _is_no_reserved_name(cls, source: str | None) -> str | None:
+        if source == STATIC:
+            raise ValueError(f"{STATIC!r} stands for the items that fit every record; name who wrote this one")
+        return source
+
+
+class RefinerRecord(Record):
+    """A question with an agent's reasoning and what its search tools returned, and how to grade answers.
+
+    `tool_output` alone is evidence; the reasoning is shown to the policy but proves nothing.
+    `answerable` false: the evidence does not hold the answer, and saying so is right. `sources` gives
+    the document of each evidence id. `reference` is an answer in the output grammar that SFT learns.
+    """
+
+    id: str = Field(min_length=1)
+    prompt: str | tuple[Message, ...]
+    question: str | None = None
+    agent_reasoning: str = ""
+    tool_output: str
+    positive_rubrics: tuple[RubricItem, ...] = ()
+    negative_rubrics: tuple[RubricItem, ...] = ()
+    answerable: bool = Field(default=True, validate_default=True)
+    sources: dict[str, str] = Field(default_factory=dict)
+    split_group: str | None = None
+    reference: str | None = None
+    origin: str | None = None
+
+    @field_validator("prompt")
+    @classmethod
+    def _asks_something(cls, prompt: str | tuple[Message, ...]) -> str | tuple[Message, ...]:
+        said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+        if not said.strip():
+            raise ValueError("the prompt is empty; it holds the user's question")
+        return prompt
+
+    @model_validator(mode="after")
+    def _titles_differ(self) -> "RefinerRecord":
+        seen: set[str] = set()
+        for item in (*self.positive_rubrics, *self.negative_rubrics):
+            if item.title in seen:
+                raise ValueError(f"two rubric items have the title {item.title!r}; titles are unique")
+            seen.add(item.title)
+        return self
+
+    @property
+    def asked(self) -> str:
+        """The text of the question: `question`, else the prompt, of a conversation its last user turn."""
+        if self.question is not None:
+            return self.question
+        if isinstance(self.prompt, str):
+            return self.prompt
+        turns = [turn.content for turn in self.prompt if turn.role == "user"]
+        return turns[-1] if turns else self.prompt[-1].content
+
+    @property
+    def group(self) -> str:
+        """What is kept together when records are split."""
+        return self.split_group or self.id
+
+
+def _word_for_off(value: object) -> object:
+    """Return "off" for the false that YAML makes of a bare off."""
+    return "off" if value is False else value
+
+
+class RewardConfig(Record):
+    """How verdicts become a reward. The defaults are those of new runs; `preset` starts from a named set.
+
+    `gate` decides what a format fault costs: nothing, the share of failed soft checks, or everything.
+    `empty_answer` is "auto": zero, except with the gate off, where an empty answer is scored like any.
+    A claim over `max_words_per_claim` or `max_ids_per_claim` (0 = no limit) counts as unsupported.
+    """
+
+    static_rubrics: bool = True
+    score_scale: float = Field(default=2.0, gt=0.0, allow_inf_nan=False)
+    citation_level: Literal["snippet", "paper"] = "snippet"
+    citation_metric: Literal["f1", "precision", "recall"] = "f1"
+    apply_citation: bool = True
+    citation_weight: Share = Field(default=0.2, validation_alias=AliasChoices("citation_weight", "w"))
+    combine: Literal["convex", "additive"] = "convex"
+    gate: Annotated[Gate, BeforeValidator(_word_for_off)] = "require"
+    empty_answer: Literal["auto", "zero", "scored"] = "auto"
+    verification_reward: float = Field(default=10.0, gt=0.0, allow_inf_nan=False)
+    reasoning_tags: tuple[str, ...] = ()
+    max_words_per_claim: int = Field(default=80, ge=0)
+    max_ids_per_claim: int = Field(default=8, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, given: object) -> object:
+        if not isinstance(given, dict) or "preset" not in given:
+            return given
+        rest = {str(key): value for key, value in given.items() if key != "preset"}
+        if given["preset"] not in PRESETS:
+            raise ValueError(f"there is no preset {given['preset']!r}; use {', '.join(PRESETS)}")
+        return {**PRESETS[given["preset"]], **rest}
+
+    @property
+    def zero_if_empty(self) -> bool:
+        """Whether an answer without a word earns nothing."""
+        return self.empty_answer == "zero" or (self.empty_answer == "auto" and self.gate != "off")
+
+
+class Relevance(Record):
+    """One id that a claim cites: is it in the evidence, and does it bear on the claim (None = missing)."""
+
+    id: str
+    is_known: bool
+    relevant: Share | None
+
+
+class CheckedClaim(Record):
+    """A claim of an answer, its place in the text, and what became of its citations.
+
+    `start` and `end` are characters of the whole answer. `support` is 0, 0.5 or 1, None if a verdict is
+    missing; `note` says why no judge was asked.
+    """
+
+    text: str
+    ids: tuple[str, ...]
+    start: int
+    end: int
+    support: Share | None
+    citations: tuple[Relevance, ...]
+    note: str | None = None
+
+
+class UncitedPassage(Record):
+    """A sentence outside all claims; `needs_citation` is 1 for a checkable statement, None = missing."""
+
+    text: str
+    start: int
+    end: int
+    needs_citation: Share | None
+
+
+class JudgedItem(Record):
+    """A rubric item with its verdict: the judge's number, its quote from the answer, and what it earns.
+
+    `value` is what enters the mean: `score`, turned round for an unwanted behaviour. None = missing.
+    `source` is who wrote the item, as far as its record says.
+    """
+
+    title: str
+    description: str
+    polarity: Polarity
+    origin: Literal["instance", "static"]
+    source: str | None = None
+    weight: float
+    raw: float | None
+    score: Share | None
+    value: Share | None
+    quote: str = ""
+
+    @property
+    def writer(self) -> str:
+        """Who wrote the item, as reports call them."""
+        return STATIC if self.origin == "static" else self.source or OWN
+
+
+class ScoredAnswer(Record):
+    """Everything that was made of one answer; a figure is None where a verdict that it needs is missing.
+
+    `judge` names who gave the verdicts; `is_judged` is false where none was needed, as for an answer
+    that is not well formed. `problems` say what the judge failed at.
+    """
+
+    record_id: str
+    completion: str
+    judge: str
+    is_judged: bool
+    format_checks: dict[str, bool]
+    format_bonus: Share
+    claims: tuple[CheckedClaim, ...]
+    uncited: tuple[UncitedPassage, ...]
+    items: tuple[JudgedItem, ...]
+    rubric: Share | None
+    citation_precision: Share | None
+    citation_recall: Share | None
+    citation_f1: Share | None
+    quality: float | None
+    reward: float | None
+    reason: str
+    problems: tuple[str, ...] = ()
+
+
+Rating = Literal["good", "bad"]
+RowForm = Literal["sft", "dpo", "pairs"]
+"""What refinements can be exported as."""
+
+
+class Origin(Record):
+    """Which stage of which chain wrote an answer, and with which settings."""
+
+    chain: str
+    stage_sha256: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    dtype: str
+
+
+class RefinedAnswer(Record):
+    """One answer to a record, graded. `origin` is None for an answer that a person gave.
+
+    `name` is the stage, or who gave it: `yours`.
+    """
+
+    id: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+    finish_reason: Literal["stop", "length", "cancelled", "given"]
+    scored: ScoredAnswer
+    origin: Origin | None = None
+
+
+class KeptRefinement(Record):
+    """A record with its answers as they were written and graded; ratings and corrections are versions.
+
+    `session` is the salted hash of the person whose desk it lies on.
+    """
+
+    id: str = Field(min_length=1)
+    made_at: datetime
+    session: str
+    record: RefinerRecord
+    reward: RewardConfig
+    answers: tuple[RefinedAnswer, ...]
+
+    def answer(self, answer_id: str) -> RefinedAnswer | None:
+        """Return one of the answers; None if it is not among them."""
+        return next((each for each in self.answers if each.id == answer_id), None)
+
+
+class Mark(Record):
+    """What a person made of one answer: a rating, and the answer as it should have been, graded."""
+
+    answer_id: str
+    rating: Rating | None = None
+    correction: ScoredAnswer | None = None
+
+
+class Worked(Record):
+    """A refinement and what stands of it: a mark for each answer that was rated or corrected."""
+
+    kept: KeptRefinement
+    marks: tuple[Mark, ...] = ()
+
+
+class OtherItems(Record):
+    """Items of another writer for one record. `record` is its id; `source` names the writer."""
+
+    record: str = Field(min_length=1)
+    source: Title
+    positive_rubrics: tuple[RubricItem, ...] = ()
+    negative_rubrics: tuple[RubricItem, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_who_wrote_what(self) -> "OtherItems":
+        if self.source in (OWN, STATIC):
+            raise ValueError(f"source is {self.source!r}, which stands for items of the first set")
+        items = (*self.positive_rubrics, *self.negative_rubrics)
+        if not items:
+            raise ValueError("there is no item; give positive_rubrics or negative_rubrics")
+        if any(each.source not in (None, self.source) for each in items):
+            raise ValueError("an item names another source than its row; a row has one writer")
+        titles = [each.title for each in items]
+        twice = next((title for title in titles if titles.count(title) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"two items have the title {twice!r}, so one behaviour would count twice; titles are unique"
+            )
+        return self
+
+
+PreferredBy = Literal["people", "rule", "unstated"]
+"""Who says which answer is better: people; a rule that made a good answer worse; nobody says."""
+Finding = Literal["agrees", "seldom", "contradicts", "too few pairs", "too few groups"]
+UNDECIDED: tuple[Finding, ...] = ("too few pairs", "too few groups")
+"""Findings that show nothing about an item."""
+
+
+class AnswerPair(Record):
+    """A better and a worse answer to one record, both in the output grammar.
+
+    `about` says in a few words what makes the difference, as far as it is known.
+    """
+
+    id: str = Field(min_length=1)
+    record: RefinerRecord
+    better: str
+    worse: str
+    preferred_by: PreferredBy = "unstated"
+    about: str = ""
+
+    @model_validator(mode="after")
+    def _answers_differ(self) -> "AnswerPair":
+        if self.better == self.worse:
+            raise ValueError("better and worse are the same answer; a pair has two")
+        return self
+
+
+class ItemFigures(Record):
+    """A kind of rubric item, and how often it sides with the better answer of a pair.
+
+    A kind is all items of one writer, polarity and title: what is known of a kind from some records
+    holds for records that are trained on. `decided` pairs got two different verdicts; `ties` two equal
+    ones, `missing` lack one. `share` is the mean, over the `groups` of records that decided, of each
+    one's share of `consistent` pairs, with its 95 % Wilson interval over groups; both are None where
+    nothing was decided. `is_kept` follows from `finding`: too few pairs or groups of them show nothing,
+    so such items are kept.
+    """
+
+    writer: str
+    polarity: Polarity
+    title: str
+    pairs: int = Field(ge=0)
+    decided: int = Field(ge=0)
+    consistent: int = Field(ge=0)
+    ties: int = Field(ge=0)
+    missing: int = Field(ge=0)
+    groups: int = Field(ge=0)
+    share: Share | None
+    interval: tuple[float, float] | None
+    finding: Finding
+    is_kept: bool
+
+
+class ItemReport(Record):
+    """Rubric items held against preferences; `assay train refiner` takes it and drops what is not kept.
+
+    `groups` are those of the pairs' records, which are never trained on with this report. `unreadable`
+    counts pairs left out because one answer breaks a hard rule of the grammar, so nobody judges it.
+    `traces` are checksums of these records' questions and passages, so that a copy under another id is
+    known. Reports from before groups were counted have a `min_groups` of 1.
+    """
+
+    schema_version: Literal[1] = 1
+    pairs_name: str
+    pairs_sha256: str
+    pairs: int = Field(ge=0)
+    unreadable: int = Field(ge=0)
+    preferred_by: dict[PreferredBy, int]
+    groups: tuple[str, ...]
+    traces: tuple[str, ...] = ()
+    judge: str
+    judge_mode: str
+    min_decided: int = Field(ge=1)
+    min_share: Share
+    min_groups: int = Field(default=1, ge=1)
+    items: tuple[ItemFigures, ...]
+    versions: dict[str, str]
+    created_at: datetime
+    command: str
+
+    @property
+    def dropped(self) -> frozenset[tuple[str, Polarity, str]]:
+        """Writer, polarity and title of the items that are not kept."""
+        return frozenset((each.writer, each.polarity, each.title) for each in self.items if not each.is_kept)

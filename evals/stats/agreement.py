@@ -1,0 +1,162 @@
+"""How far raters agree: Krippendorff's alpha, Fleiss' and Cohen's kappa, Gwet's AC1, each with n and interval.
+
+Choices are categories without order. Raters may have rated different units; a unit that only one of them
+rated shows which choices are common, but no agreement. Intervals are percentile bootstraps over units.
+
+Sources: Krippendorff 2011 (alpha from coincidences); Fleiss 1971 and Cohen 1960, and for units with
+different numbers of raters, as for AC1, Gwet 2014, Handbook of Inter-Rater Reliability, 4th edition.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evals.schema import Metric
+from evals.stats.intervals import DRAWS, Floats, Units, is_point, percentile_interval, resample
+
+NAMES = {
+    "percent_agreement": "observed agreement",
+    "krippendorff_alpha": "Krippendorff's alpha",
+    "gwet_ac1": "Gwet's AC1",
+    "fleiss_kappa": "Fleiss' kappa",
+    "cohen_kappa": "Cohen's kappa",
+}
+"""What people call them."""
+FEWEST = 10
+"""Units below which an interval would say more than they can."""
+
+
+class Rating(NamedTuple):
+    """What one rater chose for one unit."""
+
+    unit: str
+    rater: str
+    choice: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """How often each category was chosen for each unit: `counts` (units, categories).
+
+    `pairs` (units, 2) holds the categories that exactly two raters chose, -1 where one did not; None
+    with more raters or fewer.
+    """
+
+    counts: Floats
+    pairs: np.ndarray | None
+
+    @property
+    def shared(self) -> int:
+        """How many units two raters or more have rated."""
+        return int((self.counts.sum(axis=1) >= 2).sum())
+
+
+def agreement(
+    ratings: Iterable[Rating], categories: Iterable[str] = (), draws: int = DRAWS, seed: int = 0
+) -> dict[str, Metric]:
+    """Return each of NAMES with its n, the units that two raters or more have rated.
+
+    `categories` are those that could have been chosen, which AC1 asks for; those that were are added.
+    Of a rater's several choices for a unit the last counts. A figure is None, with the reason, where it is
+    undefined: no unit was rated twice, or nobody ever chose but one category.
+    """
+    table = _table(ratings, categories)
+    if not table.shared:
+        note = "no unit was rated by two raters"
+        return {name: Metric(value=None, n=0, note=note) for name in NAMES}
+    units = Units.of([str(unit) for unit in range(len(table.counts))])
+
+    def measure(weights: Floats) -> Mapping[str, Floats]:
+        return _figures(table, weights)
+
+    values = measure(units.whole())
+    drawn = resample(measure, units, draws, seed) if table.shared >= FEWEST else {}
+    return {name: _metric(name, values, drawn, table) for name in NAMES}
+
+
+def _table(ratings: Iterable[Rating], categories: Iterable[str]) -> Table:
+    last = {(each.unit, each.rater): each.choice for each in ratings}
+    kinds = sorted({*categories, *last.values()})
+    units = list(dict.fromkeys(unit for unit, _ in last))
+    raters = list(dict.fromkeys(rater for _, rater in last))
+    counts = np.zeros((len(units), len(kinds)))
+    chosen = np.full((len(units), len(raters)), -1) if len(raters) == 2 else None
+    row = {unit: place for place, unit in enumerate(units)}
+    column = {kind: place for place, kind in enumerate(kinds)}
+    for (unit, rater), choice in last.items():
+        counts[row[unit], column[choice]] += 1
+        if chosen is not None:
+            chosen[row[unit], raters.index(rater)] = column[choice]
+    return Table(counts, chosen)
+
+
+def _figures(table: Table, weights: Floats) -> dict[str, Floats]:
+    """Return all figures for weights of shape (draws, units), nan where one is undefined."""
+    counts = table.counts
+    rated = counts.sum(axis=1)
+    is_shared = rated >= 2
+    more = np.where(is_shared, rated - 1, 1)
+    equal = np.where(is_shared, (counts * (counts - 1)).sum(axis=1) / more, 0.0)
+    shares = counts / rated[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n_shared = weights @ is_shared.astype(float)
+        observed = (weights @ (equal / rated)) / n_shared
+        common = (weights @ shares) / weights.sum(axis=1, keepdims=True)
+        by_chance = (common**2).sum(axis=1)
+        different = (common * (1 - common)).sum(axis=1) / (counts.shape[1] - 1)
+        return {
+            "percent_agreement": observed,
+            "krippendorff_alpha": _alpha(weights * is_shared, counts, equal, rated),
+            "gwet_ac1": _above(observed, different),
+            "fleiss_kappa": _above(observed, by_chance),
+            "cohen_kappa": _cohen(weights, table),
+        }
+
+
+def _alpha(weights: Floats, counts: Floats, equal: Floats, rated: Floats) -> Floats:
+    """Return 1 - observed / expected disagreement, from the units that were rated twice or more."""
+    n = weights @ rated
+    chosen = weights @ counts
+    observed = 1 - (weights @ equal) / n
+    expected = 1 - (chosen * (chosen - 1)).sum(axis=1) / (n * (n - 1))
+    return np.where(expected > 0, 1 - observed / expected, np.nan)
+
+
+def _cohen(weights: Floats, table: Table) -> Floats:
+    """Return Cohen's kappa of two raters over the units that both rated."""
+    if table.pairs is None:
+        return np.full(len(weights), np.nan)
+    both = weights * (table.pairs >= 0).all(axis=1)
+    kinds = np.arange(table.counts.shape[1])
+    first, second = (table.pairs[:, [side]] == kinds for side in (0, 1))
+    n = both.sum(axis=1, keepdims=True)
+    by_chance = ((both @ first) / n * ((both @ second) / n)).sum(axis=1)
+    same = both @ (table.pairs[:, 0] == table.pairs[:, 1]).astype(float)
+    return _above(same / n[:, 0], by_chance)
+
+
+def _above(observed: Floats, by_chance: Floats) -> Floats:
+    """Return the share of the agreement beyond chance that was reached; nan where chance explains all."""
+    return np.where(by_chance < 1, (observed - by_chance) / (1 - by_chance), np.nan)
+
+
+def _metric(name: str, values: Mapping[str, Floats], drawn: Mapping[str, Floats], table: Table) -> Metric:
+    value = float(values[name][0])
+    if np.isnan(value):
+        return Metric(value=None, n=table.shared, note=_undefined(name, table))
+    if not drawn:
+        note = f"no interval from fewer than {FEWEST} units rated twice"
+        return Metric(value=value, n=table.shared, note=note)
+    span = percentile_interval(drawn[name])
+    if span is None or is_point(span):
+        note = "no interval: the same in every draw"
+        return Metric(value=value, n=table.shared, note=note)
+    return Metric(value=value, n=table.shared, low=span[0], high=span[1])
+
+
+def _undefined(name: str, table: Table) -> str:
+    if name == "cohen_kappa" and table.pairs is None:
+        return "defined for exactly two raters; alpha, AC1 and Fleiss' kappa take any number"
+    return "all choices were the same, so chance alone explains the agreement"

@@ -1,0 +1,189 @@
+"""95 % intervals: Wilson for a share, bootstrap over clusters (percentile or BCa) for anything else.
+
+Questions about one gene set in one tissue are not independent, so draws take whole clusters. A draw is
+a row of weights: how often each question occurs in it. Metrics take weights, so the estimate (all
+weights 1) and its draws come from the same code.
+
+Sources: Wilson 1927; percentile and BCa intervals, Efron 1987 and Efron and Tibshirani 1993, chapters
+13 and 14 (the acceleration from the jackknife, over clusters where rows come in clusters).
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.intp]
+Interval = tuple[float, float]
+IntervalKind = Literal["percentile", "bca"]
+Measure = Callable[[Floats], Mapping[str, Floats]]
+"""Weights (draws, rows) -> each metric by name, one value per draw, nan where it is undefined."""
+
+LEVEL = 0.95
+DRAWS = 10_000
+CELLS = 250_000
+"""Weights held in memory at once; small enough to stay in the processor's cache."""
+POINT = 1e-12
+"""An interval narrower than this is one value, up to rounding."""
+NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Units:
+    """What a draw takes with replacement: as many units as there are, each a cluster of rows.
+
+    `counts` (kinds) says how many units are alike, `member` (rows) which kind a row belongs to. Units
+    that are alike need only be held once: their number in a draw is the row's weight.
+    """
+
+    counts: Whole
+    member: Whole
+
+    @classmethod
+    def of(cls, clusters: Sequence[str]) -> "Units":
+        """Return one unit per cluster name; rows with equal names belong together."""
+        names, member = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+        return cls(np.ones(len(names), dtype=np.intp), member)
+
+    @cached_property
+    def n(self) -> int:
+        """How many units there are."""
+        return int(self.counts.sum())
+
+    def whole(self) -> Floats:
+        """Return the weights of all rows as they are, shape (1, rows)."""
+        return self.counts[self.member].astype(np.float64)[None, :]
+
+    def holding(self, rows: npt.NDArray[np.bool_]) -> int:
+        """Return how many units hold one of these rows."""
+        return int(self.counts[np.unique(self.member[rows])].sum())
+
+    def draw(self, draws: int, generator: np.random.Generator) -> Floats:
+        """Return weights of shape (draws, rows): units drawn with replacement, all or none of each."""
+        kinds = len(self.counts)
+        if self.n > 4 * kinds:
+            taken = generator.multinomial(self.n, self.counts / self.n, size=draws)
+        else:
+            kind = np.repeat(np.arange(kinds), self.counts)
+            drawn = kind[generator.integers(self.n, size=(draws, self.n))]
+            place = drawn + kinds * np.arange(draws)[:, None]
+            taken = np.bincount(place.ravel(), minlength=draws * kinds).reshape(draws, kinds)
+        return taken[:, self.member].astype(np.float64)
+
+    def left_out(self, kinds: Whole) -> Floats:
+        """Return weights of shape (kinds, rows), each without one unit of one of these kinds."""
+        return self.whole() - (kinds[:, None] == self.member)
+
+
+def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
+    """Return the score interval of a share, None for n = 0 (Wilson 1927, JASA 22:209).
+
+    `successes` need not be whole where n counts clusters and a share is over their rows.
+
+    wilson(18, 20)  ->  (0.699, 0.972)
+    """
+    if n == 0:
+        return None
+    z = NORMAL.inv_cdf((1 + level) / 2)
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def cluster_draws(clusters: Sequence[str], draws: int, generator: np.random.Generator) -> Floats:
+    """Return weights of shape (draws, rows): clusters drawn with replacement, all or none of each.
+
+    Two stages that answered the same rows are compared in pairs by giving both the same weights.
+    """
+    return Units.of(clusters).draw(draws, generator)
+
+
+def bootstrap(
+    metrics: Mapping[str, Callable[[Floats], Floats]],
+    clusters: Sequence[str],
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Return the percentile interval of each metric of weights, all from the same draws.
+
+    Draws in which a metric is undefined (nan) are left out; a metric undefined in all of them, or
+    an empty list of clusters, gives no entry.
+    """
+    if not clusters:
+        return {}
+
+    def measure(weights: Floats) -> dict[str, Floats]:
+        return {name: metric(weights) for name, metric in metrics.items()}
+
+    values = resample(measure, Units.of(clusters), draws, seed)
+    spans = {name: percentile_interval(each) for name, each in values.items()}
+    return {name: span for name, span in spans.items() if span is not None}
+
+
+def resample(measure: Measure, units: Units, draws: int, seed: int) -> dict[str, Floats]:
+    """Return every metric in every draw, shape (draws,) each; units must not be empty."""
+    generator = np.random.default_rng(seed)
+    step = max(1, CELLS // len(units.member))
+    parts = [measure(units.draw(min(step, draws - start), generator)) for start in range(0, draws, step)]
+    return _joined(parts)
+
+
+def jackknife(measure: Measure, units: Units) -> dict[str, Floats]:
+    """Return every metric with each unit left out once, shape (units,) each."""
+    kinds = np.arange(len(units.counts))
+    step = max(1, CELLS // len(units.member))
+    parts = [measure(units.left_out(kinds[start : start + step])) for start in range(0, len(kinds), step)]
+    return {name: np.repeat(each, units.counts) for name, each in _joined(parts).items()}
+
+
+def percentile_interval(values: Floats, level: float = LEVEL) -> Interval | None:
+    """Return the middle `level` share of the values, leaving out nan; None if nothing is left."""
+    kept = values[~np.isnan(values)]
+    if not len(kept):
+        return None
+    low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def bca_interval(estimate: float, values: Floats, left_out: Floats, level: float = LEVEL) -> Interval | None:
+    """Return the bias-corrected and accelerated interval from draws and jackknife values.
+
+    None where it does not exist: no draw is defined, every draw lies on one side of the estimate, or
+    leaving out some unit leaves the metric undefined. Draws that are nan are left out.
+    """
+    kept = values[~np.isnan(values)]
+    if not len(kept) or np.isnan(left_out).any():
+        return None
+    below = (np.mean(kept < estimate) + np.mean(kept <= estimate)) / 2
+    if not 0 < below < 1:
+        return None
+    bias, acceleration = NORMAL.inv_cdf(below), _acceleration(left_out)
+    shares = []
+    for tail in ((1 - level) / 2, (1 + level) / 2):
+        shifted = bias + NORMAL.inv_cdf(tail)
+        shares.append(NORMAL.cdf(bias + shifted / (1 - acceleration * shifted)))
+    low, high = np.quantile(kept, shares)
+    return float(low), float(high)
+
+
+def is_point(span: Interval) -> bool:
+    """Return whether resampling showed no spread at all (up to rounding): that is no certainty."""
+    return span[1] - span[0] < POINT
+
+
+def _acceleration(left_out: Floats) -> float:
+    """Return a sixth of the skewness of the jackknife; 0 where all values are equal."""
+    away = left_out.mean() - left_out
+    spread = float((away**2).sum())
+    return float((away**3).sum()) / (6 * spread**1.5) if spread > POINT**2 else 0.0
+
+
+def _joined(parts: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

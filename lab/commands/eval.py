@@ -1,0 +1,462 @@
+"""`assay leaderboard`: models and trivial baselines of several reports in one table."""
+
+import re
+import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import Field
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from evals.errors import BadConfig, LabError
+from evals.model import Progress, Sampling
+from evals.schema import Record, Share
+from lab.commands import verify
+from lab.commands import verify as answer_judge
+from lab.commands import verify as readers
+from lab.commands.tables import (
+    calibration_tables,
+    change_table,
+    comparison_table,
+    counted,
+    emit,
+    notes,
+    reading_table,
+    rescored_table,
+    save_standings,
+    shift_table,
+    standings_table,
+    summary_table,
+)
+from lab.commands.verify import Read
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+class Binning(StrEnum):
+    """How confidences are put into bins."""
+
+    WIDTH = "width"
+    MASS = "mass"
+
+
+class Method(StrEnum):
+    """How intervals are made from draws."""
+
+    PERCENTILE = "percentile"
+    BCA = "bca"
+
+
+class OutcomeRow(Record):
+    """A row of `assay eval calibration`."""
+
+    id: str
+    confidence: Annotated[Share, Field(strict=True)] | None
+    correct: bool = Field(strict=True)
+    cluster: str | None = None
+
+
+def calibration(
+    rows: Annotated[Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")],
+    bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
+    binning: Annotated[
+        Binning,
+        typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together."),
+    ] = Binning.WIDTH,
+    bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
+    interval: Annotated[
+        Method, typer.Option(help="bca corrects for bias and skew; percentile does not.")
+    ] = Method.PERCENTILE,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Measure how well stated confidences match what was correct.
+
+    A row of the file: {"id": "q1", "confidence": 0.8, "correct": true, "cluster": "thymus E2F"}.
+    Rows with the same "cluster" are resampled together; without one, a row stands alone. Rows whose
+    confidence is null are counted and enter no metric.
+
+    Compare ece with ece_if_calibrated, which is what chance alone makes of these confidences: an ECE
+    below its q95 shows no miscalibration. Compare brier with base_rate_brier, which always stating
+    the share correct would get. docs/calibration.md explains every figure.
+
+    Example: assay eval calibration rows.jsonl --bins 10 --json
+
+    Example: assay eval calibration rows.jsonl --binning mass --interval bca
+    """
+    from evals.io import read_rows
+    from evals.stats.calibration import Settings, calibrate
+
+    read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
+    measured = calibrate(
+        [row.confidence for row in read],
+        [row.correct for row in read],
+        [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
+        Settings(bins, binning.value, bootstrap, seed, interval.value),
+    )
+    if measured.note:
+        notes.print(f"nothing to measure: {measured.note}")
+    emit(measured, as_json=as_json, table=calibration_tables(measured))
+
+
+if TYPE_CHECKING:
+    from evals.compare import Answers
+    from evals.schema import EvalReport
+
+
+def compare(
+    reports: Annotated[list[Path], typer.Argument(help="Two reports on the same rows, or one to compare within.")],
+    stages: Annotated[
+        str | None,
+        typer.Option(
+            "--stages",
+            "--stage",
+            help="Stages with commas between. Of one report: all pairs. Of two: one name for both, or first,second.",
+        ),
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="A metric; may be given several times.")] = None,
+    group: Annotated[str, typer.Option(help="all, unaided, or a kind such as direct.")] = "unaided",
+    draws: Annotated[int, typer.Option(min=1, help="Draws behind interval and p.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare stages or models on the same rows: difference, 95 % interval, p.
+
+    Differences are second minus first. Whole clusters of questions are resampled and swapped together;
+    "p, Holm" is corrected for every figure in the table. Reports of different verifiers or questions
+    are refused. The table says how the answers were read; a note marks two reports that were read in
+    different ways.
+
+    Example: assay eval compare before.json after.json --stage grpo --metric accuracy --metric ece
+
+    Example: assay eval compare report.json --stages sft,grpo
+    """
+    from evals.compare import COMPARED, Pairing
+    from evals.compare import compare as compare_pairs
+    from evals.report import load_report
+
+    if len(reports) > 2:
+        raise BadConfig(f"compare takes one report or two, found {len(reports)}; leave some out")
+    named = [name.strip() for name in stages.split(",")] if stages else []
+    read = [load_report(path) for path in reports]
+    pairs = _within(read[0], named) if len(read) == 1 else _between(read[0], read[1], named)
+    pairing = Pairing(metrics=metric or COMPARED, group=group, draws=draws, seed=seed)
+    found = compare_pairs(pairs, pairing)
+    for each in found.comparisons:
+        for note in each.notes:
+            notes.print(f"note: the two reports differ in {note}")
+    emit(found, as_json=as_json, table=comparison_table(found))
+
+
+def rescore(
+    report: Annotated[Path, typer.Argument(help="A report with full texts.")],
+    out: Annotated[Path | None, typer.Option(help="Where the new report goes; the same file if not given.")] = None,
+    read: Read = "auto",
+    judge: answer_judge.Url = "",
+    judge_model: answer_judge.Model = "",
+    key_env: answer_judge.KeyEnv = "",
+    allow_remote: answer_judge.Remote = False,
+    labels: answer_judge.Labels = None,
+    any_judge: answer_judge.AnyJudge = False,
+    show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Judge the answers of a report again, with today's verifiers, and write it whole.
+
+    Nothing is generated: questions and texts are the stored ones. The versions that judged before are
+    kept in the report. Answers without an answer line are read from their text, and marked so.
+
+    Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json --show
+    """
+    from evals.readers import check_way
+    from evals.report import load_report, save_report
+    from evals.run import rescore as judge_again
+
+    stored = load_report(report)
+    tried = answer_judge.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    found = judge_again(stored, check_way(read), tried)
+    if tried is not None:
+        found = found.model_copy(update={"report": tried.marked(found.report)})
+    target = out or report
+    save_report(found.report, target)
+    changed = sum(change.is_of_verdict for change in found.changes)
+    notes.print(
+        f"wrote {target}: {counted(changed, 'verdict')} of {len(found.report.rows)} changed,"
+        f" {counted(len(found.changes) - changed, 'answer')} more in score or confidence"
+    )
+    if tried is not None:
+        tried.tell()
+    document = {
+        "out": str(target),
+        "before": found.before,
+        "after": found.report.versions,
+        "n": len(found.report.rows),
+        "n_changed": changed,
+        "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
+        **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
+    }
+    tables = [reading_table(found), *([rescored_table(found)] if changed else [])]
+    tables += [shift_table(found), *([change_table(found)] if show else [])]
+    emit(document, as_json=as_json)
+    for table in () if as_json else tables:
+        emit(document, as_json=False, table=table)
+
+
+def _within(report: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answers]]":
+    """Return all pairs of the stages named in one report; of the chain's own if none is."""
+    from evals.report import stages_of
+
+    chosen = named or list(stages_of(report))
+    if len(chosen) < 2:
+        raise BadConfig(
+            f"one report needs two stages to compare, found {', '.join(chosen) or 'none'}; write"
+            " --stages sft,grpo, or name a second report"
+        )
+    return [((report, one), (report, other)) for one, other in combinations(chosen, 2)]
+
+
+def _between(first: "EvalReport", second: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answers]]":
+    """Return the pairs of stages to compare between two reports; those in both if none is named."""
+    from evals.report import stages_of
+
+    if len(named) > 2:
+        raise BadConfig(f"between two reports name one stage, or first,second; found {', '.join(named)}")
+    if named:
+        return [((first, named[0]), (second, named[-1]))]
+    shared = [stage for stage in stages_of(first) if stage in stages_of(second)]
+    if not shared:
+        raise BadConfig(
+            f"no stage is in both reports: {', '.join(stages_of(first))} and"
+            f" {', '.join(stages_of(second))}; name one of each, such as --stages sft,grpo"
+        )
+    return [((first, stage), (second, stage)) for stage in shared]
+
+
+if TYPE_CHECKING:
+    from evals.schema import Example
+
+app = typer.Typer(no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration.")
+app.command("calibration")(calibration)
+app.command("verify")(verify.verify)
+app.command("readers")(readers.readers)
+app.command("compare")(compare)
+app.command("rescore")(rescore)
+
+
+TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
+"""The training rows that belong to a set of test questions."""
+PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
+
+
+class Dtype(StrEnum):
+    """The number formats a chain can be loaded in."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+
+
+@app.command()
+def run(
+    out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="pathways-heldout, kmp-test, …, or a question set of your own: a file, a name, hub:owner/name."
+            " Of its rows the test rows are asked; [dev], [train] or [all] behind it asks others."
+        ),
+    ] = "pathways-heldout",
+    chain: Annotated[str, typer.Option(help="embedded, a run folder or a chain.json.")] = "embedded",
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="The base model, if it is not where the chain says."),
+    ] = None,
+    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions answered at a time.")] = 8,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 96,
+    dtype: Annotated[Dtype, typer.Option(help="float32 is slower and repeats exactly.")] = (Dtype.BFLOAT16),
+    read: Read = "auto",
+    judge: answer_judge.Url = "",
+    judge_model: answer_judge.Model = "",
+    key_env: answer_judge.KeyEnv = "",
+    allow_remote: answer_judge.Remote = False,
+    labels: answer_judge.Labels = None,
+    any_judge: answer_judge.AnyJudge = False,
+    as_json: Json = False,
+) -> None:
+    """Answer every question with every stage and write a report with all rows in full.
+
+    Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when
+    the same command is given again.
+
+    Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
+
+    Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
+    """
+    from evals.questions import SYSTEM_PROMPT
+    from evals.readers import check_way
+    from evals.report import Origin, build_report, instrument, save_report
+    from evals.run import RunSettings, baseline_rows, rescore, run_evaluation
+    from lab.settings import from_environment
+    from training.models.chain import load_chain
+    from training.run.folder import versions
+
+    way = check_way(read)
+    tried = answer_judge.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    examples = _examples(data)[:limit]
+    partial = out.with_name(out.name + ".partial.jsonl")
+    with _bar("loading the chain", 100) as progress:
+        loaded = load_chain(chain, dtype.value, progress, base=base, cache=from_environment().cache)
+    stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
+    settings = RunSettings(
+        system_prompt=loaded.manifest.system_prompt or SYSTEM_PROMPT,
+        sampling=Sampling(max_new_tokens=max_new_tokens),
+        batch_size=batch_size,
+        stage_checksums=loaded.stage_checksums,
+        dtype=loaded.dtype,
+        read="auto" if way == "judge" else way,
+        partial=partial,
+    )
+    with _bar("answering", len(examples)) as progress:
+        rows = run_evaluation(loaded, examples, stages, settings, progress)
+    options = {"batch_size": batch_size, "dtype": dtype.value, "limit": limit}
+    told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
+    for substitution in loaded.substitutions:
+        notes.print(f"note: {substitution}")
+    name = _public(data)
+    origin = Origin(
+        data_name=name if limit is None else f"{name} (first {len(examples)})",
+        chain_name=loaded.manifest.name,
+        stage_checksums={name: loaded.stage_checksums[name] for name in stages},
+        settings={**asdict(settings.sampling), **options, "read": way, **told},
+        created_at=datetime.now(UTC),
+        command=_command(
+            chain=chain,
+            base=base,
+            stage=stage,
+            data=data,
+            out=out,
+            max_new_tokens=max_new_tokens,
+            read=None if way == "auto" else way,
+            judge="URL" if tried else None,
+            judge_model=judge_model or None,
+            **options,
+        ),
+        libraries={name: each for name, each in versions().items() if name not in instrument()},
+    )
+    baselines = baseline_rows(examples, settings.system_prompt, _training_rows(data), settings.read)
+    report = build_report(examples, (*rows, *baselines), origin)
+    if tried is not None:
+        report = tried.marked(rescore(report, way, tried).report)
+    save_report(report, out)
+    partial.unlink(missing_ok=True)
+    notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
+    if tried is not None:
+        tried.tell()
+    emit(report, as_json=as_json, table=summary_table(report))
+
+
+def _examples(data: str) -> "tuple[Example, ...]":
+    """Return the questions to ask: of a set of one's own its test rows, if it has any."""
+    from evals.questions.sets import load_questions
+    from training.data.questions import from_hub
+
+    return load_questions(data, from_hub, part="test")
+
+
+def _training_rows(data: str) -> "tuple[Example, ...]":
+    """Return the training rows that belong to a set, none where they are not known."""
+    from evals.questions import DATASETS
+    from evals.questions.sets import load_questions
+    from training.data.questions import from_hub
+
+    if data in DATASETS:
+        return DATASETS[TRAINING[data]]() if data in TRAINING else ()
+    rows = load_questions(f"{PART.sub('', data)}[all]", from_hub)
+    return tuple(row for row in rows if row.split == "train")
+
+
+def _command(**options: object) -> str:
+    """Return the command line that makes the same report again, without this machine's folders."""
+    words = ["assay", "eval", "run"]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", _public(str(value))]
+    return shlex.join(words)
+
+
+def _public(value: str) -> str:
+    """Return an option's value as reports keep it: a path from here, or only its last part."""
+    from training.models.manifest import BARE
+    from training.run.folder import public_path
+
+    prefix = BARE if value.startswith(BARE) else ""
+    return prefix + public_path(value.removeprefix(prefix))
+
+
+# ---- what a person sees -----------------------------------------------------------------------
+
+
+@contextmanager
+def _bar(title: str, total: int) -> Generator[Progress]:
+    """Show a progress bar on standard error."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=notes, transient=True) as bars:
+        task = bars.add_task(title, total=total)
+        yield lambda share, message: bars.update(task, completed=round(share * total), description=message)
+
+
+def leaderboard(
+    reports: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Reports on the same questions; those of the embedded chain if none."),
+    ] = None,
+    order: Annotated[str, typer.Option(help="The metric that the table is ordered by.")] = "reward",
+    group: Annotated[str, typer.Option(help="all, unaided, or a kind such as direct.")] = "unaided",
+    out: Annotated[Path | None, typer.Option(help="A folder for leaderboard.md and leaderboard.json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Show models and baselines in one table per set of questions, with n, intervals and ranks.
+
+    A rank is one more than the number of entries that are shown to be better: the paired 95 % interval
+    excludes zero and p, corrected for all pairs, is below 0.05. Reports of different verifiers are
+    not mixed.
+
+    Example: assay leaderboard reports/*.json --order accuracy --out board
+    """
+    from evals.leaderboard import standings
+    from evals.report import instrument, load_report
+    from lab.services import REPORTS, chain_folder
+    from lab.settings import EMBEDDED
+
+    folder = chain_folder(EMBEDDED) / REPORTS
+    paths = reports or sorted(folder.glob("*.json"))
+    if not paths:
+        raise LabError("there is no report to show; make one with `assay eval run --out REPORT.json` and name it")
+    read = [load_report(path) for path in paths]
+    for path, report in zip(paths, read, strict=True):
+        if report.versions != instrument():
+            notes.print(
+                f"note: {path} was judged by another version of the verifiers; `assay eval rescore"
+                f" {path}` brings it up to date"
+            )
+    found = standings(read, group, order)
+    if out is not None:
+        for path in save_standings(found, out):
+            notes.print(f"wrote {path}")
+    emit(found, as_json=as_json)
+    for board in () if as_json else found:
+        emit(board, as_json=False, table=standings_table(board))

@@ -1,0 +1,150 @@
+"""Preferences tab: how the votes fell, the latest ones, and all of them as a data set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import gradio as gr
+from gradio.utils import get_upload_folder
+
+from evals.errors import LabError
+from evals.schema import Comparison, StagePairCounts, VoteCounts
+from evals.schema.votes import ExportFormat, ExportStatistics
+from lab.ask.session import stage_name
+from lab.commands.tables import counted
+from lab.compare.export import build_export, zip_export
+from lab.services import Services
+from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
+from lab.ui.text import page, say
+
+RECENT = 20
+QUESTION_CHARACTERS = 140
+FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What an export came to: a line for the visitor, and a file unless it failed."""
+
+    message: str
+    file: str | None
+
+
+def view(services: Services) -> tuple[str, str]:
+    """Return the figures and the latest votes as HTML; without votes, how to get some."""
+    try:
+        counts, votes = services.store.counts(), services.store.comparisons(limit=RECENT)
+    except LabError as error:
+        return notice(str(error), "problem"), ""
+    if not votes:
+        return empty(say("preferences.empty")), ""
+    return overview(counts), latest(votes)
+
+
+def overview(counts: VoteCounts) -> Html:
+    """Return the figures and the outcome of every pair of stages."""
+    facts = (
+        (say("preferences.votes"), counts.votes),
+        (say("preferences.usable"), counts.usable),
+        (say("preferences.ties"), counts.by_choice["tie"]),
+        (say("preferences.both_bad"), counts.by_choice["both_bad"]),
+        (say("preferences.raters"), counts.raters),
+        (say("preferences.withdrawn"), counts.withdrawn),
+    )
+    columns = ("Stages", "First preferred", "Tie", "Both bad", "Second preferred", "Outcome")
+    rows = [
+        (
+            f"{stage_name(pair.first)} and {stage_name(pair.second)}",
+            pair.first_chosen,
+            pair.ties,
+            pair.both_bad,
+            pair.second_chosen,
+            _split(pair),
+        )
+        for pair in counts.by_stages
+    ]
+    return Html(tiles(facts) + grid(say("preferences.by_stages"), columns, rows))
+
+
+def latest(votes: Sequence[Comparison]) -> Html:
+    """Return the newest votes as a table, without the raters."""
+    rows = [
+        (
+            Html(f'<span class="assay-plain">{shown(_shortened(vote.question))}</span>'),
+            stage_name(vote.left_stage),
+            stage_name(vote.right_stage),
+            _outcome(vote),
+            Html(f'<span class="assay-when">{vote.voted_at:%Y-%m-%d %H:%M} UTC</span>'),
+        )
+        for vote in votes
+    ]
+    columns = ("Question", "Left", "Right", "Outcome", "When")
+    return grid(say("preferences.latest"), columns, rows)
+
+
+def export(services: Services, form: ExportFormat, folder: Path) -> Offer:
+    """Return a zip file of all votes in the format `form`, or the reason why there is none."""
+    try:
+        made = build_export(services.store.preference_pairs(), form, services.now())
+    except LabError as error:
+        return Offer(notice(str(error), "problem"), None)
+    return Offer(notice(_summary(made.statistics), "good"), str(zip_export(made, folder)))
+
+
+def build(services: Services, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    gr.HTML(lead("preferences"))
+    figures = gr.HTML(elem_id="preferences-figures")
+    with gr.Column(elem_classes="assay-panel"):
+        gr.Markdown(page("preferences-export"))
+        choices = [(say(f"preferences.format.{form}"), form) for form in FORMATS]
+        form = gr.Radio(choices, value="dpo", label=say("preferences.format"))
+        make = gr.Button(say("preferences.make"), variant="primary", elem_id="preferences-make")
+        message = gr.HTML(elem_id="preferences-message")
+        file = gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download")
+    recent = gr.HTML(elem_id="preferences-recent")
+
+    def show() -> tuple[str, str]:
+        return view(services)
+
+    def offer(chosen: ExportFormat) -> tuple[str, gr.DownloadButton]:
+        # Gradio serves files from its own folder only.
+        made = export(services, chosen, Path(get_upload_folder()) / "exports")
+        return made.message, gr.DownloadButton(value=made.file, visible=made.file is not None)
+
+    tab.select(show, None, [figures, recent], api_name="preferences")
+    make.click(offer, form, [message, file], api_name="export_preferences")
+
+
+def _summary(statistics: ExportStatistics) -> str:
+    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in statistics.left_out.items() if n)
+    return say(
+        "preferences.made",
+        rows=counted(statistics.rows, "row"),
+        votes=counted(statistics.votes, "vote"),
+        left_out=say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none"),
+    )
+
+
+def _split(pair: StagePairCounts) -> Html:
+    """Return the four counts as one bar; a part nobody chose has no width."""
+    parts = (
+        ("first", pair.first_chosen),
+        ("tie", pair.ties),
+        ("bad", pair.both_bad),
+        ("second", pair.second_chosen),
+    )
+    bars = "".join(f'<i class="assay-{kind}" style="flex:{n}"></i>' for kind, n in parts if n)
+    return Html(f'<span class="assay-split" aria-hidden="true">{bars}</span>')
+
+
+def _outcome(vote: Comparison) -> str:
+    if vote.choice == "tie" or vote.choice == "both_bad":
+        return say(f"preferences.outcome.{vote.choice}")
+    chosen = vote.left_stage if vote.choice == "left" else vote.right_stage
+    return say("preferences.preferred", stage=stage_name(chosen))
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= QUESTION_CHARACTERS else line[: QUESTION_CHARACTERS - 1] + "…"

@@ -1,0 +1,134 @@
+"""The evaluations that lie beside a chain: which are of today's chain and questions, which are not.
+
+A report of other adapters or other questions is no figure of the chain that is shown: it stays on
+disk, is named, and comes with the command that measures again. A report that another version of the
+verifiers judged can still be looked at, as an outdated one, until it is judged again.
+"""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from evals.questions import DATASETS, data_sha256
+from evals.report import instrument, load_report
+from evals.schema import ChainManifest, EvalReport
+from training.models.manifest import BASE_STAGE, read_chain
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A report that no longer holds: `reason` says what changed, `command` brings it up to date.
+
+    `report` is there only if its answers are still those of the chain, so that it can be looked at.
+    """
+
+    file: str
+    reason: str
+    command: str
+    report: EvalReport | None = None
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """What was measured of a chain: reports that hold today, and those that no longer do."""
+
+    current: tuple[EvalReport, ...] = ()
+    outdated: tuple[Outdated, ...] = ()
+
+    @property
+    def reports(self) -> tuple[EvalReport, ...]:
+        """Return what can be looked at, the most questions first; an outdated report only alone."""
+        measured = {report.data_name for report in self.current}
+        old = (one.report for one in self.outdated if one.report is not None)
+        found = (*self.current, *(report for report in old if report.data_name not in measured))
+        return tuple(sorted(found, key=lambda report: -len({row.example.id for row in report.rows})))
+
+    def is_outdated(self, report: EvalReport) -> bool:
+        """Return whether another version of the verifiers judged this report."""
+        return any(one.report is report for one in self.outdated)
+
+
+def read_evaluations(chain: str, folder: Path) -> Evaluations:
+    """Return the reports in `folder`, held against the chain called `chain`; none if it has none.
+
+    Raises LabError for a file that is no report, and for a chain that cannot be read.
+    """
+    found = {path: _read(path) for path in sorted(folder.glob("*.json"))}
+    if not found:
+        return Evaluations()
+    manifest = read_chain(chain).manifest
+    current, outdated = [], []
+    for path, report in found.items():
+        reason = next((why for what, why in CHECKS if not what(report, manifest)), None)
+        if reason is None:
+            current.append(report)
+        else:
+            command = remedy(reason, chain, report, path)
+            kept = report if reason == OTHER_INSTRUMENT else None
+            outdated.append(Outdated(path.name, reason, command, kept))
+    return Evaluations(tuple(current), tuple(outdated))
+
+
+def _read(path: Path) -> EvalReport:
+    """Return the report in a file, the same object as long as the file stays what it was."""
+    if not path.is_file():
+        return load_report(path)
+    seen = path.stat()
+    return _stored(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=16)
+def _stored(path: Path, modified_ns: int, size: int) -> EvalReport:
+    return load_report(path)
+
+
+def remedy(reason: str, chain: str, report: EvalReport, path: Path) -> str:
+    """Return the command that makes a report hold today; its answers stay if they only need judging."""
+    if reason == OTHER_INSTRUMENT:
+        return shlex.join(["assay", "eval", "rescore", str(path)])
+    return again(chain, report, path)
+
+
+def again(chain: str, report: EvalReport, path: Path) -> str:
+    """Return the command that measures today's chain on the same questions, into the same file."""
+    words = ["--chain", chain, "--stage", "all", "--data", _data(report), "--out", str(path)]
+    limit = report.settings.get("limit")
+    return shlex.join(["assay", "eval", "run", *words, *(["--limit", str(limit)] if limit else [])])
+
+
+def _is_of_these_weights(report: EvalReport, manifest: ChainManifest) -> bool:
+    """Return whether every stage in the report is one of the chain, with the same weights."""
+    base, measured = manifest.base, dict(report.stage_checksums)
+    here = {stage.name: stage.sha256 for stage in manifest.stages}
+    is_base = measured.pop(BASE_STAGE, None) in (None, base.weights_sha256, base.packed_sha256)
+    return is_base and measured.items() <= here.items()
+
+
+def _is_of_these_questions(report: EvalReport, _: ChainManifest) -> bool:
+    """Return whether the questions are what they were; a file of one's own is taken at its word."""
+    if _data(report) not in DATASETS:
+        return True
+    limit = report.settings.get("limit")
+    rows = DATASETS[_data(report)]()
+    asked = rows if limit is None else rows[: int(limit)]
+    return data_sha256(asked) == report.data_sha256
+
+
+def _is_of_this_instrument(report: EvalReport, _: ChainManifest) -> bool:
+    return report.versions == instrument()
+
+
+OTHER_INSTRUMENT = "another version of the verifiers"
+CHECKS: tuple[tuple[Callable[[EvalReport, ChainManifest], bool], str], ...] = (
+    (_is_of_these_weights, "other weights than this chain's"),
+    (_is_of_these_questions, "questions that have changed since"),
+    (_is_of_this_instrument, OTHER_INSTRUMENT),
+)
+"""What a report must share with today's chain, and how a person is told that it does not."""
+
+
+def _data(report: EvalReport) -> str:
+    """Return the name of the questions, without the "(first N)" of a shortened run."""
+    return report.data_name.split(" (first ")[0]

@@ -1,0 +1,293 @@
+"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+
+from evals.compare import Difference, PairedComparison
+from evals.errors import LabError
+from evals.leaderboard import LeaderboardRow
+from evals.report import LOWER_IS_BETTER, MEASURES
+from evals.report import reading as reading_of
+from evals.schema import EvalReport
+from lab.ask.session import stage_name
+from lab.results.evaluations import Evaluations
+from lab.results.reports import (
+    chosen_group,
+    chosen_report,
+    command,
+    data_radio,
+    differences,
+    group_choices,
+    headed,
+    orders_of,
+    outdated_notices,
+    ranked,
+    reading,
+    scale_of,
+    source,
+)
+from lab.services import Services
+from lab.ui.components import Column, Html, Scale, empty, grid, interval, lead, measure, notice, number, shown
+from lab.ui.text import say
+
+
+def difference_cell(found: Difference) -> Html:
+    """Return a difference with its interval, p and n, and in words whether it is more than chance."""
+    scale = _scale(found.metric)
+    if found.value is None:
+        found = found.model_copy(update={"note": MEASURES[found.metric].undefined})
+    if found.value is None or found.low is None or found.high is None:
+        return measure(found, scale)
+    tone = "open" if not found.is_shown else "good" if found.is_better else "bad"
+    verdict = tone if found.is_tested else "untested"
+    span = interval(found.low, found.high, scale, plus=True)
+    told = [say("leaderboard.n", interval=span, n=found.n)]
+    if found.p_permutation is not None and found.p_holm is not None:
+        told.append(
+            say(
+                "leaderboard.p",
+                p=probability(found.p_permutation),
+                corrected=probability(found.p_holm),
+            )
+        )
+    if found.note:
+        told.append(found.note)
+    small = "".join(f"<small>{shown(line)}</small>" for line in told)
+    return Html(
+        f'<span class="assay-measure assay-{tone}">'
+        f"<b>{number(found.value, scale, plus=True)}</b>{small}"
+        f"<em>{shown(say(f'leaderboard.{verdict}'))}</em></span>"
+    )
+
+
+def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
+    """Return what one metric shows of two stages; `tests` is how many p were corrected together."""
+    found = next(each for each in compared.differences if each.metric == metric)
+    names = {
+        "first": stage_name(compared.first.stage),
+        "second": stage_name(compared.second.stage),
+        "metric": say(f"metric.{metric}"),
+    }
+    if found.value is None:
+        silent = [names[side] for side in ("first", "second") if getattr(found, side) is None]
+        return say(
+            "leaderboard.sentence.undefined",
+            **names,
+            silent=f" {say('leaderboard.and')} ".join(silent),
+            why=MEASURES[metric].undefined,
+        )
+    scale = _scale(metric)
+    change = number(found.value, scale, plus=True)
+    if found.low is None or found.high is None:
+        key = "same" if not found.value else "constant" if found.is_tested else "bare"
+        return say(f"leaderboard.sentence.{key}", **names, difference=change, n=found.n)
+    tone = "open" if not found.is_shown else "better" if found.is_better else "worse"
+    tone = tone if found.is_tested else "untested"
+    span = interval(found.low, found.high, scale, plus=True)
+    return say(f"leaderboard.sentence.{tone}", **names, figures=_figures(found, span, tests))
+
+
+def probability(p: float) -> str:
+    """Return a p-value with two digits that count.
+
+    >>> probability(0.16898), probability(0.0076), probability(0.00002)
+    ('0.17', '0.0076', '< 0.001')
+    """
+    return say("leaderboard.p.small") if p < 0.001 else f"{p:.2g}"
+
+
+def _figures(found: Difference, span: str, tests: int) -> str:
+    difference = number(found.value or 0.0, _scale(found.metric), plus=True)
+    if found.p_holm is None:
+        return say("leaderboard.figures.untested", difference=difference, interval=span, n=found.n)
+    return say(
+        "leaderboard.figures",
+        difference=difference,
+        interval=span,
+        tests=tests,
+        p=probability(found.p_holm),
+        n=found.n,
+    )
+
+
+def _scale(metric: str) -> Scale:
+    scale = scale_of(metric)
+    return "points" if scale == "share" else scale
+
+
+SHOWN = ("accuracy", "reward", "ece", "brier")
+"""The metrics that stand in the tables, besides the one that the table is ordered by."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """What the tab shows: the report, group and metric that were found, and their tables as HTML."""
+
+    report: EvalReport
+    group: str
+    order: str
+    page: str
+
+
+def board(measured: Evaluations, data: str | None, group: str | None = None, order: str | None = None) -> Board:
+    """Return the tables of one report in one group, ordered by one metric.
+
+    What is not found is the first report, the headline group and accuracy. There must be a report.
+    """
+    report = chosen_report(measured.reports, data)
+    found = chosen_group(report, group)
+    known = orders_of(report)
+    by = order if order is not None and order in known else known[0]
+    parts = (ranking(report, found, by), progress(report, found, by), source(report))
+    return Board(report, found, by, "".join(parts))
+
+
+def ranking(report: EvalReport, group: str, order: str) -> Html:
+    """Return one row per stage and baseline, the best first, and in words who leads, if anyone."""
+    return ranking_table(ranked(report, group, order), columns_of(report, order))
+
+
+def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
+    """Return ranked rows as a table, the metric that ordered them first among its columns.
+
+    Stages are told apart by their chain where there are several.
+    """
+    order = names[0]
+    sharing = Counter(row.rank for row in rows)
+    has_chains = len({row.chain for row in rows if row.chain}) > 1
+    sort = "ascending" if order in LOWER_IS_BETTER else "descending"
+    ordered, *others = (headed(name) for name in names)
+    columns = (
+        say("leaderboard.name"),
+        Column(ordered, sort=sort),
+        say("leaderboard.against"),
+        *others,
+    )
+    cells = []
+    for row in rows:
+        first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
+        name = _name(row, sharing[row.rank], has_chains=has_chains)
+        cells.append((name, first, _against(row), *rest))
+    caption = say("leaderboard.caption", metric=say(f"metric.{order}"))
+    top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
+    return Html(top + grid(caption, columns, cells))
+
+
+def progress(report: EvalReport, group: str, order: str) -> Html:
+    """Return the paired difference between every two stages, and what it means in plain words."""
+    names = columns_of(report, order)
+    found = differences(report, group, names)
+    if found is None:
+        return Html()
+    rows = []
+    for each in found.comparisons:
+        title = f"{stage_name(each.first.stage)} → {stage_name(each.second.stage)}"
+        rows.append((title, *map(difference_cell, each.differences)))
+    listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in found.comparisons)
+    columns = (say("leaderboard.step"), *map(headed, names))
+    table = grid(say("leaderboard.differences"), columns, rows)
+    return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
+
+
+def build(services: Services, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    gr.HTML(lead("leaderboard"))
+    with gr.Row(elem_classes="assay-choices"):
+        data = gr.Radio([], label=say("report.questions"), visible=False)
+        group = gr.Dropdown([], label=say("report.group"), visible=False)
+        order = gr.Dropdown([], label=say("leaderboard.order"), visible=False)
+    reading("leaderboard")
+    tables = gr.HTML(elem_id="leaderboard-tables")
+
+    def show(name: str | None, part: str | None, by: str | None) -> tuple[gr.Radio, gr.Dropdown, gr.Dropdown, str]:
+        hidden = gr.Radio(visible=False), gr.Dropdown(visible=False), gr.Dropdown(visible=False)
+        try:
+            measured = services.reports()
+            outdated = outdated_notices(measured.outdated)
+            if not measured.reports:
+                return *hidden, outdated or empty(say("leaderboard.none", command=command(services)))
+            found = board(measured, name, part, by)
+        except LabError as error:
+            return *hidden, notice(str(error), "problem")
+        groups = gr.Dropdown(choices=group_choices(found.report), value=found.group, visible=True)
+        orders = [(headed(one), one) for one in orders_of(found.report)]
+        return (
+            data_radio(measured, found.report),
+            groups,
+            gr.Dropdown(choices=orders, value=found.order, visible=True),
+            outdated + found.page,
+        )
+
+    asked = [data, group, order]
+    seen = [*asked, tables]
+    tab.select(show, asked, seen, api_name="leaderboard")
+    data.input(show, asked, seen, api_name="leaderboard_questions")
+    group.input(show, asked, seen, api_name="leaderboard_group")
+    order.input(show, asked, seen, api_name="leaderboard_order")
+
+
+def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
+    """Return the metrics of the tables: the one that orders them, then the usual ones, four in all."""
+    known = orders_of(report)
+    return (order, *(name for name in SHOWN if name != order and name in known))[: len(SHOWN)]
+
+
+def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
+    """Return rank and name; a rank that several entries have says how many share it."""
+    if row.rank is None:
+        rank = f"<small>{shown(say('leaderboard.unranked'))}</small>"
+    else:
+        shared = say("leaderboard.shared", n=sharing) if sharing > 1 else ""
+        rank = (
+            f'<span class="assay-hidden">{shown(say("leaderboard.rank"))} </span>'
+            f"<b>{row.rank}</b><small>{shown(shared)}</small>"
+        )
+    if row.is_baseline:
+        tag = shown(say("leaderboard.baseline"))
+        name = f'{shown(row.stage)} <span class="assay-tag">{tag}</span>'
+    else:
+        name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
+        if has_chains:
+            name = f"{name} <small>{shown(say('leaderboard.of', chain=row.chain))}</small>"
+    if row.read_by.keys() - {"answer"}:
+        name = f"{name} <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
+    return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
+
+
+def _against(row: LeaderboardRow) -> Html:
+    if row.from_best is not None:
+        return difference_cell(row.from_best)
+    key = "leaderboard.unranked" if row.rank is None else "leaderboard.against.first"
+    return Html(f'<span class="assay-missing">{shown(say(key))}</span>')
+
+
+def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str:
+    """Return who is at rank 1, and that several there are no winners."""
+    first = [row for row in rows if row.rank == 1]
+    if not first:
+        return say("leaderboard.top.none", metric=say(f"metric.{order}"))
+    if not MEASURES[order].is_tested:
+        return say("leaderboard.top.untested", metric=say(f"metric.{order}"), n=len(first))
+    names = [_called(row, has_chains=has_chains) for row in first]
+    is_all = len(names) == sum(row.rank is not None for row in rows)
+    key = "alone" if len(names) == 1 else "all" if is_all else "shared"
+    questions = first[0].metrics["accuracy"].n
+    named = _enumerated(names)
+    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=questions)
+
+
+def _called(row: LeaderboardRow, *, has_chains: bool) -> str:
+    """Return an entry's name in a sentence, with its chain where there are several."""
+    if row.is_baseline:
+        return row.stage
+    chain = f" {say('leaderboard.of', chain=row.chain)}" if has_chains else ""
+    return f"{stage_name(row.stage)}{chain}"
+
+
+def _enumerated(names: list[str]) -> str:
+    """Return "a", "a and b" or "a; b and c": names of baselines hold commas."""
+    *before, last = names
+    return f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last

@@ -1,0 +1,396 @@
+"""A store that also tells somebody of every vote, for places whose own disk does not stay."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from evals.errors import LabError
+from evals.schema import Answer, Choice, Comparison, StagePairCounts, VoteCounts
+from evals.schema.votes import VoteEvent
+from evals.stats.agreement import Rating
+from lab.store.database import open_engine, reading, revision, writing
+from lab.store.documents import Shelf, Workbench, forget_refinements, forget_reviews
+from lab.store.tables import REVISION, AnswerRow, ComparisonRow, RefinementRow, ReviewRow, ReviewVoteRow, SettingRow
+
+CHOICES = ("first", "second", "tie", "both_bad")
+"""What a rater may choose between two answers, whichever side they stood on."""
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """One standing vote with the two answers it was cast on."""
+
+    vote: Comparison
+    left: Answer
+    right: Answer
+
+
+class Outcome(NamedTuple):
+    """So many votes that fell the same way. `winner` is None for a tie and for both bad."""
+
+    first: str
+    second: str
+    choice: Choice
+    winner: str | None
+    same_text: bool
+    votes: int
+
+
+def outcome_of(stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1) -> Outcome:
+    """Return how votes fell between the stages shown left and right."""
+    first, second = sorted(stages)
+    winner = {"left": stages[0], "right": stages[1]}.get(choice)
+    return Outcome(first, second, choice, winner, same_text, votes)
+
+
+def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
+    """Return one count per pair of stages, pairs in alphabetical order."""
+    pairs: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        pairs.setdefault((outcome.first, outcome.second), []).append(outcome)
+    return tuple(
+        StagePairCounts(
+            first=first,
+            second=second,
+            first_chosen=sum(one.votes for one in seen if one.winner == first),
+            second_chosen=sum(one.votes for one in seen if one.winner == second != first),
+            ties=sum(one.votes for one in seen if one.choice == "tie"),
+            both_bad=sum(one.votes for one in seen if one.choice == "both_bad"),
+        )
+        for (first, second), seen in sorted(pairs.items())
+    )
+
+
+def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
+    """Yield each vote as a rating of a unit: two texts as answers to a question, in a fixed order.
+
+    Raters who were given the same texts rated the same unit, whenever and in whichever order they saw
+    them. Two equal texts hold no choice and are left out.
+    """
+    for pair in pairs:
+        if pair.left.text == pair.right.text:
+            continue
+        texts = sorted((pair.left.text, pair.right.text))
+        unit = json.dumps([pair.vote.question, *texts], ensure_ascii=False)
+        chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
+        choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
+        yield Rating(unit, pair.vote.rater, choice)
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """How much of one rater the database holds, by kind; votes that were taken back count too."""
+
+    votes: int
+    review_votes: int
+    reviews: int
+    graded_answers: int
+
+    @property
+    def total(self) -> int:
+        """All kinds together; 0 = nothing is known of such a rater."""
+        return sum(astuple(self))
+
+
+def tally(session: Session) -> VoteCounts:
+    """Return how many answers and votes there are, by choice and by pair of stages."""
+    outcomes = tuple(_outcomes(session))
+    by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
+    for outcome in outcomes:
+        by_choice[outcome.choice] += outcome.votes
+    stands = ComparisonRow.voided_at.is_(None)
+    return VoteCounts(
+        answers=_number(session, select(func.count(AnswerRow.id))),
+        votes=sum(by_choice.values()),
+        withdrawn=_number(session, select(func.count(ComparisonRow.id)).where(~stands)),
+        raters=_number(session, select(func.count(ComparisonRow.rater.distinct())).where(stands)),
+        usable=sum(one.votes for one in outcomes if one.winner and not one.same_text),
+        by_choice=by_choice,
+        by_stages=count_pairs(outcomes),
+    )
+
+
+def belongings_of(session: Session, names: Collection[str]) -> Belongings:
+    """Return what there is of the rater who goes by these names: all that forgetting them deletes."""
+    theirs = select(ReviewRow.id).where(ReviewRow.session.in_(names))
+    about = (ReviewVoteRow.left_review.in_(theirs), ReviewVoteRow.right_review.in_(theirs))
+
+    def rows(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> int:
+        return _number(session, select(func.count(column)).where(or_(*which)))
+
+    return Belongings(
+        votes=rows(ComparisonRow.id, ComparisonRow.rater.in_(names)),
+        review_votes=rows(ReviewVoteRow.id, ReviewVoteRow.rater.in_(names), *about),
+        reviews=rows(ReviewRow.id, ReviewRow.session.in_(names)),
+        graded_answers=rows(RefinementRow.id, RefinementRow.session.in_(names)),
+    )
+
+
+def _number(session: Session, query: Select[int]) -> int:
+    return session.execute(query).scalar_one()
+
+
+def _outcomes(session: Session) -> Iterable[Outcome]:
+    left, right = aliased(AnswerRow), aliased(AnswerRow)
+    kinds = (
+        ComparisonRow.left_stage,
+        ComparisonRow.right_stage,
+        ComparisonRow.choice,
+        left.text == right.text,
+    )
+    query = (
+        select(*kinds, func.count(ComparisonRow.id))
+        .join(left, left.id == ComparisonRow.left_answer)
+        .join(right, right.id == ComparisonRow.right_answer)
+        .where(ComparisonRow.voided_at.is_(None))
+        .group_by(*kinds)
+    )
+    for left_stage, right_stage, choice, same_text, votes in session.execute(query):
+        yield outcome_of((left_stage, right_stage), choice, same_text=same_text, votes=votes)
+
+
+STANDS = ComparisonRow.voided_at.is_(None)
+
+
+def is_current(url: str) -> bool:
+    """Say whether the tables at `url` are there and up to date; if not, `lab.store.database.upgrade`."""
+    engine = open_engine(url)
+    try:
+        with reading(engine) as session:
+            return revision(session.connection()) == REVISION
+    finally:
+        engine.dispose()
+
+
+class Store:
+    """Answers and votes in one database; every method may be called from any thread.
+
+    Raises LabError where the database cannot be opened, read or written, and where its tables
+    are not those of this version (`lab.services.open_store` sees to that).
+    """
+
+    def __init__(self, url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._engine = open_engine(url)
+        with reading(self._engine) as session:
+            _check_revision(session)
+            self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
+
+    @property
+    def shelf(self) -> Shelf:
+        """Reviews of papers and what people made of them."""
+        return Shelf(self._engine, self._now)
+
+    @property
+    def workbench(self) -> Workbench:
+        """Graded answers with citations and what people made of them."""
+        return Workbench(self._engine, self._now)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self._engine.dispose()
+
+    # ---- answers ---------------------------------------------------------------------------
+
+    def add_answers(self, answers: Sequence[Answer]) -> None:
+        """Keep `answers`: all of them or, if anything fails, none."""
+        with writing(self._engine) as session:
+            session.add_all(AnswerRow(**dict(answer)) for answer in answers)
+
+    def answers(self, session: str | None = None, limit: int = 100) -> tuple[Answer, ...]:
+        """Return the newest answers, newest first; of one session if it is named."""
+        query = select(AnswerRow).order_by(AnswerRow.asked_at.desc(), AnswerRow.id).limit(limit)
+        if session is not None:
+            query = query.where(AnswerRow.session == session)
+        with reading(self._engine) as database:
+            return tuple(_answer(row) for row in database.scalars(query))
+
+    # ---- votes -----------------------------------------------------------------------------
+
+    def add_comparison(self, comparison: Comparison) -> Comparison:
+        """Keep one vote and return the one that counts, with the rater hashed.
+
+        The first vote of a rater on a pair counts until it is taken back: a double click gets the
+        stored vote again. Raises LabError if one of the two answers is not stored, and ValueError
+        if they are not answers of the stages and to the question that the vote names.
+        """
+        vote = comparison.model_copy(update={"rater": self.hash_rater(comparison.rater)})
+        try:
+            with writing(self._engine) as session:
+                _check_answers(session, vote)
+                session.add(ComparisonRow(**dict(vote)))
+        except IntegrityError:
+            first = self._standing_vote(vote)
+            if first is None:
+                raise
+            return first
+        return vote
+
+    def void_comparison(self, comparison_id: str, rater: str) -> None:
+        """Take a vote back: it stays in the store, marked, and counts nowhere.
+
+        Taking it back twice changes nothing. Raises LabError if this rater has no such vote.
+        """
+        with writing(self._engine) as session:
+            row = session.get(ComparisonRow, comparison_id)
+            if row is None or row.rater != self.hash_rater(rater):
+                raise LabError(
+                    f"there is no vote {comparison_id!r} of yours to take back. "
+                    "Only the rater who cast a vote can withdraw it; reload the page."
+                )
+            row.voided_at = row.voided_at or self._now()
+
+    def comparisons(self, limit: int | None = None) -> tuple[Comparison, ...]:
+        """Return the standing votes, newest first."""
+        newest = (ComparisonRow.voted_at.desc(), ComparisonRow.id)
+        query = select(ComparisonRow).where(STANDS).order_by(*newest).limit(limit)
+        with reading(self._engine) as session:
+            return tuple(_vote(row) for row in session.scalars(query))
+
+    def preference_pairs(self) -> tuple[JudgedPair, ...]:
+        """Return the standing votes with both answers in full, oldest first."""
+        left, right = aliased(AnswerRow), aliased(AnswerRow)
+        query = (
+            select(ComparisonRow, left, right)
+            .join(left, left.id == ComparisonRow.left_answer)
+            .join(right, right.id == ComparisonRow.right_answer)
+            .where(STANDS)
+            .order_by(ComparisonRow.voted_at, ComparisonRow.id)
+        )
+        with reading(self._engine) as session:
+            return tuple(
+                JudgedPair(_vote(vote), _answer(on_the_left), _answer(on_the_right))
+                for vote, on_the_left, on_the_right in session.execute(query)
+            )
+
+    def counts(self) -> VoteCounts:
+        """Return how many answers and votes there are, by choice and by pair of stages."""
+        with reading(self._engine) as session:
+            return tally(session)
+
+    # ---- raters ----------------------------------------------------------------------------
+
+    def belongings(self, rater: str) -> Belongings:
+        """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
+        with reading(self._engine) as session:
+            return belongings_of(session, self._names(rater))
+
+    def forget_rater(self, rater: str) -> Belongings:
+        """Delete every vote of a rater, withdrawn ones too, and return how much went, by kind.
+
+        Reviews and graded answers on the rater's desk, with papers and records, go as well.
+        `rater` is the identifier that votes were cast with, or the hash that exports show.
+        """
+        names = self._names(rater)
+        with writing(self._engine) as session:
+            gone = belongings_of(session, names)
+            session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
+            forget_refinements(session, names)
+            forget_reviews(session, names)
+        return gone
+
+    def hash_rater(self, rater: str) -> str:
+        """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
+        return hmac.new(self._salt, rater.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _names(self, rater: str) -> tuple[str, str]:
+        return rater, self.hash_rater(rater)
+
+    def _standing_vote(self, vote: Comparison) -> Comparison | None:
+        query = select(ComparisonRow).where(
+            STANDS,
+            ComparisonRow.left_answer == vote.left_answer,
+            ComparisonRow.right_answer == vote.right_answer,
+            ComparisonRow.rater == vote.rater,
+        )
+        with reading(self._engine) as session:
+            row = session.scalar(query)
+            return None if row is None else _vote(row)
+
+
+def _answer(row: AnswerRow) -> Answer:
+    return Answer.model_validate(row, from_attributes=True)
+
+
+def _vote(row: ComparisonRow) -> Comparison:
+    return Comparison.model_validate(row, from_attributes=True)
+
+
+def _check_revision(session: Session) -> None:
+    stands_at = revision(session.connection())
+    if stands_at != REVISION:
+        where = session.connection().engine.url.render_as_string(hide_password=True)
+        raise LabError(
+            f"the tables of the store at {where} are at revision {stands_at}, this version works "
+            f"with {REVISION}. Start the lab once with `assay lab`: it updates them."
+        )
+
+
+def _check_answers(session: Session, vote: Comparison) -> None:
+    for answer_id, stage in (
+        (vote.left_answer, vote.left_stage),
+        (vote.right_answer, vote.right_stage),
+    ):
+        answer = session.get(AnswerRow, answer_id)
+        if answer is None:
+            raise LabError(
+                f"the answer {answer_id!r} that this vote is about is not in the store, so the "
+                "vote cannot be kept. Ask for a new pair and vote again."
+            )
+        if (answer.stage, answer.question) != (stage, vote.question):
+            raise ValueError(
+                f"vote {vote.id!r} names stage {stage!r} and question {vote.question[:60]!r} for "
+                f"answer {answer_id!r}, which is of {answer.stage!r} to {answer.question[:60]!r}"
+            )
+
+
+Write = Callable[[str], None]
+"""Takes one line of JSON, without its end."""
+
+
+class ToldStore(Store):
+    """The store as ever; `write` gets an event for each vote that was kept or taken back."""
+
+    def __init__(self, url: str, write: Write, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(url, now)
+        self._write = write
+
+    def add_comparison(self, comparison: Comparison) -> Comparison:
+        """Keep one vote and tell of it; a double click is told once."""
+        kept = super().add_comparison(comparison)
+        if kept.id == comparison.id:
+            left, right = (self._answer(name) for name in (kept.left_answer, kept.right_answer))
+            self._tell(
+                VoteEvent(
+                    kind="vote",
+                    at=kept.voted_at,
+                    vote_id=kept.id,
+                    vote=kept,
+                    left=left,
+                    right=right,
+                )
+            )
+        return kept
+
+    def void_comparison(self, comparison_id: str, rater: str) -> None:
+        """Take a vote back and tell of it."""
+        super().void_comparison(comparison_id, rater)
+        self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id))
+
+    def _tell(self, event: VoteEvent) -> None:
+        self._write(event.model_dump_json())
+
+    def _answer(self, name: str) -> Answer:
+        with reading(self._engine) as session:
+            row = session.get(AnswerRow, name)
+            if row is None:
+                raise LabError(f"the answer {name!r} is no longer in the store.")
+            return Answer.model_validate(row, from_attributes=True)

@@ -1,0 +1,192 @@
+"""The connection to the store's database: how it is opened, and what its failures mean.
+
+SQLite runs in WAL mode, so that readers never wait for a writer; a write takes its lock at the
+start and waits for its turn; every commit reaches the disk. PostgreSQL needs none of this.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, exc, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.orm import Session
+
+from evals.errors import BadConfig, LabError
+
+BUSY_TIMEOUT_SECONDS = 15.0
+"""How long a write waits for another process before it gives up with a message."""
+
+ACCEPTED = "sqlite:////folder/assay.db or postgresql://user:password@host/name"
+
+
+def open_engine(url: str, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
+    """Return an engine for `url`; the folder of a SQLite file is made if it is missing.
+
+    Raises BadConfig for a URL that is not one, another database, or no file to keep rows in.
+    """
+    address = _address(url)
+    if address.get_backend_name() == "postgresql":
+        return _postgres(address)
+    _make_folder(address)
+    engine = create_engine(address, connect_args={"timeout": busy_timeout_seconds})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the migration the database stands at, None for a database without our tables."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    stands_at = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if stands_at is None else str(stands_at)
+
+
+@contextmanager
+def reading(engine: Engine) -> Generator[Session]:
+    """Give a session on one consistent state; failures become a LabError with a remedy."""
+    with explained(engine), Session(engine) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def writing(engine: Engine) -> Generator[Session]:
+    """Give a session whose work is kept as a whole or not at all; failures as in `reading`.
+
+    A constraint that refuses a row (IntegrityError) is not a failure of the database: it passes.
+    """
+    with reading(engine.execution_options(assay_writes=True)) as session:
+        yield session
+
+
+@contextmanager
+def explained(engine: Engine) -> Generator[None]:
+    """Turn what the database reports into a LabError that says what to do; bugs pass unchanged."""
+    try:
+        yield
+    except exc.IntegrityError:
+        raise
+    except (exc.DBAPIError, exc.TimeoutError) as error:
+        problem = str(getattr(error, "orig", None) or error)
+        where = engine.url.render_as_string(hide_password=True)
+        raise LabError(
+            f"the store at {where} failed: {problem.strip()}. {_remedy(problem)} "
+            "What was being saved is not stored; what was stored before is untouched."
+        ) from error
+
+
+REMEDIES = (
+    ("locked", "Another program holds the file: close it and try again, or use PostgreSQL."),
+    ("not a database", "The file is something else: move it away, or name another one."),
+    (
+        "malformed",
+        "The file is damaged: stop the lab, keep a copy, and run `sqlite3 FILE .recover` into a new one.",
+    ),
+    ("readonly", "The file cannot be written: give the user of the lab write permission."),
+    ("unable to open", "The file cannot be opened: check that its folder exists and is writable."),
+    ("full", "The disk is full: free some space and try again."),
+)
+ELSE = f"Check ASSAY_DATABASE_URL (accepted: {ACCEPTED}) and that the server is running."
+
+
+def _remedy(problem: str) -> str:
+    return next((remedy for sign, remedy in REMEDIES if sign in problem), ELSE)
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except exc.ArgumentError:
+        # The text is not repeated: it may hold a password.
+        raise BadConfig(f"the database URL cannot be read; accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL.") from None
+    if address.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise BadConfig(
+            f"the store does not know the database {address.get_backend_name()!r}; "
+            f"accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL."
+        )
+    if address.get_backend_name() == "sqlite" and address.database in {None, "", ":memory:"}:
+        raise BadConfig(
+            f"{url!r} keeps votes in memory only, they would be lost at the end; "
+            f"accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL."
+        )
+    return address
+
+
+def _postgres(address: URL) -> Engine:
+    try:
+        return create_engine(address, pool_pre_ping=True)
+    except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
+        raise BadConfig(
+            f'the driver for {address.drivername!r} is not installed ({error}); run `pip install "psycopg[binary]"`.'
+        ) from error
+
+
+def _make_folder(address: URL) -> None:
+    if str(address.database).startswith("file:"):
+        return  # SQLite's own URI form, whose path only SQLite knows how to read
+    folder = Path(str(address.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"the folder of the store, {folder}, cannot be made: {error.strerror}. "
+            "Name a writable place in ASSAY_DATABASE_URL."
+        ) from error
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # isolation_level None: Python's sqlite3 would else begin by itself, and too late to take the lock.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads first and writes later is refused at once when another one wrote in
+    # between, however long the timeout; taking the write lock at the start makes it wait instead.
+    writes = connection.get_execution_options().get("assay_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+SCRIPTS = Path(__file__).parent / "migrations"
+
+
+def upgrade(url: str) -> None:
+    """Create or update the tables at `url`: all of it or nothing, one process at a time.
+
+    Raises LabError for a database made by a newer version, and as `lab.store.database` does.
+    """
+    engine = open_engine(url)
+    try:
+        with writing(engine) as session:
+            connection = session.connection()
+            _wait_for_turn(connection)
+            _refuse_newer(connection)
+            config = Config()
+            config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        engine.dispose()
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    # SQLite has taken its write lock already; PostgreSQL gets one that ends with the transaction.
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('assay-migrations'))"))
+
+
+def _refuse_newer(connection: Connection) -> None:
+    stands_at = revision(connection)
+    known = {script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
+    if stands_at is not None and stands_at not in known:
+        where = connection.engine.url.render_as_string(hide_password=True)
+        raise LabError(
+            f"the store at {where} was made by a newer version (revision {stands_at!r}; this one "
+            f"knows {', '.join(sorted(known))}). Update Assay, or name another database."
+        )

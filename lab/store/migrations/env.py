@@ -1,0 +1,12 @@
+"""What Alembic runs: the migrations, on the connection and in the transaction it is given."""
+
+from alembic import context
+
+from lab.store.tables import Table
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Table.metadata,
+    transactional_ddl=True,
+)
+context.run_migrations()

@@ -1,0 +1,226 @@
+"""The tables of the store, as SQLAlchemy models: answers, votes, reviews, refinements, one setting.
+
+A change here needs a revision under `lab/store/migrations/versions` and a new `REVISION`; a test
+compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
+
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Text, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+from evals.schema import Choice, Verdict
+
+REVISION = "0003"
+"""The newest migration: what a database must stand at before the store works with it."""
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment, always UTC: SQLite drops the zone, so it is normalised before and put back after."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return the moment in UTC; a time without a zone is a bug of the caller."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; give an aware datetime (UTC)")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return what was stored as an aware UTC moment."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class VerdictDocument(TypeDecorator[Verdict]):
+    """What the verifiers thought, as JSON; None where the question is not one of ours."""
+
+    impl = JSON(none_as_null=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: Verdict | None, dialect: Dialect) -> object:
+        """Return the document that is stored."""
+        return None if value is None else value.model_dump(mode="json")
+
+    def process_result_value(self, value: object, dialect: Dialect) -> Verdict | None:
+        """Return the record that was stored."""
+        return None if value is None else Verdict.model_validate(value)
+
+
+Key = Annotated[str, mapped_column(Text, primary_key=True)]
+StoredReview = Annotated[str, mapped_column(Text, ForeignKey("reviews.id"))]
+StoredRefinement = Annotated[str, mapped_column(Text, ForeignKey("refinements.id"))]
+Document = Annotated[Any, mapped_column(JSON)]
+"""What a record dumps to; read back and checked by whoever knows the record."""
+StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
+
+
+class Table(DeclarativeBase):
+    """Base of all tables, with the column each Python type gets; text has no length limit."""
+
+    type_annotation_map: ClassVar = {
+        str: Text,
+        int: BigInteger,
+        float: Float,
+        datetime: UtcTime,
+        Choice: Text,
+        Verdict: VerdictDocument,
+    }
+
+
+class AnswerRow(Table):
+    """One stored answer; the columns are the fields of `evals.schema.Answer`."""
+
+    __tablename__ = "answers"
+
+    id: Mapped[Key]
+    asked_at: Mapped[datetime]
+    session: Mapped[str]
+    question: Mapped[str]
+    example_id: Mapped[str | None]
+    stage: Mapped[str]
+    text: Mapped[str]
+    finish_reason: Mapped[str]
+    chain: Mapped[str]
+    stage_sha256: Mapped[str]
+    system_prompt: Mapped[str]
+    seed: Mapped[int]
+    max_new_tokens: Mapped[int]
+    temperature: Mapped[float]
+    dtype: Mapped[str]
+    verdict: Mapped[Verdict | None]
+
+    __table_args__ = (Index("answers_by_session", "session", "asked_at"),)
+
+
+class ComparisonRow(Table):
+    """One vote. `voided_at` marks a vote its rater took back: kept, and counted nowhere.
+
+    The partial index makes a double click one vote, and lets a rater vote again after an undo.
+    """
+
+    __tablename__ = "comparisons"
+
+    id: Mapped[Key]
+    voted_at: Mapped[datetime]
+    rater: Mapped[str]
+    question: Mapped[str]
+    example_id: Mapped[str | None]
+    left_answer: Mapped[StoredAnswer]
+    right_answer: Mapped[StoredAnswer]
+    left_stage: Mapped[str]
+    right_stage: Mapped[str]
+    choice: Mapped[Choice]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index(
+            "one_vote_per_pair_and_rater",
+            "left_answer",
+            "right_answer",
+            "rater",
+            unique=True,
+            sqlite_where=text("voided_at IS NULL"),
+            postgresql_where=text("voided_at IS NULL"),
+        ),
+        Index("comparisons_by_time", "voted_at"),
+    )
+
+
+class ReviewRow(Table):
+    """One review as it came from a model: `document` is an `evals.schema.reviewruns.KeptReview`."""
+
+    __tablename__ = "reviews"
+
+    id: Mapped[Key]
+    made_at: Mapped[datetime]
+    session: Mapped[str]
+    document: Mapped[Document]
+
+    __table_args__ = (Index("reviews_by_session", "session", "made_at"),)
+
+
+class ReviewVersionRow(Table):
+    """The concerns of a review after one change; `voided_at` marks a change that was taken back."""
+
+    __tablename__ = "review_versions"
+
+    id: Mapped[Key]
+    review_id: Mapped[StoredReview]
+    number: Mapped[int]
+    made_at: Mapped[datetime]
+    action: Mapped[str]
+    concerns: Mapped[Document]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("one_version_per_number", "review_id", "number", unique=True),)
+
+
+class ReviewVoteRow(Table):
+    """A blind vote between two reviews of one paper; withdrawn as a `ComparisonRow` is."""
+
+    __tablename__ = "review_votes"
+
+    id: Mapped[Key]
+    voted_at: Mapped[datetime]
+    rater: Mapped[str]
+    left_review: Mapped[StoredReview]
+    right_review: Mapped[StoredReview]
+    choice: Mapped[Choice]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index(
+            "one_review_vote_per_pair_and_rater",
+            "left_review",
+            "right_review",
+            "rater",
+            unique=True,
+            sqlite_where=text("voided_at IS NULL"),
+            postgresql_where=text("voided_at IS NULL"),
+        ),
+    )
+
+
+class RefinementRow(Table):
+    """Graded answers to a record: `document` is an `evals.schema.refiner.KeptRefinement`."""
+
+    __tablename__ = "refinements"
+
+    id: Mapped[Key]
+    made_at: Mapped[datetime]
+    session: Mapped[str]
+    document: Mapped[Document]
+
+    __table_args__ = (Index("refinements_by_session", "session", "made_at"),)
+
+
+class RefinementVersionRow(Table):
+    """The marks on answers after one change; `voided_at` marks a change that was taken back."""
+
+    __tablename__ = "refinement_versions"
+
+    id: Mapped[Key]
+    refinement_id: Mapped[StoredRefinement]
+    number: Mapped[int]
+    made_at: Mapped[datetime]
+    action: Mapped[str]
+    marks: Mapped[Document]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("one_refinement_version_per_number", "refinement_id", "number", unique=True),)
+
+
+class SettingRow(Table):
+    """A value the store itself needs to keep, such as the salt that raters are hashed with."""
+
+    __tablename__ = "settings"
+
+    name: Mapped[Key]
+    value: Mapped[str]

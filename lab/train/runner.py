@@ -1,0 +1,325 @@
+"""Training from the page: may it be done here, what would be done, start it, stop it, go on with it.
+
+Knows nothing of torch: a run is a process of its own, started by the same line as on a terminal.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+import yaml
+from filelock import FileLock
+
+from evals.errors import BadConfig, LabError
+from evals.io import write_whole
+from lab.services import plan_training
+from lab.settings import TrainingSettings
+from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
+from lab.ui.text import say
+from training.config import STAGES, Setting, advice, read_value
+from training.launch.accelerate import Launch
+from training.launch.plan import check_equipment
+from training.run.folder import PROCESSES, RunFolder
+
+SHIPPED = Path(__file__).resolve().parents[2] / "training" / "configs"
+FIELDS = (
+    "data",
+    "chain",
+    "output",
+    "max_steps",
+    "epochs",
+    "learning_rate",
+    "batch",
+    "lora_r",
+    "num_generations",
+    "beta",
+)
+"""The settings with a field of their own; one that a stage does not know is left out of it."""
+STAGE_IN_COMMAND = re.compile(rf"\b(?:training\.|assay train )({'|'.join(STAGES)})\b")
+PROFILE_IN_COMMAND = re.compile(r"--config_file \S*accelerate/([\w-]+)\.yaml")
+KEY = re.compile(r"^(\w+)\s*:")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings on their way between form and file.
+
+    `fields` holds what is typed, "" = not set; `rest` is YAML, comments and all; `profile` is how it
+    is launched, "" = as accelerate finds best.
+    """
+
+    stage: str
+    fields: Mapping[str, str]
+    rest: str
+    profile: str = ""
+
+
+def recipes(own: Path) -> dict[str, Path]:
+    """Return the settings files that can be started from, by name: those shipped, then one's own."""
+    shipped = (file for file in sorted(SHIPPED.rglob("*.yaml")) if file.parent.name != "accelerate")
+    found = {file.relative_to(SHIPPED).with_suffix("").as_posix(): file for file in shipped}
+    mine = sorted(own.glob("*.yaml")) if own.is_dir() else []
+    return found | {say("train.mine", name=file.stem): file for file in mine}
+
+
+def read_recipe(file: Path) -> Recipe:
+    """Return a settings file as a form; BadConfig if it cannot be read.
+
+    The stage is the one that its first lines name as their command, SFT where they name none.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{file.name} cannot be read ({type(error).__name__}); choose another settings file.") from None
+    head = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    named, profile = STAGE_IN_COMMAND.search(head), PROFILE_IN_COMMAND.search(head)
+    blocks = _blocks(text.splitlines())
+    taken = {key: _shown("\n".join(block)) for key, block in blocks if key in FIELDS}
+    rest = [line for key, block in blocks if key not in FIELDS for line in block]
+    body = [line for line in rest if not STAGE_IN_COMMAND.search(line) or not line.startswith("#")]
+    return Recipe(
+        stage=named[1] if named else "sft",
+        fields=taken,
+        rest="\n".join(body).strip() + "\n",
+        profile=profile[1] if profile else "",
+    )
+
+
+def text_of(recipe: Recipe, command: str) -> str:
+    """Return a recipe as a settings file whose first line is the command that runs it.
+
+    BadConfig for a field that cannot be read, or that is set in the YAML as well.
+    """
+    kind = STAGES[recipe.stage]
+    known = {each.name for each in fields(kind)} & set(FIELDS)
+    twice = [key for key, _ in _blocks(recipe.rest.splitlines()) if key in FIELDS]
+    if twice:
+        raise BadConfig(
+            f"{', '.join(twice)} stands in the YAML and has a field of its own; set it in the field and"
+            " take the line out of the YAML."
+        )
+    values = {
+        name: read_value(Setting.of(kind, name), recipe.fields[name].strip(), say("train.form"))
+        for name in FIELDS
+        if name in known and recipe.fields.get(name, "").strip()
+    }
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000) if plain else ""
+    return f"# {command}\n{head}{recipe.rest.strip()}\n"
+
+
+def save(text: str, own: Path, name: str) -> Path:
+    """Write a settings file under the user's own ones and return it; BadConfig if it is there already."""
+    stem = name.strip().removesuffix(".yaml")
+    if not NAME.fullmatch(stem):
+        raise BadConfig(
+            f"the name is {name!r}; it takes letters, digits, dots, dashes and underscores, up to 60, such as my-sft."
+        )
+    file = own / f"{stem}.yaml"
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as content:
+            content.write(text)
+    except FileExistsError:
+        raise BadConfig(
+            f"there is a settings file {stem!r} already, and it stays as it is; save under another name."
+        ) from None
+    except OSError as error:
+        raise BadConfig(
+            f"{file} cannot be written ({error.strerror}); make room or mend its rights, or name another"
+            " folder with ASSAY_CONFIGS."
+        ) from None
+    return file
+
+
+def free_output(root: Path, stage: str) -> Path:
+    """Return a run folder below `root` that is not there yet: sft-1, sft-2 and so on."""
+    number = 1
+    while (folder := root / f"{stage}-{number}").exists() or folder.with_name(f"{folder.name}.lab").exists():
+        number += 1
+    return folder
+
+
+def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
+    """Return the lines of each setting with its key; comments and blank lines have the key ""."""
+    blocks: list[tuple[str, list[str]]] = []
+    for line in lines:
+        match = KEY.match(line)
+        if match:
+            blocks.append((match[1], [line]))
+        elif blocks and blocks[-1][0] and line.startswith((" ", "\t", "-")):
+            blocks[-1][1].append(line)
+        else:
+            blocks.append(("", [line]))
+    return blocks
+
+
+def _shown(block: str) -> str:
+    """Return the value of a setting as it is typed; lists with commas."""
+    try:
+        (value,) = yaml.safe_load(block).values()
+    except yaml.YAMLError as error:
+        raise BadConfig(f"the settings are not YAML: {' '.join(str(error).split())}") from None
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+STARTING = ".starting"
+GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A run as it would be started: what it lacks here, and what to know of its settings, as sentences."""
+
+    output: Path
+    line: tuple[str, ...]
+    processes: int
+    problems: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The line as it is typed."""
+        return shlex.join(self.line)
+
+
+def refusal(settings: TrainingSettings) -> str:
+    """Return why nothing can be trained from this page, in words; "" if it can."""
+    if settings.is_allowed is False:
+        return say("train.refused.off")
+    if settings.is_allowed is None and settings.is_space:
+        return say("train.refused.space")
+    if settings.is_allowed is None and settings.is_shared:
+        return say("train.refused.shared")
+    if not _is_writable(settings.runs[0]):
+        return say("train.refused.readonly", folder=settings.runs[0])
+    return ""
+
+
+def preview(recipe: Recipe, settings: TrainingSettings) -> Preview:
+    """Return what starting a recipe would run; nothing is written. LabError if it would be refused."""
+    return _planned(recipe, settings, is_dry=True)
+
+
+def begin(recipe: Recipe, settings: TrainingSettings, now: datetime) -> Path:
+    """Start a run and return its folder; LabError, with what to do, if that cannot be done.
+
+    Its settings are kept beside the folder, so that it can be gone on with.
+    """
+    _refuse_here(settings)
+    planned = _planned(recipe, settings, is_dry=False)
+    run = planned.output
+    with _alone(settings, now):
+        if RunFolder(run).record() is not None:
+            raise BadConfig(say("train.refused.unfinished", run=run))
+        write_whole(beside(run) / SETTINGS, text_of(recipe, planned.command))
+        start(run, planned.line, planned.processes, now)
+    return run
+
+
+def go_on(run: Path, settings: TrainingSettings, now: datetime) -> None:
+    """Go on with a run from its last checkpoint, by the line it was started with."""
+    _refuse_here(settings)
+    training = look(run, now)
+    if training.is_live or (training.launched and is_alive(training.launched)):
+        raise BadConfig(say("train.refused.alive", run=run))
+    line, processes = how_started(training)
+    stage, words = _words(line)
+    plan_training(stage, words, Launch(), is_dry=False)
+    with _alone(settings, now):
+        start(run, line, processes, now)
+
+
+def how_started(training: Training) -> tuple[tuple[str, ...], int]:
+    """Return the line that a run was started by, and how many processes that were; BadConfig if it is lost."""
+    if training.launched is not None:
+        return training.launched.line, training.launched.processes
+    if training.record is None:
+        raise BadConfig(training.problem)
+    line = tuple(shlex.split(training.record.command))
+    return line, int(training.record.host.get(PROCESSES, 1))
+
+
+def halt(run: Path, settings: TrainingSettings, now: datetime) -> None:
+    """Ask a run to stop after its step, or at once if it was asked before."""
+    _refuse_here(settings)
+    launched = look(run, now).launched
+    if launched is None or not is_from_here(launched):
+        raise BadConfig(say("train.refused.elsewhere"))
+    if is_alive(launched):
+        stop(run, launched, now)
+
+
+def has_gpu() -> bool:
+    """Whether this machine looks as if it had a GPU that training would use."""
+    return shutil.which("nvidia-smi") is not None or any(place.exists() for place in GPUS)
+
+
+@contextmanager
+def _alone(settings: TrainingSettings, now: datetime) -> Generator[None]:
+    """Keep two visitors from starting at the same moment; BadConfig if this would be a run too many."""
+    root = settings.runs[0]
+    root.mkdir(parents=True, exist_ok=True)
+    limit = settings.at_once or (0 if has_gpu() else 1)
+    with FileLock(root / STARTING):
+        live = [each for each in find(settings.runs, now) if each.is_live]
+        if limit and len(live) >= limit:
+            names = ", ".join(each.name for each in live)
+            raise BadConfig(say("train.refused.crowd", runs=names, limit=limit))
+        yield
+
+
+def _planned(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool) -> Preview:
+    """Return what a recipe would run; messages speak of the form and not of a file."""
+    launch = Launch(recipe.profile or None)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / SETTINGS
+        file.write_text(text_of(recipe, ""), encoding="utf-8")
+        try:
+            plan = plan_training(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
+        except LabError as error:
+            raise BadConfig(str(error).replace(str(file), say("train.form"))) from None
+    check_equipment(plan.settings, has_gpu=has_gpu(), launch=launch)
+    run = plan.output.expanduser()
+    _refuse_outside(run, settings)
+    line = launch.line(recipe.stage, ("--config", str(beside(run) / SETTINGS)))
+    return Preview(run, line, launch.processes, plan.problems, advice(plan.settings))
+
+
+def _refuse_here(settings: TrainingSettings) -> None:
+    reason = refusal(settings)
+    if reason:
+        raise BadConfig(reason)
+
+
+def _refuse_outside(run: Path, settings: TrainingSettings) -> None:
+    """Raise BadConfig for a run folder where this page would not find it again."""
+    roots = [root.resolve() for root in settings.runs]
+    is_inside = any(root in run.resolve().parents for root in roots)
+    if not is_inside or run.name.endswith(SUFFIX):
+        places = ", ".join(str(root) for root in settings.runs)
+        raise BadConfig(say("train.refused.outside", run=run, places=places))
+
+
+def _words(line: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the stage of a launch line, and the words that the stage itself is given."""
+    at = line.index("-m") + 1
+    return line[at].removeprefix("training."), tuple(line[at + 1 :])
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether a folder can be written to, or made where it is not there yet."""
+    place = folder.resolve()
+    while not place.exists():
+        place = place.parent
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

@@ -1,0 +1,613 @@
+"""The training runs that the lab can show: found on disk, whoever started them, with how they stand."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from evals.errors import BadConfig
+from evals.io import write_whole
+from evals.schema import Record, RunRecord
+from evals.stats.calibration import Settings, bin_edges, ece
+from lab.ui.text import say
+from training.launch.accelerate import environment
+from training.run.checkpoints import checkpoints, step_of
+from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
+
+KEPT = 65536
+"""Bytes of what a process said that are looked through for the reason: its end, tracebacks included."""
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+RANK = re.compile(r"\[rank\d+\]:\s*")
+RAISED = re.compile(r"(?:\w+\.)*(?:\w*(?:Error|Exception|Exhausted|Limit): .+|\w+(?:Error|Exception)(?P<later>:?))")
+"""An exception with its message; with the message on the lines after it (`later`); or with none at all."""
+LAUNCHER = re.compile(r"(?:\w+\.)*(?:CalledProcessError|ChildFailedError)\b")
+"""What a launcher raises when the process below it has failed: true, and no reason."""
+DIED = re.compile(r"died with <Signals\.(SIG\w+): \d+>|Signal \d+ \((SIG\w+)\) received")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An exit code, negative for a signal, and why it is not 0 ("" where it is)."""
+
+    code: int
+    why: str = ""
+
+
+def heard(words: Sequence[str], environment: Mapping[str, str], *, is_quiet: bool = False) -> Ending:
+    """Run a command, pass all it says on to standard error, and return how it ended.
+
+    `is_quiet` keeps what it prints on standard output to itself. On Ctrl-C, which reaches the command
+    as well, its end is waited for before KeyboardInterrupt is raised. Call it from the main thread.
+    """
+    with _interrupts_noted() as interrupts:
+        process = subprocess.Popen(
+            words,
+            env={**_terminal(), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if is_quiet else subprocess.PIPE,
+            stderr=subprocess.PIPE if is_quiet else subprocess.STDOUT,
+        )
+        source = process.stderr if is_quiet else process.stdout
+        assert source is not None
+        said = b""
+        with source:
+            while chunk := os.read(source.fileno(), KEPT):
+                said = (said + chunk)[-KEPT:]
+                sys.stderr.buffer.write(chunk)
+                sys.stderr.flush()
+        code = process.wait()
+    if interrupts:
+        raise KeyboardInterrupt
+    return Ending(code, reason(said.decode("utf-8", errors="replace"), code) if code else "")
+
+
+@contextmanager
+def _interrupts_noted() -> Generator[list[int]]:
+    """Note each Ctrl-C instead of raising it, wherever in the block it comes."""
+    noted: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def reason(said: str, code: int) -> str:
+    r"""Return why a process that said this ended with `code`, in one line.
+
+    The error it told, else the exception it raised, else the signal that ended it, else the code:
+
+    >>> reason("step 3\nerror: there is no base; get one\n", 1)
+    'there is no base; get one'
+    """
+    lines = [line.strip() for line in re.split(r"[\r\n]+", STYLE.sub("", said))]
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if told:
+        return told[-1]
+    raised = _raised(lines)
+    if raised:
+        return raised
+    killers = [first or second for first, second in DIED.findall(said)]
+    if code < 0:
+        killers.append(signal.Signals(-code).name)
+    if killers:
+        memory = " (on most machines: memory ran out)" if killers[-1] == "SIGKILL" else ""
+        return f"ended by {killers[-1]}{memory}"
+    return f"ended with exit code {code} and gave no reason"
+
+
+def _raised(lines: Sequence[str]) -> str:
+    """Return the exception that was raised last, but for those of launchers; "" if there is none."""
+    found = ""
+    for place, line in enumerate(lines):
+        bare = RANK.sub("", line, count=1)
+        match = RAISED.fullmatch(bare)
+        if not match or LAUNCHER.match(bare):
+            continue
+        after = (RANK.sub("", each, count=1) for each in lines[place + 1 :])
+        message = next(filter(None, after), "") if match["later"] else ""
+        found = f"{line} {message}".strip()
+    return found
+
+
+def _terminal() -> dict[str, str]:
+    """Return what lets a command draw its progress as on the terminal that its words end up on."""
+    if not sys.stderr.isatty():
+        return {}
+    return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
+
+
+LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
+SUFFIX = ".lab"
+PROCESSES = Path("/proc")
+BOOT = PROCESSES / "sys" / "kernel" / "random" / "boot_id"
+ECHO_SECONDS = 3.0
+"""A second signal that comes sooner is taken by the training process for an echo of the first."""
+
+
+class Launched(Record):
+    """launch.json: one start of a training process. `pid` is also the number of its group.
+
+    `boot` and `born` (clock ticks since) tell it from a later process of the same number; they are ""
+    and 0 where the system does not say.
+    """
+
+    line: tuple[str, ...]
+    processes: int
+    pid: int
+    boot: str
+    born: int
+    started_at: datetime
+    asked_to_stop_at: datetime | None = None
+
+
+def beside(run: Path) -> Path:
+    """Return the folder where the lab keeps what belongs to a run and not into its folder."""
+    return run.with_name(run.name + SUFFIX)
+
+
+def read_launch(run: Path) -> Launched | None:
+    """Return the last start of a run from the lab, None if there was none."""
+    file = beside(run) / LAUNCH
+    if not file.is_file():
+        return None
+    try:
+        return Launched.model_validate_json(file.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise BadConfig(
+            f"{file} is not what the lab writes there ({str(error).splitlines()[0]}); remove the folder"
+            f" {beside(run).name} if no training runs in {run.name}."
+        ) from None
+
+
+def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Launched:
+    """Start `accelerate launch …` in a process group of its own and return what launch.json keeps.
+
+    All it says is added to the log.
+    """
+    words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
+    folder = beside(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOG).open("ab") as log:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment(line, processes),
+            start_new_session=True,
+        )
+    # Whoever waits for it takes it off the list of processes when it ends.
+    threading.Thread(target=process.wait, daemon=True).start()
+    launched = Launched(
+        line=tuple(line),
+        processes=processes,
+        pid=process.pid,
+        boot=_boot(),
+        born=_members(process.pid).get(process.pid, 0),
+        started_at=now,
+    )
+    _write(run, launched)
+    return launched
+
+
+def stop(run: Path, launched: Launched, now: datetime) -> Launched:
+    """Ask a run to finish its step, write a checkpoint and stop; asked again, to stop at once.
+
+    The launcher is spared where that is possible: it waits for the training process and ends with it.
+    """
+    asked = launched.asked_to_stop_at
+    if asked is not None and (now - asked).total_seconds() < ECHO_SECONDS:
+        return launched
+    number = signal.SIGINT if asked is None else signal.SIGTERM
+    members = _members(launched.pid).keys() - {launched.pid} if is_alive(launched) else set()
+    try:
+        for pid in members:
+            os.kill(pid, number)
+        if not members and is_alive(launched):
+            os.killpg(launched.pid, number)
+    except ProcessLookupError:
+        pass  # it has just ended by itself
+    changed = launched.model_copy(update={"asked_to_stop_at": asked or now})
+    _write(run, changed)
+    return changed
+
+
+def is_from_here(launched: Launched) -> bool:
+    """Whether a run was started on this machine, and since it was last switched on."""
+    return launched.boot == _boot()
+
+
+def is_alive(launched: Launched) -> bool:
+    """Whether any process of the run is still there, as far as this machine can tell."""
+    if not is_from_here(launched):
+        return False
+    if launched.boot:
+        return any(born >= launched.born for born in _members(launched.pid).values())
+    try:
+        os.killpg(launched.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _members(group: int) -> dict[int, int]:
+    """Return when each process of a group was born, by number; {} where the system keeps no list.
+
+    A process that has ended and only waits to be taken off the list is left out.
+    """
+    found = {}
+    for folder in PROCESSES.glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # it ended while we looked
+        state, _, its_group, *rest = text.rpartition(")")[2].split()
+        if int(its_group) == group and state not in "ZX":
+            found[int(folder.name)] = int(rest[16])
+    return found
+
+
+def _boot() -> str:
+    return BOOT.read_text(encoding="utf-8").strip() if BOOT.is_file() else ""
+
+
+def _write(run: Path, launched: Launched) -> None:
+    write_whole(beside(run) / LAUNCH, launched.model_dump_json(indent=1) + "\n")
+
+
+if TYPE_CHECKING:
+    from training.run.folder import Sampled
+
+Reader = Callable[[Path], "Sequence[Sampled] | None"]
+TABLES_AT_A_LOOK = 100
+"""A long run that is opened late is taken in over several looks, so that none takes seconds."""
+LOG_BYTES = 16_384
+TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The answers of one logging step: their table, and what they say together.
+
+    `ece` is None where none of them states a confidence that can be judged.
+    """
+
+    file: Path
+    changed_ns: int
+    step: int
+    n: int
+    ece: float | None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What has been read of a run so far, and where to read on."""
+
+    run: Path
+    file: int = 0
+    offset: int = 0
+    rows: tuple[MetricRow, ...] = ()
+    unreadable: int = 0
+    batches: tuple[Batch, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """The last step that was logged; 0 before the first."""
+        return int(self.rows[-1]["step"] or 0) if self.rows else 0
+
+    @property
+    def alerts(self) -> tuple[tuple[int, str], ...]:
+        """What the run itself found wrong, with the step it said so at."""
+        return tuple((int(row["step"] or 0), str(row["alert"])) for row in self.rows if row.get("alert"))
+
+    def points(self, metric: str) -> list[tuple[int, float]]:
+        """Return step and value of a figure wherever it was logged as a number."""
+        return [
+            (int(row["step"] or 0), float(value))
+            for row in self.rows
+            if isinstance(value := row.get(metric), int | float)
+        ]
+
+
+def follow(seen: Watched, read: Reader) -> Watched:
+    """Return what is known after one more look; `seen` itself if there is nothing new."""
+    return _follow_tables(_follow_metrics(seen), read)
+
+
+def last_lines(log: Path, lines: int = 14) -> str:
+    """Return the end of a log as a terminal shows it; "" if there is none.
+
+    Of a line that was written over itself, as a progress bar is, its last state counts.
+    """
+    if not log.is_file():
+        return ""
+    with log.open("rb") as content:
+        content.seek(max(0, log.stat().st_size - LOG_BYTES))
+        text = content.read().decode("utf-8", errors="replace")
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    clean = [TERMINAL.sub("", line) for line in shown]
+    return "\n".join([line for line in clean if line.strip()][-lines:])
+
+
+def _follow_metrics(seen: Watched) -> Watched:
+    try:
+        with (seen.run / METRICS).open("rb") as content:
+            status = os.fstat(content.fileno())
+            if status.st_ino != seen.file or status.st_size < seen.offset:
+                seen = Watched(seen.run, file=status.st_ino)
+            content.seek(seen.offset)
+            fresh = content.read()
+    except FileNotFoundError:
+        return seen if not seen.rows else Watched(seen.run)
+    whole = fresh[: fresh.rfind(b"\n") + 1]
+    if not whole:
+        return seen
+    rows = [_row(line) for line in whole.splitlines()]
+    read = tuple(row for row in rows if row is not None)
+    return replace(
+        seen,
+        offset=seen.offset + len(whole),
+        rows=seen.rows + read,
+        unreadable=seen.unreadable + len(rows) - len(read),
+    )
+
+
+def _row(line: bytes) -> MetricRow | None:
+    """Return one line of metrics; None if it is none, as after a fault of the disk."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None
+
+
+def _follow_tables(seen: Watched, read: Reader) -> Watched:
+    known = {batch.file: batch for batch in seen.batches}
+    files = sorted((seen.run / COMPLETIONS).glob("*.parquet"))
+    kept: list[Batch] = []
+    fresh = 0
+    for file in files:
+        changed = file.stat().st_mtime_ns
+        batch = known.get(file)
+        if batch is None or batch.changed_ns != changed:
+            if fresh == TABLES_AT_A_LOOK:
+                break
+            answers = read(file)
+            if not answers:
+                continue
+            fresh += 1
+            batch = Batch(file, changed, answers[0].step, len(answers), batch_ece(answers))
+        kept.append(batch)
+    batches = tuple(kept)
+    return seen if batches == seen.batches else replace(seen, batches=batches)
+
+
+def batch_ece(answers: "Sequence[Sampled]") -> float | None:
+    """Return the calibration error of answers that were scored and state a confidence; None of none.
+
+    Few answers make it large by chance: its course tells more than its height.
+    """
+    judged = [
+        (answer.confidence, answer.verdict == "correct")
+        for answer in answers
+        if answer.confidence is not None and answer.reward is not None
+    ]
+    if not judged:
+        return None
+    c, y = (np.array(column, dtype=np.float64) for column in zip(*judged, strict=True))
+    return float(ece(c, y, np.ones((1, len(c))), bin_edges(c, Settings()))[0])
+
+
+State = Literal["starting", "running", "stopping", "finished", "failed", "stopped", "stalled"]
+LIVE: tuple[State, ...] = ("starting", "running", "stopping")
+DEEPEST = 3
+"""Folders below a root that are looked into: a sweep keeps its runs in folders of their own."""
+PATIENCE_SECONDS = 600.0
+PATIENCE_STEPS = 10
+"""A run without a sign of life for so long, and for so many of its logged steps, is called stalled."""
+RECENT = 10
+
+
+@dataclass(frozen=True)
+class Training:
+    """One run as it stands on disk. `record` is None before its process has opened the folder.
+
+    `name` is what it is called on the page; `problem` says why a file of it cannot be read, "" if all can.
+    """
+
+    path: Path
+    state: State
+    begun: datetime
+    record: RunRecord | None = None
+    launched: Launched | None = None
+    problem: str = ""
+    name: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process is at work on it, as far as can be told from here."""
+        return self.state in LIVE
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the same command would take the run up again."""
+        is_over = self.state in ("failed", "stopped", "stalled")
+        return is_over and not self.problem and not self.stopped_because
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the run stopped itself, in words; "" if it did not. It is gone on with by other limits only."""
+        result = self.record.result if self.record and self.state == "stopped" else {}
+        return str(result.get(STOPPED_BECAUSE, ""))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; None for what is not known (yet)."""
+
+    step: int
+    steps: int | None
+    seconds_left: float | None
+
+    @property
+    def share(self) -> float:
+        """Part of the steps that is done, 0..1; 0 where it is not known how many there are."""
+        return min(1.0, self.step / self.steps) if self.steps else 0.0
+
+
+def find(roots: Sequence[Path], now: datetime) -> tuple[Training, ...]:
+    """Return the runs below the roots, the newest first, each with a name of its own.
+
+    A run in runs/rates/1 is "runs/rates/1", wherever the root runs/ lies.
+    """
+    found: dict[str, Training] = {}
+    for root in roots:
+        for folder in _folders(root):
+            name = (Path(root.resolve().name) / folder.relative_to(root)).as_posix()
+            name = str(folder) if name in found else name
+            found[name] = replace(look(folder, now), name=name)
+    return tuple(sorted(found.values(), key=lambda one: one.begun, reverse=True))
+
+
+def first_to_show(found: Sequence[Training], shipped: Path) -> Training:
+    """Return the run to show to somebody who has chosen none; `found` has one at least, newest first.
+
+    That is the newest at work, else the newest of one's own. Of those that came with Assay, below `shipped`,
+    it is the newest that has sampled answers, by which most can be seen; GRPO goes before the refiner, whose
+    answers have no confidence.
+    """
+    own = [each for each in found if not each.path.resolve().is_relative_to(shipped)]
+    live = [each for each in found if each.is_live]
+    sampled = [each for each in found if (each.path / COMPLETIONS).is_dir()]
+    verified = [each for each in sampled if each.record and each.record.stage == "grpo"]
+    return [*live, *own, *verified, *sampled, *found][0]
+
+
+def look(run: Path, now: datetime) -> Training:
+    """Return one run as it stands."""
+    try:
+        record, launched = RunFolder(run).record(), read_launch(run)
+    except BadConfig as error:
+        return Training(run, "failed", last_sign(run) or now, problem=str(error))
+    if launched is None and record is None:
+        return Training(run, "failed", now, problem=say("train.gone", run=run.name))
+    begun = launched.started_at if launched else record.started_at if record else now
+    return Training(run, _state(run, record, launched, now), begun, record, launched)
+
+
+def progress_of(training: Training, watched: Watched, now: datetime) -> Progress:
+    """Return how far a run is, and how long it will take if it goes on as in its last steps."""
+    steps = _steps(training.record, watched)
+    pace = _seconds_per_step(training, watched)
+    if not training.is_live or steps is None or pace is None or watched.step >= steps:
+        return Progress(watched.step, steps, None)
+    waited = (now - (last_sign(training.path) or now)).total_seconds()
+    return Progress(watched.step, steps, max(0.0, (steps - watched.step) * pace - waited))
+
+
+def last_sign(run: Path) -> datetime | None:
+    """Return when a run last wrote anything; None if it has written nothing."""
+    names = (RECORD, METRICS, COMPLETIONS)
+    places = [*(run / name for name in names), beside(run) / LOG, *checkpoints(run)]
+    times = [place.stat().st_mtime for place in places if place.exists()]
+    return datetime.fromtimestamp(max(times), UTC) if times else None
+
+
+def _folders(root: Path, depth: int = 0) -> Iterator[Path]:
+    """Yield the run folders at and below `root`, those too that a process is only about to open."""
+    if (root / RECORD).is_file():
+        yield root
+        return
+    if depth > DEEPEST or not root.is_dir():
+        return
+    for folder in sorted(root.iterdir()):
+        if folder.name.endswith(SUFFIX) and (folder / LAUNCH).is_file():
+            run = folder.with_name(folder.name.removesuffix(SUFFIX))
+            # One that is open already is found under its own name.
+            if not (run / RECORD).is_file():
+                yield run
+        elif folder.is_dir():
+            yield from _folders(folder, depth + 1)
+
+
+def _state(run: Path, record: RunRecord | None, launched: Launched | None, now: datetime) -> State:
+    if record is not None and (launched is None or not is_from_here(launched)):
+        return _heard_of(run, now) if record.status == "running" else record.status
+    if launched is None:
+        return "failed"
+    is_opened = record is not None and _written(run) >= launched.started_at.timestamp()
+    if is_opened and record.status == "finished":
+        return "finished"
+    if is_alive(launched):
+        is_ending = is_opened and record.status != "running"
+        if is_ending or launched.asked_to_stop_at:
+            return "stopping"
+        return _heard_of(run, now) if is_opened else "starting"
+    if is_opened and record.status != "running":
+        return record.status
+    return "stopped" if launched.asked_to_stop_at else "failed"
+
+
+def _heard_of(run: Path, now: datetime) -> State:
+    """Return whether a run that says it is running has lately shown any sign of it."""
+    rows = RunFolder(run).metrics
+    logged = rows.read_bytes().count(b"\n") if rows.is_file() else 0
+    interval = (rows.stat().st_mtime - _written(run)) / logged if logged else 0.0
+    silence = (now - (last_sign(run) or now)).total_seconds()
+    return "stalled" if silence > max(PATIENCE_SECONDS, PATIENCE_STEPS * interval) else "running"
+
+
+def _steps(record: RunRecord | None, watched: Watched) -> int | None:
+    """Return how many steps the run takes in all: as set, or as its passes over the data tell."""
+    if record is None:
+        return None
+    if record.status == "finished":
+        return watched.step
+    wanted, passes = record.config.get("max_steps"), record.config.get("epochs")
+    if isinstance(wanted, int) and wanted > 0:
+        return wanted
+    seen = watched.points("epoch")
+    if not seen or not seen[-1][1] or not isinstance(passes, int | float):
+        return None
+    step, epoch = seen[-1]
+    return max(step, round(step * passes / epoch))
+
+
+def _seconds_per_step(training: Training, watched: Watched) -> float | None:
+    """Return how long a step took lately: as logged, or from when the files were written."""
+    logged = [seconds for _, seconds in watched.points("step_time")[-RECENT:]]
+    if logged:
+        return fmean(logged)
+    metrics = training.path / METRICS
+    if not watched.step or training.record is None or not metrics.is_file():
+        return None
+    begun = _written(training.path)
+    resumed = [step_of(each) for each in checkpoints(training.path) if each.stat().st_mtime < begun]
+    if not resumed and begun - training.record.started_at.timestamp() > RESUMED_SECONDS:
+        return None
+    steps = watched.step - max(resumed, default=0)
+    return (metrics.stat().st_mtime - begun) / steps if steps > 0 else None
+
+
+RESUMED_SECONDS = 60.0
+"""run.json of a run that was not resumed is as old as the run, but for the time it takes to open it."""
+
+
+def _written(run: Path) -> float:
+    """Return when run.json was last written: at the start of a process, and at its end."""
+    return (run / RECORD).stat().st_mtime

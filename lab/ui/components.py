@@ -1,0 +1,428 @@
+"""Seed, length and temperature of an answer, as every tab that has a model write asks for them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape as _escape
+from typing import Any, Literal
+
+import gradio as gr
+
+from evals.report import CONSTANT
+from evals.schema import Answer, Metric, StatedConfidence, Verdict
+from evals.verifiers import stated_confidence
+from evals.verifiers.line import read_lines
+from lab.ask.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
+from lab.engine import Status, Waiting
+from lab.ui.text import lines, page, say
+
+AT_ONCE = 40
+"""How many visitors may wait for the model at one button; a thread is held for each."""
+
+ANSWERING: dict[str, Any] = {
+    "show_progress": "hidden",
+    "trigger_mode": "once",
+    "concurrency_limit": AT_ONCE,
+}
+"""An event that waits for the model: the page shows how far it is, and a second click waits."""
+
+QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False}
+"""An event that answers at once."""
+
+
+Tone = Literal["info", "problem", "good"]
+BADGES = {
+    "correct": "good",
+    "incorrect": "bad",
+    "contradictory": "bad",
+    "no_claim": "quiet",
+    "unscored": "quiet",
+}
+"""The colour of a verdict; `unscored` where no rule can grade the answer."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One answer as it is shown. A blind one tells nothing that names its stage."""
+
+    title: str
+    text: str
+    meaning: str = ""
+    state: Literal["waiting", "writing", "done"] = "done"
+    finish_reason: str | None = None
+    n_tokens: int | None = None
+    seconds: float | None = None
+    verdict: Verdict | None = None
+    is_blind: bool = False
+
+
+def escape(text: object) -> str:
+    """Return text that shows as itself, also where a template would read `{{` or `${` in it."""
+    escaped = _escape(str(text), quote=True)
+    return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
+
+
+def sentence(text: str) -> str:
+    """Return a message as a sentence of its own: errors begin in lower case. Files and names keep theirs.
+
+    >>> sentence("port 7860 is taken"), sentence("long.pdf has 500 pages"), sentence("")
+    ('Port 7860 is taken', 'long.pdf has 500 pages', '')
+    >>> sentence("mTORC1 signaling in eye: UP"), sentence("p53 pathway in eye: DOWN")
+    ('mTORC1 signaling in eye: UP', 'p53 pathway in eye: DOWN')
+    """
+    first = text.partition(" ")[0].rstrip(".,:;…")
+    is_name = re.search(r"[./\d]|.[A-Z]", first)
+    return text if is_name else text[:1].upper() + text[1:]
+
+
+def card_of(draft: Draft) -> Card:
+    """Return the card of an answer with everything that is known about it."""
+    return Card(
+        title=stage_name(draft.stage),
+        meaning=meaning_of(draft.stage),
+        text=draft.text,
+        state="done" if draft.finish_reason else "writing" if draft.text else "waiting",
+        finish_reason=draft.finish_reason,
+        n_tokens=draft.n_tokens,
+        seconds=draft.seconds,
+        verdict=draft.verdict,
+    )
+
+
+def card_of_stored(answer: Answer) -> Card:
+    """Return the card of an answer from the store; how long it took is not kept."""
+    return Card(
+        title=stage_name(answer.stage),
+        meaning=meaning_of(answer.stage),
+        text=answer.text,
+        finish_reason=answer.finish_reason,
+        verdict=answer.verdict,
+    )
+
+
+def meaning_of(stage: str) -> str:
+    """Return one line on what a stage is."""
+    return lines().get(f"stage.{stage}", say("stage.other"))
+
+
+def cards(shown: Sequence[Card], note: str = "") -> str:
+    """Return answers side by side, under each other where the page is narrow."""
+    busy = any(card.state != "done" for card in shown)
+    inner = "".join(_card(card) for card in shown)
+    foot = f'<p class="cards-note">{escape(note)}</p>' if note else ""
+    return f'<div class="cards" aria-busy="{str(busy).lower()}">{inner}</div>{foot}'
+
+
+def empty(text: str) -> str:
+    """Return what stands where answers will be."""
+    return f'<div class="empty"><p>{escape(text)}</p></div>'
+
+
+def notice(text: str, tone: Tone = "info") -> str:
+    """Return one line that tells how things stand; read aloud by screen readers. "" hides it."""
+    if not text:
+        return ""
+    role = "alert" if tone == "problem" else "status"
+    return f'<p class="notice {tone}" role="{role}">{escape(sentence(text))}</p>'
+
+
+def lead(name: str) -> str:
+    """Return the line that says what a tab is for."""
+    return f'<p class="lead">{escape(page(name))}</p>'
+
+
+def heading(text: str) -> str:
+    """Return a small heading over a group."""
+    return f"<h3>{escape(text)}</h3>"
+
+
+def question(text: str, source: str = "") -> str:
+    """Return the question that two answers are about."""
+    tag = f"<span>{escape(source)}</span>" if source else ""
+    return f'<blockquote class="question">{escape(text)}{tag}</blockquote>'
+
+
+def reveal(line: str, asked: str, shown: Sequence[Card]) -> str:
+    """Return the vote and the names in one line that opens to the two answers."""
+    return (
+        f'<details class="revealed"><summary role="status">{escape(line)}</summary>'
+        f"{question(asked)}{cards(shown)}</details>"
+    )
+
+
+def waiting_line(waiting: Waiting) -> str:
+    """Return why there is no answer yet, in one line."""
+    if waiting.status.state == "loading":
+        status = waiting.status
+        return say("line.loading", percent=_percent(status.share), message=status.message)
+    if waiting.position == 1:
+        return say("line.next")
+    return say("line.place", position=waiting.position)
+
+
+def model_pill(status: Status) -> str:
+    """Return the state of the model in two or three words."""
+    words = say(f"model.{status.state}", percent=_percent(status.share))
+    title = escape(status.message)
+    return (
+        f'<span class="pill {status.state}" role="status" title="{title}">'
+        f'<i style="--share:{status.share:.2f}"></i>{escape(words)}</span>'
+    )
+
+
+def model_problem(status: Status) -> str:
+    """Return what went wrong with the model and what to do, or which base stands in for another."""
+    if status.substitutions:
+        return notice("; ".join(status.substitutions))
+    if status.state != "failed":
+        return ""
+    lead_line, remedy = escape(say("model.failed.lead")), escape(sentence(status.message))
+    return f'<div class="trouble" role="alert"><strong>{lead_line}</strong><p>{remedy}</p></div>'
+
+
+def header() -> str:
+    """Return the name of the lab and what it is."""
+    return f'<div class="brand"><h1>{escape(say("title"))}</h1><p>{escape(say("tagline"))}</p></div>'
+
+
+def keys() -> str:
+    """Return the list of keys, shown by `?`."""
+    rows = (line.split(" | ") for line in page("keys").splitlines())
+    items = "".join(
+        f"<dt>{''.join(f'<kbd>{escape(key)}</kbd>' for key in names.split())}</dt><dd>{escape(what)}</dd>"
+        for names, what in rows
+    )
+    return (
+        '<dialog id="keys" aria-label="Keys"><form method="dialog"><h2>Keys</h2>'
+        f"<dl>{items}</dl><button>Close</button></form></dialog>"
+    )
+
+
+def _card(card: Card) -> str:
+    meaning = f"<p>{escape(card.meaning)}</p>" if card.meaning else ""
+    return (
+        f'<article class="card" data-state="{card.state}" data-title="{escape(card.title)}">'
+        f"<header><h3>{escape(card.title)}</h3>{meaning}</header>{_text(card)}{_foot(card)}</article>"
+    )
+
+
+def _text(card: Card) -> str:
+    if card.state == "waiting":
+        return f'<div class="answer quiet">{escape(say("answer.waiting"))}</div>'
+    if card.state == "done" and not card.text.strip():
+        return f'<div class="answer quiet">{escape(say("answer.empty"))}</div>'
+    return f'<div class="answer" dir="auto">{_marked(card)}</div>'
+
+
+def _marked(card: Card) -> str:
+    """Return a text with what was read of it as the answer marked: behind `Answer:`, or in free text."""
+    spans = [] if card.state != "done" or card.is_blind else _spans(card)
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [escape(card.text[at:start]), f"<mark>{escape(card.text[start:end])}</mark>"]
+        at = end
+    return "".join((*parts, escape(card.text[at:])))
+
+
+def _spans(card: Card) -> list[tuple[int, int]]:
+    """Return where the answer stands in the text, in order and apart from each other."""
+    if card.verdict is None:
+        lines = read_lines(card.text)
+        found = {(lines.start, lines.end)}
+    else:
+        claims = card.verdict.claims if card.verdict.read_by else ()
+        found = {(claim.start, claim.end) for claim in claims}
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if (spans[-1][1] if spans else 0) <= start < end <= len(card.text):
+            spans.append((start, end))
+    return spans
+
+
+def _foot(card: Card) -> str:
+    if card.state != "done" or card.is_blind:
+        return ""
+    verdict = card.verdict
+    chip = _confidence(verdict.confidence if verdict else stated_confidence(card.text))
+    badge = reason = ""
+    if verdict is not None:
+        kind = "unscored" if verdict.reward is None else verdict.verdict
+        badge = f'<span class="badge {BADGES[kind]}">{escape(say(f"verdict.{kind}"))}</span>'
+        told = sentence(verdict.reason)
+        if kind != "unscored" and verdict.read_by in ("text", "judge"):
+            told = f"{told} ({say(f'verdict.read.{verdict.read_by}')})"
+        reason = f'<p class="reason">{escape(told)}</p>'
+    return f"<footer><p>{badge}{chip}</p>{reason}{_figures(card)}</footer>"
+
+
+def _confidence(stated: StatedConfidence) -> str:
+    percent = _percent(stated.value) if stated.value is not None else ""
+    words = say(f"confidence.{stated.status}", percent=percent)
+    return f'<span class="chip {stated.status}">{escape(words)}</span>'
+
+
+def _figures(card: Card) -> str:
+    parts = []
+    if card.n_tokens is not None:
+        parts.append(f"{card.n_tokens} tokens")
+    if card.seconds is not None:
+        parts.append(f"{card.seconds:.1f} s")
+    if card.finish_reason in {"length", "cancelled"}:
+        parts.append(say(f"answer.{card.finish_reason}"))
+    return f'<p class="figures">{escape(" · ".join(parts))}</p>' if parts else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+Scale = Literal["share", "points", "number", "open"]
+"""Percent, percentage points, a number from 0 to 1, a number without an upper end."""
+
+
+class Html(str):
+    """Text that is markup already; any other string is escaped before it is shown."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column that the rows are sorted by."""
+
+    text: str
+    sort: Literal["ascending", "descending"]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def shown(text: object) -> Html:
+    """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
+    return text if isinstance(text, Html) else Html(escape(text))
+
+
+def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
+    """Return a table; the first cell of a row is its heading. A table without rows says so.
+
+    Raises ValueError for a row with more or fewer cells than there are columns.
+    """
+    heads = "".join(map(_head, columns))
+    body = "".join(_row(columns, row) for row in rows)
+    if not rows:
+        body = f'<tr><td colspan="{len(columns)}">nothing yet</td></tr>'
+    return Html(
+        f'<table class="assay-grid"><caption>{shown(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None) -> Html:
+    """Return a number with its interval, n, and a bar that shows both on a scale from 0 to 1.
+
+    `band` shades the bar from 0 up to there. A metric without a value shows a dash and its reason,
+    never a zero.
+    """
+    if metric is None:
+        return Html('<span class="assay-missing">not measured</span>')
+    if metric.value is None:
+        reason = shown(metric.note or "undefined")
+        return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
+    parts = [f"<b>{number(metric.value, scale)}</b>"]
+    if metric.low is None or metric.high is None:
+        told = say("metric.constant") if metric.note == CONSTANT else metric.note
+        note = f" · {shown(told)}" if told else ""
+        parts.append(f"<small>n\u00a0=\u00a0{metric.n}{note}</small>")
+    else:
+        span = interval(metric.low, metric.high, scale)
+        parts.append(f"<small>{span} · n\u00a0=\u00a0{metric.n}</small>")
+        if scale != "open":
+            parts.append(_bar(metric.value, metric.low, metric.high, band))
+    return Html(f'<span class="assay-measure">{"".join(parts)}</span>')
+
+
+def number(value: float, scale: Scale, plus: bool = False) -> str:
+    """Return a share as "62.6 %", percentage points as "−6.8 points", a number as "0.213".
+
+    `plus` writes the sign of positive values too, as differences need it.
+    """
+    return f"{_figure(value, scale, plus)}{UNITS[scale]}"
+
+
+def interval(low: float, high: float, scale: Scale, plus: bool = False) -> str:
+    """Return "53.3 to 71.2 %", "−6.9 to 21.3 points" or "0.150 to 0.280"."""
+    return f"{_figure(low, scale, plus)} to {number(high, scale, plus)}"
+
+
+UNITS = {"share": " %", "points": " points", "number": "", "open": ""}
+
+
+def _figure(value: float, scale: Scale, plus: bool) -> str:
+    text = f"{value:.3f}" if scale in ("number", "open") else f"{100 * value:.1f}"
+    sign = "+" if plus and value > 0 and text.strip("0.") else ""
+    return sign + text.replace("-", "−" if text.strip("-0.") else "")
+
+
+def tiles(facts: Sequence[tuple[object, object]]) -> Html:
+    """Return figures side by side, each with what it counts beneath."""
+    each = "".join(f"<div><dd>{shown(figure)}</dd><dt>{shown(meaning)}</dt></div>" for meaning, figure in facts)
+    return Html(f'<dl class="assay-tiles">{each}</dl>')
+
+
+def _head(column: object) -> str:
+    sort = f' aria-sort="{column.sort}"' if isinstance(column, Column) else ""
+    return f'<th scope="col"{sort}>{shown(column)}</th>'
+
+
+def _row(columns: Sequence[object], cells: Sequence[object]) -> str:
+    labelled = list(zip(columns, cells, strict=True))
+    head = f'<th scope="row">{shown(labelled[0][1])}</th>'
+    rest = (f'<td data-label="{escape(column)}">{shown(cell)}</td>' for column, cell in labelled[1:])
+    return f"<tr>{head}{''.join(rest)}</tr>"
+
+
+def _bar(value: float, low: float, high: float, band: float | None) -> str:
+    left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (low, value, high))
+    shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
+    return (
+        f'<span class="assay-range" aria-hidden="true">{shade}'
+        f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
+        f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
+    )
+
+
+Sampled = tuple[gr.Number, gr.Slider, gr.Slider]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What may be chosen; `about` says what the length is that of."""
+
+    shortest: int = SHORTEST_ANSWER
+    longest: int = LONGEST_ANSWER
+    step: int = 8
+    hottest: float = HIGHEST_TEMPERATURE
+    about: str = "ask.length.info"
+
+
+def sampling_fields(seed: int, max_new_tokens: int, temperature: float, choices: Range | None = None) -> Sampled:
+    """Lay out the three widgets, with these values at first, and return them."""
+    within = choices or Range()
+    number = gr.Number(seed, label=say("ask.seed"), info=say("ask.seed.info"), precision=0, minimum=0)
+    length = gr.Slider(
+        within.shortest,
+        within.longest,
+        max_new_tokens,
+        step=within.step,
+        label=say("ask.length"),
+        info=say(within.about),
+    )
+    heat = gr.Slider(
+        0,
+        within.hottest,
+        temperature,
+        step=0.1,
+        label=say("ask.temperature"),
+        info=say("ask.temperature.info"),
+    )
+    return number, length, heat

@@ -1,0 +1,29 @@
+"""What visitors read: pages in `lab/ui/text/*.md`, short lines in `lab/ui/text/*.json`."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+TEXT = Path(__file__).parent
+
+
+@cache
+def page(name: str) -> str:
+    """Return the text of `lab/ui/text/<name>.md`."""
+    return (TEXT / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def say(key: str, **values: object) -> str:
+    """Return the line called `key` with its {places} filled in. Raises KeyError if there is none.
+
+    >>> say("line.place", position=2)
+    'You are number 2 in line.'
+    """
+    return lines()[key].format(**values)
+
+
+@cache
+def lines() -> dict[str, str]:
+    """Return all short lines by their names."""
+    files = sorted(TEXT.glob("*.json"))
+    return {k: v for file in files for k, v in json.loads(file.read_text(encoding="utf-8")).items()}

@@ -1,0 +1,379 @@
+"""Sampled answers to our own questions, as `evals.questions.pairs` takes them: from a GRPO run, or drawn anew."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow
+import pyarrow.parquet
+from datasets import load_dataset
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evals.errors import BadConfig, BadRow, LabError
+from evals.io import read_rows
+from evals.model import Model, Sampling
+from evals.questions import conversation, find, is_held_out, system_prompt_for
+from evals.questions.pairs import Sample, SampleOrigin
+from evals.schema import Example, Message
+from training.run.folder import RunFolder
+
+ROWS = "train.jsonl"
+SOURCE = re.compile(r"(?P<name>.+?)(?:\[:(?P<count>[1-9]\d*)\])?")
+HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
+SHARED_WORDS = re.compile(r".*\S(?=\s)", re.DOTALL)
+"""Of what two texts share, up to the last word that is whole."""
+
+Turns = tuple[Message, ...]
+Text = Turns | str
+
+
+class PreferenceRow(BaseModel):
+    """One line of a preference data set; columns beside these are provenance and are not read."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    prompt: Text | None = None
+    chosen: Text
+    rejected: Text
+    example_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two answers to one prompt, `chosen` the better one; all three plain text or all three turns."""
+
+    name: str
+    prompt: Text
+    chosen: Text
+    rejected: Text
+
+    @property
+    def question(self) -> str:
+        """What was asked last."""
+        return self.prompt if isinstance(self.prompt, str) else self.prompt[-1].content
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is text without roles."""
+        return isinstance(self.prompt, str)
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns that TRL reads."""
+        return {
+            "prompt": _columns(self.prompt),
+            "chosen": _columns(self.chosen),
+            "rejected": _columns(self.rejected),
+        }
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """The pairs to train on, how many came from each source, what was changed and what left out."""
+
+    pairs: tuple[Preference, ...]
+    counts: Mapping[str, int]
+    notes: Mapping[str, int]
+
+    @property
+    def questions(self) -> frozenset[str]:
+        """What the pairs ask, of plain text each line as well."""
+        asked = {pair.question for pair in self.pairs}
+        return frozenset(asked | {line for text in asked for line in text.splitlines()})
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return len(self.pairs)
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps about the data."""
+        lines = "".join(json.dumps(pair.row(), sort_keys=True) + "\n" for pair in self.pairs)
+        return {
+            "sha256": hashlib.sha256(lines.encode()).hexdigest(),
+            "rows": len(self.pairs),
+            **{f"rows of {name}": count for name, count in self.counts.items()},
+            **self.notes,
+        }
+
+    def without(self, names: Collection[str], why: str) -> "Preferences":
+        """Return the data without the pairs of these names, which are counted under `why`."""
+        kept = tuple(pair for pair in self.pairs if pair.name not in set(names))
+        return Preferences(kept, self.counts, {**self.notes, f"left out, {why}": len(names)})
+
+
+def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
+    """Return the pairs of all sources; conversations without a system message are given this one.
+
+    Left out and counted: pairs of identical answers and pairs that were there before. BadRow names a
+    bad line; BadConfig for a source that is not here, for rows of the standard hold-out, and for plain
+    and conversational rows together.
+    """
+    pairs: dict[tuple[Text, Text, Text], Preference] = {}
+    counts: dict[str, int] = {}
+    notes: Counter[str] = Counter()
+    for source in sources:
+        name, rows = _preferences_rows(source)
+        counts[name] = len(rows)
+        _refuse_held_out(name, rows)
+        for number, row in enumerate(rows, start=1):
+            pair = _pair(f"{name}:{number}", row, system_prompt, notes)
+            if pair.chosen == pair.rejected:
+                notes["left out, both answers are the same"] += 1
+            elif pairs.setdefault((pair.prompt, pair.chosen, pair.rejected), pair) is not pair:
+                notes["left out, the same pair again"] += 1
+    found = tuple(pairs.values())
+    _check_kinds(sources, found)
+    return Preferences(found, counts, dict(notes))
+
+
+def _preferences_rows(source: str) -> tuple[str, list[PreferenceRow]]:
+    """Return the public name of a source and its rows."""
+    match = SOURCE.fullmatch(source.strip())
+    if match is None:
+        raise BadConfig(_unknown(source))
+    path, count = Path(match["name"]).expanduser(), int(match["count"] or 0)
+    if path.is_dir():
+        path = path / ROWS
+    if path.suffix == ".jsonl":
+        name = f"{path.parent.name}/{path.name}" if path.name == ROWS else path.name
+        rows = read_rows(path, PreferenceRow)
+    elif path.suffix == ".parquet":
+        name, rows = path.name, _table(path.name, _parquet(path))
+    elif hub := HUB_ID.fullmatch(match["name"]):
+        name, rows = match["name"], _table(match["name"], _from_hub(hub["name"], hub["revision"]))
+    else:
+        raise BadConfig(_unknown(source))
+    if count > len(rows):
+        raise BadConfig(f"{source} asks for {count} rows; {name} has {len(rows)}.")
+    return name, rows[:count] if count else rows
+
+
+def _parquet(path: Path) -> Iterable[Mapping[str, Any]]:
+    try:
+        return pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise BadConfig(
+            f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); name a parquet or JSONL"
+            " file of preferences."
+        ) from None
+
+
+def _from_hub(name: str, revision: str | None) -> Iterable[Mapping[str, Any]]:
+    try:
+        return load_dataset(name, revision=revision, split="train")
+    except (OSError, ValueError) as error:
+        raise BadConfig(
+            f"the data set {name} could not be fetched from the Hub ({str(error).splitlines()[0]}). Check"
+            " the name, that it has a split `train`, and the network; or name a file here."
+        ) from None
+
+
+def _table(name: str, rows: Iterable[Mapping[str, Any]]) -> list[PreferenceRow]:
+    """Return rows of a table as records; BadRow names the first bad one."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found.append(PreferenceRow.model_validate(row))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise BadRow(Path(name), number, field, first["msg"]) from None
+    return found
+
+
+def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]) -> Preference:
+    """Return one pair with a prompt of its own; BadConfig if it cannot have one."""
+    prompt, chosen, rejected = row.prompt, row.chosen, row.rejected
+    if prompt is None:
+        what = "words" if isinstance(chosen, str) else "turns"
+        prompt, chosen, rejected = _shared(name, chosen, rejected)
+        notes[f"prompts taken from the {what} that both answers share"] += 1
+    if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
+        return Preference(name, prompt, chosen, rejected)
+    if isinstance(prompt, str) or isinstance(chosen, str) or isinstance(rejected, str):
+        raise BadConfig(_mixed(name))
+    if not (prompt and chosen and rejected) or prompt[-1].role != "user":
+        raise BadConfig(
+            f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
+            " and chosen and rejected are one message of the role assistant or more."
+        )
+    told = system_prompt_for(system_prompt, prompt[-1].content)
+    if prompt[0].role != "system":
+        prompt = (Message(role="system", content=told), *prompt)
+        notes["prompts given the system message of the chain"] += 1
+    elif prompt[0].content != told:
+        notes["prompts with a system message of their own"] += 1
+    return Preference(name, prompt, chosen, rejected)
+
+
+def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
+    """Return what two conversations or texts begin with, and what follows in each."""
+    if isinstance(chosen, str) and isinstance(rejected, str):
+        return _shared_words(name, chosen, rejected)
+    if isinstance(chosen, str) or isinstance(rejected, str):
+        raise BadConfig(_mixed(name))
+    longest = min(len(chosen), len(rejected)) - 1
+    length = 0
+    while length < longest and chosen[length] == rejected[length]:
+        length += 1
+    return chosen[:length], chosen[length:], rejected[length:]
+
+
+def _shared_words(name: str, chosen: str, rejected: str) -> tuple[str, str, str]:
+    """Return the whole words that two texts begin with, and the rest of each with the space before it."""
+    same = takewhile(lambda letters: letters[0] == letters[1], zip(chosen, rejected, strict=False))
+    words = SHARED_WORDS.match("".join(letter for letter, _ in same))
+    if words is None:
+        raise BadConfig(
+            f"row {name} is plain text without a column `prompt`, and its two texts do not begin with the same"
+            " words, so there is no question in it; give it a prompt, or take it out."
+        )
+    length = words.end()
+    return chosen[:length], chosen[length:], rejected[length:]
+
+
+def _mixed(name: str) -> str:
+    return (
+        f"row {name} mixes plain text and messages; prompt, chosen and rejected are all text or all lists of"
+        ' {"role", "content"}.'
+    )
+
+
+def _refuse_held_out(name: str, rows: Sequence[PreferenceRow]) -> None:
+    held_out = [
+        number
+        for number, row in enumerate(rows, start=1)
+        if any(is_held_out(text, row.example_id) for text in _asked(row))
+    ]
+    if held_out:
+        raise BadConfig(
+            f"{name} holds {len(held_out)} pairs about questions that are kept for testing (such as row"
+            f" {held_out[0]}); training on them would make every later figure worthless. Take them out:"
+            " `assay prefs export` and `assay data pairs` leave them out by themselves."
+        )
+
+
+def _asked(row: PreferenceRow) -> list[str]:
+    """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
+    source = row.prompt if row.prompt is not None else row.chosen
+    if isinstance(source, str):
+        lines = source.splitlines()
+        return [source, *lines, *(line.partition(": ")[2] for line in lines)]
+    return [turn.content for turn in source if turn.role == "user"]
+
+
+def _check_kinds(sources: Sequence[str], pairs: Sequence[Preference]) -> None:
+    if not pairs:
+        raise BadConfig(f"no pair of {', '.join(sources)} says anything: all answers are the same.")
+    plain = sum(pair.is_plain for pair in pairs)
+    if plain not in (0, len(pairs)):
+        raise BadConfig(
+            f"{plain} of {len(pairs)} pairs are plain text and the others conversations; a run is trained on"
+            " one kind. Give the plain ones as messages, or train on them alone."
+        )
+
+
+def _columns(text: Text) -> Any:
+    return text if isinstance(text, str) else [turn.model_dump() for turn in text]
+
+
+def _unknown(source: str) -> str:
+    return (
+        f"{source!r} is no preference data set: name a folder that `assay prefs export --format dpo` or"
+        " `assay data pairs` wrote, a .jsonl or .parquet file with prompt, chosen and rejected, or a data"
+        " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
+    )
+
+
+class RunSamples(NamedTuple):
+    """The answers that a run has sampled, and how many were to questions that nobody knows."""
+
+    samples: tuple[Sample, ...]
+    unknown_questions: int
+
+
+def run_samples(run: RunFolder) -> RunSamples:
+    """Return the answers in a run's completions/, oldest first.
+
+    LabError if it is no run that samples answers, or a file cannot be read. Which answers were cut at
+    the length limit is not in these files; an answer without an end says so by its verdict alone.
+    """
+    record = run.record()
+    files = sorted(run.completions.glob("*.parquet"))
+    if record is None or not files:
+        raise LabError(
+            f"{run.path} holds no sampled answers; name the run folder of a GRPO stage, with run.json and"
+            " completions/, or sample answers with --chain."
+        )
+    found: list[Sample] = []
+    unknown = 0
+    for file in files:
+        for row in _rows(file):
+            sample = _sample(row, record.name, record.stage)
+            if sample is None:
+                unknown += 1
+            else:
+                found.append(sample)
+    return RunSamples(tuple(found), unknown)
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        return pyarrow.parquet.read_table(file, columns=["step", "prompt", "completion"]).to_pylist()
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise LabError(
+            f"{file} is no table of completions ({str(error).splitlines()[0]}); delete it, or name another run."
+        ) from None
+
+
+def _sample(row: dict[str, Any], run: str, stage: str) -> Sample | None:
+    """Return one row of the table; None if its question is none of ours."""
+    prompt = tuple(Message.model_validate(turn) for turn in row["prompt"])
+    example = find(prompt[-1].content)
+    if example is None:
+        return None
+    origin = SampleOrigin(source=run, stage=stage, step=int(row["step"]))
+    return Sample(example, prompt, row["completion"][-1]["content"], origin)
+
+
+class Draws(NamedTuple):
+    """How answers are drawn: `count` of each question by one stage; the seed grows by 1 each time."""
+
+    stage: str
+    count: int
+    sampling: Sampling
+
+
+def chain_samples(
+    model: Model,
+    origin: SampleOrigin,
+    examples: Sequence[Example],
+    system_prompt: str,
+    draws: Draws,
+) -> list[Sample]:
+    """Return answers of one stage of a chain, drawn with one seed after the other.
+
+    BadConfig for fewer than two answers per question, or for greedy ones, which are all the same.
+    """
+    if draws.count < 2 or draws.sampling.temperature <= 0:
+        raise BadConfig(
+            f"{draws.count} answers per question at temperature {draws.sampling.temperature:g} give no two"
+            " different ones; draw 2 or more, at a temperature above 0."
+        )
+    prompts = [conversation(example, system_prompt) for example in examples]
+    found: list[Sample] = []
+    for number in range(draws.count):
+        sampling = replace(draws.sampling, seed=draws.sampling.seed + number)
+        drawn = origin.model_copy(update={"seed": sampling.seed, "temperature": sampling.temperature})
+        answers = model.generate(prompts, (draws.stage,), sampling)
+        found += [
+            Sample(example, prompt, answer.text, drawn, answer.finish_reason != "stop")
+            for example, prompt, (answer,) in zip(examples, prompts, answers, strict=True)
+        ]
+    return found

@@ -1,0 +1,284 @@
+"""From data set names to the rows that a trainer takes. Knows nothing of torch.
+
+A data set is a name that `evals.questions` knows, a part of one that keeps SFT and GRPO apart (below), or
+a question set of one's own (`evals.questions.sets`: a file, a set that comes with Assay, or one of the Hub),
+optionally narrowed to one kind of ground truth and to so many rows of it:
+
+    kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
+    mine.yaml    mine.csv[choice]     codons-and-enzymes    hub:owner/name@v1.0
+
+Of a question set the training rows are taken; mine.yaml[dev] names its dev rows, for `monitor_data`.
+
+The pathway questions are parted in halves that share no gene set of one tissue, or by whole tissues
+(`pathways-train/liver`): what a tissue does as a whole can be learned from its other gene sets, so only
+whole tissues tell whether confidence is honest where nothing can be known. The KMP questions are parted
+by facts: four in five are for SFT (`kmp-sft-part`), the others for GRPO (`kmp-grpo-part`).
+
+Rows that are marked for testing are refused, and so are rows of the standard hold-out however they
+are marked: what a model was trained on measures nothing.
+"""
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import load_dataset
+
+from evals.errors import BadConfig
+from evals.questions import (
+    DATASETS,
+    SYSTEM_PROMPT,
+    conversation,
+    data_sha256,
+    is_held_out,
+    pathway_halves,
+    pathway_training,
+)
+from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
+from evals.schema import Example
+from evals.verifiers import SCORED
+
+
+def from_hub(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the rows of a data set with the name of their split; BadConfig if it cannot be fetched."""
+    try:
+        found = load_dataset(name, config, revision=revision)
+    except (OSError, ValueError) as error:
+        raise BadConfig(
+            f"the data set {name} could not be fetched from the Hub ({str(error).splitlines()[0]}). Check the"
+            " name, the revision, the config (hub:owner/name@revision:config) and the network; or name a file here."
+        ) from None
+    for split, rows in found.items():
+        for row in rows:
+            yield str(split), row
+
+
+SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
+KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
+KMP_DEV, KMP_TEST = "kmp-dev", "kmp-test"
+SHARES = 5
+"""One fact in so many is watched by `kmp-dev`, another one in so many is kept from SFT for GRPO."""
+DEV_SHARE, GRPO_SHARE = 0, 1
+BY_TISSUE = "pathways-train/"
+SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
+Row = dict[str, object]
+"""What TRL reads: `prompt` (messages) and `completion` (messages) or `example` (JSON)."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Examples to train on, how many came from each source, and what was left out and why."""
+
+    examples: tuple[Example, ...]
+    counts: dict[str, int]
+    left_out: dict[str, int]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.examples)
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps about the data."""
+        return {
+            "sha256": data_sha256(self.examples),
+            "rows": len(self.examples),
+            **{f"rows of {name}": count for name, count in self.counts.items()},
+            **{f"left out, {why}": count for why, count in self.left_out.items()},
+        }
+
+    def without(self, names: Collection[str], why: str) -> "TrainingData":
+        """Return the data without the rows of these ids, which are counted under `why`."""
+        kept = tuple(example for example in self.examples if example.id not in set(names))
+        return TrainingData(kept, self.counts, {**self.left_out, why: len(names)})
+
+
+def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
+    """Return the examples of all sources that have an answer, each once; the others are counted."""
+    data = _gathered(sources, seed)
+    taught = tuple(each for each in data.examples if each.answer)
+    if not taught:
+        raise BadConfig(
+            f"no row of {', '.join(sources)} has an answer to teach; a rubric needs an explanation, and every"
+            " other kind of truth is its own answer."
+        )
+    untold = len(data.examples) - len(taught)
+    left_out = {**data.left_out, **({"no answer to teach": untold} if untold else {})}
+    return TrainingData(taught, data.counts, left_out)
+
+
+def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
+    """Return the examples of all sources that a verifier can score; the others are counted."""
+    data = _gathered(sources, seed)
+    scored = tuple(each for each in data.examples if each.ground_truth.kind in SCORED)
+    if not scored:
+        raise BadConfig(
+            f"no row of {', '.join(sources)} can be scored, so there is no reward to learn from; use"
+            f" kinds that a verifier judges: {', '.join(sorted(SCORED))}."
+        )
+    unscored = len(data.examples) - len(scored)
+    left_out = {**data.left_out, **({"no verifier scores them": unscored} if unscored else {})}
+    return TrainingData(scored, data.counts, left_out)
+
+
+def watched_questions(
+    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = ()
+) -> tuple[Example, ...]:
+    """Return up to `count` questions to ask while a model is trained, none of those in `asked`.
+
+    Sources are those of training, and two more. `kmp-dev` is one question for one in five of the facts
+    that KMP training asks for, so an SFT stage knows them and can be seen to forget them. `kmp-test`
+    may be watched; nothing is chosen or stopped by it. BadConfig if no question is left.
+    """
+    named = [source.strip() for source in sources]
+    found = [row for source in named for row in _watchable(source, seed)]
+    left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
+    if not left:
+        raise BadConfig(
+            f"nothing is left to watch of monitor_data {', '.join(named)}: every question is trained on or has"
+            f" no verifier. Add another set, such as {KMP_DEV}, or set monitor_steps to 0."
+        )
+    if len(left) <= count:
+        return tuple(left)
+    chosen = sorted(random.Random(seed).sample(range(len(left)), count))
+    return tuple(left[place] for place in chosen)
+
+
+def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+    """Return a question and its own answer as prompt and completion."""
+    return {
+        "prompt": prompt_of(example, system_prompt),
+        "completion": [{"role": "assistant", "content": example.answer}],
+    }
+
+
+def grpo_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+    """Return a question as a prompt, the whole example beside it as JSON for the reward."""
+    document = json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
+    return {"prompt": prompt_of(example, system_prompt), "example": document}
+
+
+def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict[str, str]]:
+    """Return the question as every stage reads it: after the system prompt with the question's options."""
+    return [message.model_dump() for message in conversation(example, system_prompt)]
+
+
+def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
+    unique: dict[str, Example] = {}
+    counts: dict[str, int] = {}
+    repeated = 0
+    for source in sources:
+        found = _examples(source, seed)
+        counts[public_name(source)] = len(found)
+        for example in found:
+            known = unique.setdefault(example.id, example)
+            repeated += known is not example
+            if known != example:
+                raise BadConfig(
+                    f"two different rows have the id {example.id!r}, the second in {source}; ids are"
+                    " unique. Rename one of them."
+                )
+    left_out = {"the same row again": repeated} if repeated else {}
+    return TrainingData(tuple(unique.values()), counts, left_out)
+
+
+def _watchable(source: str, seed: int) -> tuple[Example, ...]:
+    if source == KMP_TEST:
+        return DATASETS[KMP_TEST]()
+    if source != KMP_DEV:
+        return _examples(source, seed)
+    by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
+    return tuple(row for fact, row in sorted(by_fact.items()) if _share(fact) == DEV_SHARE)
+
+
+def _share(fact: str) -> int:
+    return hashlib.sha256(fact.encode()).digest()[0] % SHARES
+
+
+def _examples(source: str, seed: int) -> tuple[Example, ...]:
+    """Return the rows of one source; BadConfig if it is unknown, holds test rows or no rows."""
+    match = SOURCE.fullmatch(source.strip())
+    if match is None:
+        raise BadConfig(f"{source!r} is not a data set; {_accepted()}")
+    name, kind = match["name"], match["kind"]
+    if kind in SPLITS:
+        name, kind = f"{name}[{kind}]", None
+    found = _named(name)
+    tests = [example.id for example in found if example.split == "test"]
+    if tests:
+        raise BadConfig(
+            f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
+            f" training on them would make every later figure worthless. {_accepted()}"
+        )
+    _refuse_held_out(public_name(match["name"]), found)
+    if kind is None:
+        return found
+    chosen = [example for example in found if example.ground_truth.kind == kind]
+    if not chosen:
+        kinds = ", ".join(sorted({example.ground_truth.kind for example in found}))
+        raise BadConfig(f"{match['name']} has no rows of kind {kind!r}; its kinds are {kinds}.")
+    return tuple(_sample(chosen, int(match["count"] or len(chosen)), source, seed))
+
+
+def _refuse_held_out(name: str, rows: Sequence[Example]) -> None:
+    """Raise BadConfig, naming rows, if any asks what the standard hold-out keeps for testing."""
+    held_out = [row.id for row in rows if is_held_out(row.prompt, row.id)]
+    if held_out:
+        raise BadConfig(
+            f"{name} holds {len(held_out)} rows that are marked for training but belong to the standard"
+            f" hold-out (such as {held_out[0]}): eye and thymus, or the KMP test set, by which every chain"
+            " is measured. Take them out; `assay data pathways` writes rows without them."
+        )
+
+
+def _sample(found: list[Example], count: int, source: str, seed: int) -> list[Example]:
+    """Return `count` rows in their own order, the same ones for the same seed."""
+    if not 0 < count <= len(found):
+        raise BadConfig(f"{source} asks for {count} rows; there are {len(found)} of that kind.")
+    chosen = sorted(random.Random(seed).sample(range(len(found)), count))
+    return [found[index] for index in chosen]
+
+
+def _named(name: str) -> tuple[Example, ...]:
+    if name in (SFT_HALF, GRPO_HALF):
+        halves = pathway_halves(pathway_training())
+        return halves[0] if name == SFT_HALF else halves[1]
+    if name in (KMP_SFT, KMP_GRPO):
+        rows = DATASETS["kmp-train"]()
+        return tuple(row for row in rows if (_share(row.cluster) == GRPO_SHARE) == (name == KMP_GRPO))
+    if name.startswith(BY_TISSUE):
+        return _of_tissue(name.removeprefix(BY_TISSUE))
+    if name in DATASETS:
+        return DATASETS[name]()
+    if is_question_set(name):
+        return load_questions(name, from_hub, part="train")
+    raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
+
+
+def _of_tissue(tissue: str) -> tuple[Example, ...]:
+    """Return the pathway questions about one tissue alone; BadConfig if training has none."""
+    rows = pathway_training()
+    found = tuple(row for row in rows if row.tissue == tissue)
+    if not found:
+        known = ", ".join(sorted({row.tissue for row in rows if row.tissue}))
+        raise BadConfig(f"training has no pathway questions about {tissue!r}; its tissues are {known}.")
+    return found
+
+
+def _accepted() -> str:
+    parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO, f"{BY_TISSUE}TISSUE")
+    names = ", ".join((*parts, *(each for each in DATASETS if "train" in each)))
+    return (
+        f"use {names}, a question set (a file that ends in {', '.join(SUFFIXES)}, or hub:owner/name), or one"
+        " of these narrowed to a kind and a count, such as kmp-train[count:40]."
+    )
+
+
+def public_name(source: str) -> str:
+    """Return a source without the folders of this machine."""
+    return Path(source).name if any(suffix in source for suffix in SUFFIXES) else source

@@ -1,0 +1,200 @@
+"""Records of the refiner as the rows of a trainer: what is read, what is learned from, what the reward needs.
+
+A source is `refiner-train` or a JSONL file of records (`assay data refiner`). Records of the standard
+hold-out, and those of the test split by name, are refused. Knows nothing of torch.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evals.errors import BadConfig, ChainMismatch
+from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
+from evals.refine.records import read_records, records_sha256, split_by_group
+from evals.schema.refiner import RefinerRecord
+
+TRAIN, TEST = "refiner-train", "refiner-test"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RefinerData:
+    """Records to train on, how many came from each source, what was left out, and what was trimmed."""
+
+    records: tuple[RefinerRecord, ...]
+    counts: dict[str, int]
+    left_out: dict[str, int] = field(default_factory=dict)
+    trimmed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Passages taken from a record that was over the budget, by its id."""
+    is_for_sft: bool = False
+    """Whether answers are learned from references, not sampled."""
+    dropped: dict[str, str | int] = field(default_factory=dict)
+    """What became of rubric items that a report dropped, for run.json; nothing if there was none."""
+    dropped_static: frozenset[str] = frozenset()
+    """Keys of the items of the set that fits every record which are not asked."""
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
+    @property
+    def questions(self) -> frozenset[str]:
+        """What the records ask."""
+        return frozenset(record.asked for record in self.records)
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps about the data."""
+        return {
+            "sha256": records_sha256(self.records),
+            "rows": self.count,
+            "records trimmed": len(self.trimmed),
+            "passages taken away": sum(map(len, self.trimmed.values())),
+            "prompt_sha256": hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest(),
+            **{f"rows of {name}": count for name, count in self.counts.items()},
+            **{f"left out, {why}": count for why, count in self.left_out.items()},
+            **self.dropped,
+        }
+
+    def without(self, names: Collection[str], why: str) -> "RefinerData":
+        """Return the data without the records of these ids, which are counted under `why`."""
+        kept = tuple(record for record in self.records if record.id not in set(names))
+        return replace(self, records=kept, left_out={**self.left_out, why: len(names)})
+
+    def changed(self, change: Callable[[RefinerRecord], RefinerRecord]) -> "RefinerData":
+        """Return the data with every record as `change` makes it."""
+        return replace(self, records=tuple(map(change, self.records)))
+
+    def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
+        """Return the data without some of its groups, and these alone; BadConfig for too few groups.
+
+        About `share` of the groups is held out, chosen by the seed.
+        """
+        _, held = split_by_group(self.records, share, seed)
+        why = "held out to see when to stop"
+        return self.without([record.id for record in held], why), RefinerData(held, {})
+
+    def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
+        """Return the data with passages taken from records whose row has more than `budget` tokens.
+
+        A record that nothing more can be taken from stays as it was: whether it may be dropped is for
+        the settings to say.
+        """
+        makes = sft_row if self.is_for_sft else grpo_row
+        fitted = within_budget(self.records, budget, lambda record: tokens_of(makes(record)))
+        shorter = {record.id: record for record in fitted.records}
+        records = tuple(shorter.get(record.id, record) for record in self.records)
+        return replace(self, records=records, trimmed=fitted.trimmed)
+
+    def trl_rows(self) -> dict[str, Row]:
+        """Return what TRL is given of each record, by its id."""
+        makes = sft_row if self.is_for_sft else grpo_row
+        return {record.id: makes(record) for record in self.records}
+
+
+def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:
+    """Return the records of all sources, each once.
+
+    BadConfig for test records, for two unlike records of one id, and, where answers are to be learned
+    from references, for sources without one.
+    """
+    records: dict[str, RefinerRecord] = {}
+    counts: dict[str, int] = {}
+    repeated = 0
+    for source in sources:
+        found = records_in(source.strip())
+        name = Path(source.strip()).name
+        counts[name] = len(found)
+        _refuse_held_out(name, found)
+        for record in found:
+            known = records.setdefault(record.id, record)
+            repeated += known is not record
+            if known != record:
+                raise BadConfig(f"two different records have the id {record.id!r}, the second in {name}; rename one.")
+    left_out = {"the same record again": repeated} if repeated else {}
+    data = RefinerData(tuple(records.values()), counts, left_out, is_for_sft=is_for_sft)
+    return _with_reference(data) if is_for_sft else data
+
+
+def records_in(source: str) -> Sequence[RefinerRecord]:
+    """Return the records of `refiner-train` or of a JSONL file; BadConfig for the test split by name."""
+    if source == TRAIN:
+        return refiner_bank().train
+    if source == TEST:
+        raise BadConfig(f"{TEST} is kept for testing; train on {TRAIN} or a JSONL file of records.")
+    if not source.endswith(".jsonl"):
+        raise BadConfig(
+            f"{source!r} holds no records of the refiner; use {TRAIN} or a JSONL file, as `assay data"
+            " refiner --out DIR` writes it."
+        )
+    return read_records(Path(source))
+
+
+def are_records(sources: Sequence[str]) -> bool:
+    """Return whether the sources of an SFT stage are records of the refiner: by name, or by first row."""
+    return bool(sources) and all(_is_of_records(source.strip()) for source in sources)
+
+
+def check_refiner_chain(chain_prompt: str | None) -> None:
+    """Raise ChainMismatch if a chain was given other instructions than the refiner's."""
+    if chain_prompt is not None and chain_prompt != SYSTEM_PROMPT:
+        raise ChainMismatch(
+            "the chain was trained with another system prompt than the refiner's, and a chain has one;"
+            " train its SFT stage on records first: assay train sft --config"
+            " training/configs/embedded/refiner-sft.yaml."
+        )
+
+
+def sft_row(record: RefinerRecord) -> Row:
+    """Return a record and its reference answer as prompt and completion."""
+    answer = {"role": "assistant", "content": record.reference or ""}
+    return {"prompt": _prompt(record), "completion": [answer]}
+
+
+def grpo_row(record: RefinerRecord) -> Row:
+    """Return a record as a prompt, the whole of it beside as JSON for the reward."""
+    document = record.model_dump(mode="json", exclude_defaults=True)
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True)
+    return {"prompt": _prompt(record), "record": text}
+
+
+def _prompt(record: RefinerRecord) -> list[dict[str, str]]:
+    return [turn.model_dump() for turn in messages(record)]
+
+
+def _with_reference(data: RefinerData) -> RefinerData:
+    lacking = [record.id for record in data.records if not record.reference]
+    if len(lacking) == data.count:
+        raise BadConfig(
+            "no record has a reference, so there is no answer to learn; add `reference`, an answer in the"
+            " output grammar, or use `assay data refiner`, which writes one for each."
+        )
+    return data.without(lacking, "no reference") if lacking else data
+
+
+def _refuse_held_out(name: str, records: Sequence[RefinerRecord]) -> None:
+    found = kept_for_testing(records)
+    if found:
+        raise BadConfig(
+            f"{name} holds {len(found)} records that are kept for testing (such as {found[0]}); training on"
+            " them would make every later figure worthless. Take them out."
+        )
+
+
+def _is_of_records(source: str) -> bool:
+    if source in (TRAIN, TEST):
+        return True
+    path = Path(source)
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first = next((line for line in file if line.strip()), "")
+    try:
+        row = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "tool_output" in row

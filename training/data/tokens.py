@@ -1,0 +1,275 @@
+"""Whether a model keeps rows apart that are packed into one sequence; tried on it before training.
+
+Packed rows are told apart by their positions alone, which start again at 0 with each row. Kernels for
+variable lengths (flash attention) read them; so do the masks that transformers 5.23 makes for sdpa and
+eager, as long as nothing is cached. A model that does not look at them lets every row see those before
+it, and nothing but the answers would tell.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import torch
+from jinja2 import TemplateError
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from evals.errors import BadConfig
+from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
+
+Messages = Sequence[Mapping[str, str]]
+
+
+class ChatCounter:
+    """Counts tokens of texts and conversations for the base called `name`."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+        if not tokenizer.is_fast:
+            raise BadConfig(
+                f"{name} has a slow tokenizer, which cannot tell where tokens end; use a base that comes with a"
+                " tokenizer.json."
+            )
+        self.tokenizer = tokenizer
+        self.name = name
+        self.takes_system = takes_system(tokenizer)
+
+    def ends(self, text: str) -> Sequence[int]:
+        """Return where each token ends, in characters from the start of the text."""
+        if not text:
+            return ()
+        read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [end for _, end in read["offset_mapping"]]
+
+    def chat(self, messages: Messages) -> int:
+        """Return the tokens of a conversation as the template writes it."""
+        fitting = messages if self.takes_system else without_system(messages)
+        text = self.tokenizer.apply_chat_template([dict(each) for each in fitting], tokenize=False)
+        return len(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a chat template has a turn for a system prompt, tried on it."""
+    mark = "zq-system-zq"
+    try:
+        text = tokenizer.apply_chat_template(
+            [{"role": "system", "content": mark}, {"role": "user", "content": "?"}], tokenize=False
+        )
+    except TemplateError:
+        return False
+    return mark in str(text)
+
+
+def without_system(messages: Messages) -> list[dict[str, str]]:
+    """Return messages with the system prompt put before the first question."""
+    system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+    rest = [dict(each) for each in messages if each["role"] != "system"]
+    if system and rest:
+        rest[0]["content"] = f"{system}\n\n{rest[0]['content']}"
+    return rest
+
+
+Row = Mapping[str, Any]
+ANSWERS = ("completion", "chosen", "rejected")
+TEMPLATE_TOLD = "chat_template_kwargs"
+"""Key of what a row tells the chat template, as TRL calls it."""
+NO_THOUGHT: Mapping[str, Any] = {"enable_thinking": False}
+"""What templates that know reasoning are told where there is to be none."""
+SHOWN = 5
+TOO_LONG = "more than"
+"""How the reason starts for which rows are left out."""
+
+
+class Tokenizer(Protocol):
+    """What is used of a Hugging Face tokenizer."""
+
+    eos_token_id: Any
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+        """Return messages as one text."""
+
+    def __call__(self, text: str, **options: Any) -> Any:
+        """Return a text's tokens under "input_ids"."""
+
+
+class Rows(Protocol):
+    """Training data whose rows have names."""
+
+    def without(self, names: Sequence[str], why: str) -> Self:
+        """Return the data without these rows, which are counted under `why`."""
+
+
+Data = TypeVar("Data", bound=Rows)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One sequence of tokens as a model reads it; the first `given` of them are not learned from."""
+
+    ids: tuple[int, ...]
+    given: int
+
+
+def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
+    """Return what a model reads of a row, by column: question and answer, or the question alone.
+
+    The split is TRL's: an answer starts where the question alone and both together become different.
+    """
+    prompt, told = row["prompt"], row.get(TEMPLATE_TOLD) or {}
+    asked = _ids(prompt, tokenizer, told, is_question=True)
+    found = {}
+    for column in ANSWERS:
+        if column in row:
+            ids = _ids(prompt + row[column], tokenizer, told)
+            found[column] = Tokens(ids, _shared(asked, ids))
+    return found or {"prompt": Tokens(asked, len(asked))}
+
+
+def length_of(row: Row, tokenizer: Tokenizer) -> int:
+    """Return the tokens of a row's longest sequence."""
+    return max(len(sequence.ids) for sequence in sequences_of(row, tokenizer).values())
+
+
+def limit_of(settings: StageSettings) -> tuple[str, int]:
+    """Return the setting that bounds a row's length, and its value in tokens."""
+    if isinstance(settings, SampledSettings):
+        return "max_prompt_length", settings.max_prompt_length
+    assert isinstance(settings, SftSettings | DpoSettings)
+    return "max_length", settings.max_length
+
+
+def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> Data:
+    """Return `data` without the rows that are too long; `lengths` are tokens by the name of the row.
+
+    BadConfig, naming rows, if there are any and the settings do not let them be dropped, or if no row
+    would be left.
+    """
+    key, longest = limit_of(settings)
+    over = {name: size for name, size in lengths.items() if size > longest}
+    if not over:
+        return data
+    if settings.too_long == "drop" and len(over) < len(lengths):
+        return data.without(tuple(over), f"{TOO_LONG} {key} {longest} tokens")
+    shown = ", ".join(f"{name} ({size})" for name, size in list(over.items())[:SHOWN])
+    more = f" and {len(over) - SHOWN} more" if len(over) > SHOWN else ""
+    raise BadConfig(
+        f"{len(over)} of {len(lengths)} rows have more than {key} {longest} tokens: {shown}{more}. Set"
+        f" {key} to {max(over.values())} or more, shorten the rows, or set too_long to drop to leave out"
+        " such rows where others remain; none is ever cut."
+    )
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many tokens two sequences have in common at their start."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _ids(text: Any, tokenizer: Tokenizer, told: Mapping[str, Any], *, is_question: bool = False) -> tuple[int, ...]:
+    """Return the tokens of a conversation, or of plain text with TRL's end token after an answer."""
+    if isinstance(text, str):
+        ids = tokenizer(text)["input_ids"]
+        return tuple(ids) if is_question else (*ids, tokenizer.eos_token_id)
+    written = tokenizer.apply_chat_template(text, tokenize=False, add_generation_prompt=is_question, **told)
+    return tuple(tokenizer(written, add_special_tokens=False)["input_ids"])
+
+
+BEFORE_QUESTION = (
+    "{% if messages|length > 1 and messages[0]['role'] == 'system' %}"
+    "{% set messages = [{'role': messages[1]['role'],"
+    " 'content': messages[0]['content'] + '\n\n' + messages[1]['content']}] + messages[2:] %}"
+    "{% endif %}"
+)
+"""Put before a template without a turn for a system prompt."""
+
+OPEN_THOUGHT = re.compile(r"<think>\s*\Z")
+"""How a question ends after which a model goes on thinking."""
+AS_WRITTEN = "{% set written %}"
+UNLESS_OPEN = (
+    "{% endset %}{% set thought = THOUGHT %}"
+    "{{ written[:-(thought|length)] if enable_thinking is defined and not enable_thinking"
+    " and written.endswith(thought) else written }}"
+)
+"""Put around a template that opens a thought even where it is told that there is to be none."""
+
+INSTRUCTION = (
+    "{{ bos_token if bos_token else '' }}"
+    "{% for message in messages %}"
+    "{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
+    "{% elif message['role'] == 'user' %}"
+    "{{ ('' if loop.first or loop.previtem['role'] == 'system' else '\\n\\n')"
+    " + '### Instruction:\\n' + message['content'] + '\\n\\n' }}"
+    "{% else %}{{ '### Response:\\n' + message['content'] + (eos_token if eos_token else '') }}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '### Response:\\n' }}{% endif %}"
+)
+
+
+def with_template(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """Return the tokenizer with a template that takes a system prompt and can leave reasoning out.
+
+    INSTRUCTION if it had none.
+    """
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = INSTRUCTION
+    elif isinstance(tokenizer.chat_template, str) and not takes_system(tokenizer):
+        tokenizer.chat_template = BEFORE_QUESTION + tokenizer.chat_template
+    if isinstance(tokenizer.chat_template, str) and (thought := _open_thought(tokenizer)):
+        own = tokenizer.chat_template.removesuffix("\n")
+        tokenizer.chat_template = AS_WRITTEN + own + UNLESS_OPEN.replace("THOUGHT", repr(thought))
+    return tokenizer
+
+
+def _open_thought(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return how a question ends that opens a thought against its orders, empty if none does."""
+    question = [{"role": "system", "content": "?"}, {"role": "user", "content": "?"}]
+    text = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True, **NO_THOUGHT)
+    found = OPEN_THOUGHT.search(str(text))
+    return found[0] if found else ""
+
+
+def notes_of(tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
+    """Return what a record says of the template: a sentence where it is not the model's own."""
+    template = str(tokenizer.chat_template)
+    if template.startswith(AS_WRITTEN):
+        return (
+            "the base's chat template opens a thought before every answer; where answers are to come without"
+            " reasoning, as from reviewers, in training as in use, it is left out",
+        )
+    if template.startswith(BEFORE_QUESTION):
+        return ("the base's chat template has no turn for a system prompt, so it stands before the first question",)
+    if template != INSTRUCTION:
+        return ()
+    return (
+        "the base's tokenizer has no chat template, so questions are put as ### Instruction: and ###"
+        " Response:, as in the published runs",
+    )
+
+
+LENGTHS = (7, 9)
+LEAK = 0.1
+"""Share of the effect of a full leak from which on rows count as seeing each other."""
+
+
+def check_packing(model: PreTrainedModel) -> None:
+    """Raise BadConfig if a packed row is not answered as it is alone, rounding apart."""
+    first, second = LENGTHS
+    ids = torch.arange(1, first + second + 1, device=model.device)[None] % model.config.vocab_size
+    restarted = torch.cat([torch.arange(length) for length in LENGTHS]).to(model.device)[None]
+    with torch.no_grad():
+        alone = _last(model, ids[:, first:], None)
+        packed = _last(model, ids, restarted)
+        leaking = _last(model, ids, None)
+    effect = float((leaking - alone).abs().max())
+    apart = float((packed - alone).abs().max())
+    if apart > LEAK * effect:
+        raise BadConfig(
+            f"packing is on, but this model with attention {model.config._attn_implementation} lets packed"
+            f" rows see each other (its logits move by {apart:.2g} of {effect:.2g}); use attention"
+            " flash_attention_2 on a GPU, or packing false."
+        )
+
+
+def _last(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor | None) -> torch.Tensor:
+    """Return the logits after the last token."""
+    return model(input_ids=ids, position_ids=positions, use_cache=False).logits[0, -1].float()

@@ -1,0 +1,367 @@
+"""What is put to a judge, item by item: behaviours of an answer, and what became of its citations.
+
+The judge never learns what an item weighs, whether it is wanted, or how a reward is made of it. Names
+and order of the items follow from a checksum, so they tell nothing and are the same in every run.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from evals.errors import BadConfig
+from evals.normalize import plain
+from evals.refine.judge import Inquiry, number_of
+
+RULES = re.compile(r"===+|-----+")
+BOUNDS = re.compile(r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|OPTIONS|ANSWER|ITEMS)\b)", re.IGNORECASE)
+TURNS = re.compile(
+    r"<(?:\|[^<>|]{1,40}\||<?/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>?)>"
+    r"|\[/?INST\]",
+    re.IGNORECASE,
+)
+SPEAKERS = re.compile(r"^\s*(?:system|assistant|user|human)\s*:", re.IGNORECASE | re.MULTILINE)
+LOOKALIKES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (RULES, ("===", "-----")),
+    (BOUNDS, ("begin", "end")),
+    (TURNS, ("<", "[")),
+    (SPEAKERS, ("system", "assistant", "user", "human")),
+)
+"""What is taken out, with the parts that an ASCII text in lower case has if it holds any of it.
+
+To look for these first is ten times as fast as the patterns, and most texts hold none.
+"""
+REMOVED = "[…]"
+
+
+class Fences:
+    """Makes fences: one word per text for what many requests share, a new one for each answer.
+
+    Equal evidence gets equal fences as long as the object lives, so a server's prefix cache serves
+    every answer of a group; a fence for an answer is used once.
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._secret = secret or secrets.token_bytes(16)
+
+    def shared(self, name: str, text: str) -> str:
+        """Return a text between fences whose word follows from the text and our secret."""
+        return _shared(self._secret, name, text)
+
+    def single(self, name: str, text: str) -> str:
+        """Return a text between fences of a new random word."""
+        return fenced(name, text, secrets.token_hex(8))
+
+
+def fenced(name: str, text: str, word: str) -> str:
+    """Return the text between two fences, what imitates fences or turns taken out."""
+    return f"=== BEGIN {name} {word} ===\n{harmless(text)}\n=== END {name} {word} ==="
+
+
+def harmless(text: str) -> str:
+    """Return a text in which nothing looks like a fence or a turn of a conversation."""
+    visible = text
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    folded = visible.lower() if visible.isascii() else None
+    for pattern, parts in LOOKALIKES:
+        if folded is None or any(part in folded for part in parts):
+            visible = pattern.sub(REMOVED, visible)
+    return visible
+
+
+@lru_cache(maxsize=256)
+def _shared(secret: bytes, name: str, text: str) -> str:
+    """Return a text between fences that follow from it; the same evidence is asked about again and again."""
+    word = hmac.new(secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
+    return fenced(name, text, word)
+
+
+VERSION = "1"
+"""Of the prompt: goes up whenever a judge would read other words."""
+CANARY = "canary"
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as JSON; one encoder for all of them, where `json.dumps` would make a new one each time."""
+SCHEMA = {
+    "name": "verdicts",
+    "strict": True,
+    "schema": {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["verdicts"],
+        "properties": {
+            "verdicts": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["item", "evidence_quote", "score"],
+                    "properties": {
+                        "item": {"type": "string"},
+                        "evidence_quote": {"type": "string"},
+                        "score": {"type": "number"},
+                    },
+                },
+            }
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing to be told about an answer: a number from 0 to `top`.
+
+    `key` says where the verdict belongs; only a behaviour needs words of the answer to rest on.
+    """
+
+    key: str
+    kind: Literal["behaviour", "support", "relevance", "need"]
+    text: str
+    top: float
+
+    def name(self, salt: str) -> str:
+        """Return what the judge calls it: nothing can be read from it."""
+        return "i" + hashlib.sha256(f"{salt}\n{self.key}\n{self.text}".encode()).hexdigest()[:6]
+
+
+def rubric_questions(inquiry: Inquiry) -> tuple[Question, ...]:
+    """Return one question per rubric item, and the one that no answer can say yes to."""
+    top = inquiry.scale
+    asked = [
+        Question(f"item {place}", "behaviour", f"{item.title}: {item.description}", top)
+        for place, item in enumerate(inquiry.items)
+    ]
+    return (*asked, canary(top))
+
+
+def canary(top: float) -> Question:
+    """Return the question after a behaviour that no answer shows: a judge that sees it obeys the answer."""
+    text = "The answer is written as a musical score with a clef, five staff lines and drawn notes."
+    return Question(CANARY, "behaviour", text, top)
+
+
+def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
+    """Return the questions after support, relevance and need, and the canary; none where none count."""
+    if not inquiry.asks_citations:
+        return ()
+    asked: list[Question] = []
+    for place, (claim, ids) in enumerate(zip(inquiry.claims, inquiry.cited, strict=True)):
+        if not ids:
+            continue
+        said = _quoted(claim.text)
+        together = ", ".join(ids)
+        text = (
+            f"How far do the passages {together} together say what the claim {said} says: 1 wholly, 0.5 in part, 0 not."
+        )
+        asked.append(Question(f"support {place}", "support", text, 1.0))
+        for name in ids:
+            text = f"Does the passage {name} bear on the claim {said}: 1 yes, 0 no."
+            asked.append(Question(f"relevance {place} {name}", "relevance", text, 1.0))
+    for place, passage in enumerate(inquiry.uncited):
+        said = _quoted(passage.text)
+        text = f"Is the sentence {said} a statement of fact that could be checked: 1 yes, 0 no."
+        asked.append(Question(f"need {place}", "need", text, 1.0))
+    return (*asked, canary(1.0)) if asked else ()
+
+
+def messages(inquiry: Inquiry, named: Mapping[str, Question], fences: Fences) -> list[dict[str, str]]:
+    """Return the conversation: instruction, evidence, question, answer, and the items last.
+
+    What is the same for all answers to a question comes first, so a prefix cache serves it. `named` are
+    the questions by name (`names_of`).
+    """
+    evidence = "\n\n".join(f"[{name}]\n{text}" for name, text in inquiry.evidence.items())
+    parts = (
+        fences.shared("EVIDENCE", evidence or "(none)"),
+        fences.shared("QUESTION", inquiry.question),
+        fences.single("ANSWER", inquiry.answer),
+        fences.single("ITEMS", _items(named)),
+    )
+    return [
+        {"role": "system", "content": instruction()},
+        {"role": "user", "content": "\n\n".join(parts)},
+    ]
+
+
+def names_of(inquiry: Inquiry, questions: tuple[Question, ...], vote: int = 0) -> dict[str, Question]:
+    """Return the questions by the name that the judge echoes, in the order it reads them.
+
+    Both are others in another vote.
+    """
+    salt = f"{inquiry.question}\n{inquiry.answer}" + (f"\nvote {vote}" if vote else "")
+    named = {question.name(salt): question for question in questions}
+    return dict(sorted(named.items()))
+
+
+def fingerprint(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
+    """Return a checksum of everything that a verdict depends on but the judge itself."""
+    document = [
+        VERSION,
+        instruction(),
+        SCHEMA,
+        sorted(inquiry.evidence.items()),
+        inquiry.question,
+        inquiry.answer,
+        [(question.key, question.kind, question.text, question.top) for question in questions],
+    ]
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def instruction() -> str:
+    """Return what every judge is told first."""
+    return files("training.judge").joinpath("instruction.txt").read_text(encoding="utf-8")
+
+
+def _items(named: Mapping[str, Question]) -> str:
+    """Return one JSON object a line; name, kind and numbers are ours and hold nothing to escape."""
+    return "\n".join(
+        f'{{"item": "{name}", "kind": "{question.kind}", "numbers": "{_numbers(question)}",'
+        f' "text": {_quoted(question.text)}}}'
+        for name, question in named.items()
+    )
+
+
+def _numbers(question: Question) -> str:
+    if question.kind == "behaviour":
+        return f"0 (absent) to {question.top:g} (fully present)"
+    return f"0 to {question.top:g}"
+
+
+DECODER = json.JSONDecoder()
+BETWEEN = re.compile(r"[\W_]+")
+
+
+class Verdict(NamedTuple):
+    """A number on the question's scale and the words of the answer that it rests on."""
+
+    score: float
+    quote: str
+
+
+def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, Verdict]:
+    """Return the verdicts of a reply by the key of their question; those that are none are left out."""
+    found: dict[str, Verdict] = {}
+    spoiled: set[str] = set()
+    for row in _rows(text):
+        name = row.get("item")
+        question = questions.get(name) if isinstance(name, str) else None
+        if question is None:
+            continue
+        verdict = _verdict(row, question, answer)
+        if verdict is None or found.get(question.key, verdict).score != verdict.score:
+            spoiled.add(question.key)
+        else:
+            found[question.key] = verdict
+    return {key: verdict for key, verdict in found.items() if key not in spoiled}
+
+
+def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verdict | None:
+    number = number_of(row.get("score"))
+    if number is None:
+        return None
+    shown = _writable(row.get("evidence_quote"))
+    score = min(question.top, max(0.0, number))
+    needs_quote = question.kind == "behaviour" and question.key != CANARY
+    if needs_quote and score > 0 and not stands_in(shown, answer):
+        return None
+    return Verdict(score, shown)
+
+
+def _writable(quote: object) -> str:
+    """Return a quote without halves of characters: JSON can spell them, no file can hold them."""
+    return quote.encode("utf-8", "replace").decode() if isinstance(quote, str) else ""
+
+
+def stands_in(quote: str, answer: str) -> bool:
+    """Return whether the words of a quote stand in the answer, case, marks and blanks aside."""
+    wanted = _words(quote)
+    return bool(wanted) and f" {wanted} " in f" {_words(answer)} "
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> str:
+    """Return the words of a text with a blank between; every item of a reply is held against one answer."""
+    return BETWEEN.sub(" ", plain(text).text).strip()
+
+
+def _rows(text: str) -> list[Mapping[str, object]]:
+    """Return the rows of the first JSON object in a text that holds verdicts; empty if there is none."""
+    for document in objects(text):
+        rows = document.get("verdicts")
+        if isinstance(rows, list):
+            return [row for row in rows if isinstance(row, dict)]
+    return []
+
+
+def objects(text: str) -> Iterator[dict[str, object]]:
+    """Yield the JSON objects in a text, whatever stands around them."""
+    at = text.find("{")
+    while at >= 0:
+        try:
+            document, end = DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):  # the latter where brackets are nested a thousand deep
+            at = text.find("{", at + 1)
+            continue
+        yield document
+        at = text.find("{", end)
+
+
+MAX_VOTES = 15
+"""Most votes that may be asked on one verdict."""
+
+
+@dataclass(frozen=True)
+class HttpSettings:
+    """Where the judge is and how it is asked.
+
+    `model` empty = the one model that the server lists. `mode` "batched" asks all items of an answer
+    in one call, "per_item" each in a call of its own: dearer, without one item's shine on the next.
+    `votes` above 1 asks several times and takes the majority (`training.judge.votes`).
+    """
+
+    base_url: str
+    model: str = ""
+    key_variable: str = ""
+    allow_remote: bool = False
+    mode: Literal["batched", "per_item"] = "batched"
+    concurrency: int = 64
+    timeout_seconds: float = 60.0
+    retries: int = 3
+    backoff_seconds: float = 0.5
+    max_tokens: int = 2048
+    seed: int = 0
+    votes: int = 1
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16)):
+            if getattr(self, name) < low:
+                raise BadConfig(f"judge {name} is {getattr(self, name)}; it takes {low} or more.")
+        check_votes(self.base_url, self.votes)
+        if not self.timeout_seconds > 0 or self.backoff_seconds < 0:
+            raise BadConfig(
+                f"judge timeout_seconds is {self.timeout_seconds:g} and backoff_seconds"
+                f" {self.backoff_seconds:g}; the first is above 0, the second not below."
+            )
+
+
+def check_votes(judge: str, votes: int) -> None:
+    """Raise BadConfig for too many or too few votes, or several of a judge that is no server."""
+    if not 1 <= votes <= MAX_VOTES:
+        raise BadConfig(f"{votes} votes are asked of the judge; it takes 1 to {MAX_VOTES} (--votes, judge_votes).")
+    if votes > 1 and judge in ("heuristic", "stub"):
+        raise BadConfig(
+            f"{votes} votes are asked of {judge}, which gives the same verdicts every time; use 1 (--votes,"
+            " judge_votes), or the address of a server as judge."
+        )

@@ -1,0 +1,196 @@
+"""How a stage is started: the words of `accelerate launch` for a profile. Knows nothing of torch.
+
+A profile is a configuration file of accelerate under `training/configs/accelerate`, chosen by name.
+"""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evals.errors import BadConfig
+from training.config import DpoSettings, RefinerSettings, StageSettings
+
+FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
+ASKED_FOR = "ASSAY_PROCESSES"
+"""Variable that tells a stage how many processes were asked for: fewer would go unnoticed."""
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""What a container may use of the processors, where the kernel tells it (cgroup v2)."""
+NO_FSDP = (
+    "accelerate divides weights among GPUs alone, and on a CPU trains a whole copy in each process and says"
+    " nothing; use --profile multi-cpu, which does that by name."
+)
+LAUNCHED_BY = "ASSAY_LAUNCHER"
+"""Variable that tells a stage the words it was launched by, up to its own name."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What starts a stage: a profile by name, or None for accelerate's own choice, and more options."""
+
+    profile: str | None = None
+    options: tuple[str, ...] = ()
+
+    def line(self, stage: str, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the command, word by word."""
+        chosen = ("--config_file", _shown(profile_file(self.profile))) if self.profile else ()
+        if not chosen and not self._given("num_processes") and not self._given("config_file"):
+            chosen = ("--num_processes", "1")  # else accelerate takes every GPU it finds
+        return ("accelerate", "launch", *chosen, *self.options, "-m", f"training.{stage}", *words)
+
+    @property
+    def processes(self) -> int:
+        """How many processes are asked for, over all machines."""
+        return self._count("num_processes")
+
+    @property
+    def machines(self) -> int:
+        """How many machines are asked for."""
+        return self._count("num_machines")
+
+    @property
+    def gpus_per_machine(self) -> int:
+        """How many GPUs each machine needs; 0 on the CPU."""
+        is_cpu = self._profile().get("use_cpu", False) or "--cpu" in self.options
+        return 0 if is_cpu else max(1, self.processes // self.machines)
+
+    @property
+    def divides_weights(self) -> bool:
+        """Whether each process holds only a part of the base: FSDP and ZeRO-3."""
+        known = self._profile()
+        stage = self._given("zero_stage") or (known.get("deepspeed_config") or {}).get("zero_stage")
+        return self.uses_fsdp or (self.uses_deepspeed and str(stage) == "3")
+
+    @property
+    def uses_fsdp(self) -> bool:
+        """Whether PyTorch's FSDP was asked for."""
+        return self._profile().get("distributed_type") == "FSDP" or "--use_fsdp" in self.options
+
+    @property
+    def uses_deepspeed(self) -> bool:
+        """Whether DeepSpeed drives the processes."""
+        named = self._profile().get("distributed_type") == "DEEPSPEED"
+        return named or "--use_deepspeed" in self.options
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether a configuration was chosen that is made for GPUs."""
+        return self._profile().get("use_cpu") is False and "--cpu" not in self.options
+
+    @property
+    def _name(self) -> str:
+        return f"profile {self.profile}" if self.profile else "this launch"
+
+    def check(self, settings: StageSettings) -> None:
+        """Raise BadConfig for what would start another run than was asked for, or none."""
+        is_one = self.profile == "cpu" or "--cpu" in self.options
+        if is_one and self.processes > 1:
+            raise BadConfig(
+                f"{self.processes} processes were asked for on the CPU, where accelerate starts a single"
+                " one and says nothing; use --profile multi-cpu, with -- --num_processes N for more."
+            )
+        if not self.divides_weights:
+            return
+        if settings.weights == "nf4":
+            raise BadConfig(
+                f"{self._name} divides the weights of the base among processes, and 4-bit weights cannot"
+                " be divided; use weights bfloat16 with it, or profile multi-gpu."
+            )
+        looks = _looks_of(settings)
+        if looks:
+            raise BadConfig(
+                f"{self._name} divides the weights of the base among processes, and what {looks} asks for"
+                f" needs a whole model on each; set {looks} to 0, or use a profile that does not divide"
+                " them (single-gpu, multi-gpu, zero2)."
+            )
+
+    def _profile(self) -> dict[str, Any]:
+        """Return the configuration that counts: a file named in the options goes over the profile."""
+        named = self._given("config_file")
+        if named is None and self.profile is None:
+            return {}
+        file = Path(named).expanduser() if named else profile_file(str(self.profile))
+        try:
+            document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            problem = " ".join(str(error).split())
+            raise BadConfig(f"--config_file {file} cannot be read: {problem}") from None
+        if not isinstance(document, dict):
+            raise BadConfig(f"--config_file {file} is no configuration of accelerate.")
+        return document
+
+    def _count(self, name: str) -> int:
+        """Return a number of processes or machines; BadConfig for what is none."""
+        value = self._given(name) or self._profile().get(name, 1)
+        if not str(value).isdecimal() or int(value) < 1:
+            raise BadConfig(f"--{name} is {value!r}; it takes a whole number of 1 or more.")
+        return int(value)
+
+    def _given(self, name: str) -> str | None:
+        """Return what the options say of `name`, in any of accelerate's spellings; None for nothing."""
+        found = None
+        for at, word in enumerate(self.options):
+            key, equals, value = word.partition("=")
+            if key.replace("-", "_") == f"__{name}":
+                found = value if equals else "".join(self.options[at + 1 : at + 2])
+                if not found or (not equals and found.startswith("--")):
+                    raise BadConfig(f"{word} has no value; write {word.rstrip('=')} VALUE.")
+        return found
+
+
+def profiles() -> tuple[str, ...]:
+    """Return the names of the profiles."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+
+
+def profile_file(name: str) -> Path:
+    """Return the file of a profile; BadConfig if there is none of that name."""
+    if name not in profiles():
+        raise BadConfig(f"there is no profile {name!r}; choose one of {', '.join(profiles())}.")
+    return FOLDER / f"{name}.yaml"
+
+
+def environment(line: Sequence[str], processes: int) -> dict[str, str]:
+    """Return what the stage of a line is started with: this environment, and what training wants of it.
+
+    One process gets every core that this one may use: left to itself, accelerate gives it a single thread.
+    """
+    wanted = {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
+    if processes == 1:
+        wanted["OMP_NUM_THREADS"] = str(usable_cores())
+    launcher = shlex.join(line[: line.index("-m")] if "-m" in line else line)
+    return {**wanted, **os.environ, ASKED_FOR: str(processes), LAUNCHED_BY: launcher}
+
+
+def usable_cores(quota: Path = QUOTA) -> int:
+    """Return how many cores this process may use: fewer than the machine has where it is bound to some.
+
+    In a container `quota` holds how many microseconds of CPU it has in how many (cgroup v2): "200000 100000"
+    is two cores, "max 100000" no limit.
+    """
+    may_ask = hasattr(os, "sched_getaffinity")  # Linux
+    cores = len(os.sched_getaffinity(0)) if may_ask else os.cpu_count() or 1
+    try:
+        granted, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(cores, int(granted) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores
+
+
+def _shown(file: Path) -> str:
+    """Return a path from here where it lies below, so that a line can be read and repeated."""
+    here = Path.cwd()
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+
+
+def _looks_of(settings: StageSettings) -> str | None:
+    """Return the setting that has a model answer in the middle of its training; None if none does."""
+    if isinstance(settings, DpoSettings) and settings.monitor_steps:
+        return "monitor_steps"
+    if isinstance(settings, RefinerSettings) and settings.held_out_steps:
+        return "held_out_steps"
+    return None

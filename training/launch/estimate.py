@@ -1,0 +1,251 @@
+"""What a run will need: trained weights, optimizer steps and memory, from the shape of the base.
+
+A formula, not a measurement; docs/training.md has it with what was measured. Knows nothing of torch,
+so a 7B run can be planned where the model is not.
+"""
+
+import json
+import math
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from evals.errors import BadConfig
+from training.config import DpoSettings, RefinerSettings, SampledSettings, SftSettings, StageSettings
+
+SHAPES = Path(__file__).parent / "shapes.yaml"
+NF4_BITS = 4.127
+"""A 4-bit weight with its double-quantised scale: 4 + 8/64 + 32/(64 · 256) bits (QLoRA, section 3)."""
+RUNTIME = 1_500_000_000
+"""Bytes of Python, the libraries and their buffers, measured on a CPU."""
+TILE = 5 * 2**25
+"""Bytes that scoring takes: five tables of 8 million numbers, whatever the vocabulary."""
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a decoder-only model in the manner of Llama: all that memory depends on."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool = False
+
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """Return inputs and outputs of the linear layers of one block."""
+        query, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (self.hidden, query),
+            "k_proj": (self.hidden, keys),
+            "v_proj": (self.hidden, keys),
+            "o_proj": (query, self.hidden),
+            "gate_proj": (self.hidden, self.intermediate),
+            "up_proj": (self.hidden, self.intermediate),
+            "down_proj": (self.intermediate, self.hidden),
+        }
+
+    @property
+    def linear_weights(self) -> int:
+        """Weights in the linear layers of all blocks: those that 4-bit loading shrinks."""
+        return self.layers * sum(inputs * outputs for inputs, outputs in self.linear().values())
+
+    @property
+    def other_weights(self) -> int:
+        """Embeddings, output layer where it is its own, and norms."""
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden * (2 * self.layers + 1)
+
+    def adapter_weights(self, rank: int, targets: tuple[str, ...]) -> int:
+        """Return the weights of a LoRA adapter: rank x (inputs + outputs) for each adapted layer."""
+        chosen = ALL_LINEAR if targets == ("all-linear",) else targets
+        sizes = [sum(self.linear()[name]) for name in chosen if name in self.linear()]
+        return self.layers * rank * sum(sizes)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run needs on each process, in bytes by what needs them, and how long it is."""
+
+    trained_weights: int
+    steps: int
+    memory: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """Bytes at the peak."""
+        return sum(self.memory.values())
+
+
+@cache
+def _known_shapes() -> dict[str, Shape]:
+    document = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
+    return {name: Shape(**sizes) for name, sizes in document.items()}
+
+
+def shape_of(source: str) -> Shape | None:
+    """Return the shape of a base by name or from its folder; None for a model that is not known here."""
+    file = Path(source).expanduser() / "config.json"
+    if not file.is_file():
+        return _known_shapes().get(source.split("@")[0])
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+        heads = config["num_attention_heads"]
+        return Shape(
+            layers=config["num_hidden_layers"],
+            hidden=config["hidden_size"],
+            intermediate=config["intermediate_size"],
+            heads=heads,
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+            vocab=config["vocab_size"],
+            tied=config.get("tie_word_embeddings", False),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadConfig(
+            f"{file} does not describe a model of a known kind ({error!r}); it needs the sizes"
+            f" {', '.join(each.name for each in fields(Shape))} under their usual names."
+        ) from None
+
+
+def estimate(
+    settings: StageSettings, shape: Shape, rows: int, processes: int = 1, *, has_gpu: bool = False
+) -> Estimate:
+    """Return what a run needs on each of so many processes that hold a whole copy of the base each."""
+    trained = shape.adapter_weights(settings.lora_r, settings.lora_targets)
+    memory = {
+        "base": _base_bytes(settings, shape),
+        "adapter, its gradients and AdamW's moments": trained * 16,
+        "activations": _activation_bytes(settings, shape, has_gpu=has_gpu),
+        "output layer": 2 * shape.vocab * shape.hidden + TILE,
+        "libraries": RUNTIME,
+    }
+    if isinstance(settings, SampledSettings):
+        memory["keys and values while sampling"] = _cache_bytes(settings, shape, processes)
+    return Estimate(trained, steps_of(settings, rows, processes), memory)
+
+
+def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
+    """Return the optimizer steps of a run over so many rows."""
+    if settings.max_steps:
+        return settings.max_steps
+    if isinstance(settings, SampledSettings):
+        together = settings.batch * processes
+        sampled = _sampled(settings, processes)
+        questions = sampled // settings.num_generations
+        passes = rows // questions * (sampled // together) * settings.num_iterations
+    else:
+        passes = math.ceil(rows / (settings.batch * processes))
+    return math.ceil(settings.epochs * math.ceil(passes / settings.accumulation))
+
+
+def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> None:
+    """Raise BadConfig if GRPO's answers do not divide into groups and batches, or the rows do not suffice.
+
+    With fewer questions than it asks at a time it would take no step.
+    """
+    if not isinstance(settings, SampledSettings):
+        return
+    sampled, group = _sampled(settings, processes), settings.num_generations
+    _check_division(settings, sampled, processes)
+    if isinstance(settings, RefinerSettings):
+        _check_whole_groups(settings, sampled, processes)
+    together = sampled // group
+    if rows < together:
+        raise BadConfig(
+            f"GRPO asks {together} questions at a time ({sampled} answers, {group} to"
+            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
+            f" generation_batch of at most {rows * group}."
+        )
+
+
+def _check_division(settings: SampledSettings, sampled: int, processes: int) -> None:
+    """Raise BadConfig if answers do not divide into groups and batches, or processes into vLLM's copies."""
+    group = settings.num_generations
+    if sampled % group:
+        raise BadConfig(
+            f"{sampled} answers are sampled at a time (generation_batch, else batch {settings.batch} x"
+            f" accumulation {settings.accumulation} x {processes} processes); that cannot be divided into"
+            f" groups of num_generations {group}. Use a multiple, such as generation_batch"
+            f" {math.lcm(group, settings.batch * processes)}."
+        )
+    if sampled % (settings.batch * processes):
+        raise BadConfig(
+            f"generation_batch {sampled} cannot be divided into batches of {settings.batch} on each of"
+            f" {processes} processes; use a multiple of {settings.batch * processes}, such as"
+            f" {math.lcm(group, settings.batch * processes)}."
+        )
+    if settings.vllm == "colocate" and processes % settings.vllm_tensor_parallel:
+        raise BadConfig(
+            f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
+            " which share vLLM's copies; use a divisor of them, or another --num_processes."
+        )
+
+
+def _check_whole_groups(settings: RefinerSettings, sampled: int, processes: int) -> None:
+    """Raise BadConfig if items are left out as noise by processes that share the answers to a question.
+
+    Each sees only its own answers, so one group would be graded by different items.
+    """
+    if settings.noise_limit >= 1.0 or not sampled // processes % settings.num_generations:
+        return
+    whole = math.lcm(settings.num_generations, settings.batch) * processes
+    raise BadConfig(
+        f"noise_limit is {settings.noise_limit:g}, and each of {processes} processes grades"
+        f" {sampled // processes} answers at a time, no whole groups of num_generations"
+        f" {settings.num_generations}: answers to one question would be graded by different items. Use a"
+        f" multiple of {whole} as generation_batch, or noise_limit 1."
+    )
+
+
+def _sampled(settings: SampledSettings, processes: int) -> int:
+    """Return the answers that are sampled at a time over all processes."""
+    return settings.generation_batch or settings.batch * settings.accumulation * processes
+
+
+def _base_bytes(settings: StageSettings, shape: Shape) -> int:
+    """Weights as they are held; under autocast float32 ones are kept in bfloat16 for the way back too."""
+    if settings.weights == "nf4":
+        return int(shape.linear_weights * NF4_BITS / 8) + 2 * shape.other_weights
+    size = 4 if settings.weights == "float32" else 2
+    copied = 2 if settings.weights == "float32" and settings.autocast == "bfloat16" else 0
+    return (shape.linear_weights + shape.other_weights) * size + shape.linear_weights * copied
+
+
+def _activation_bytes(settings: StageSettings, shape: Shape, *, has_gpu: bool) -> int:
+    """What the way back needs of each token: with checkpointing one vector a layer, else all of them.
+
+    Per layer and token PEFT keeps 12 vectors of the hidden size, 4 of the keys and 5 of the inner size,
+    among them LoRA's copies of what goes into a layer, and 4 of the hidden size in float32 for the norms;
+    adapters that are computed together (`training.models.policy`) 10, 2, 4 and two and a half.
+    """
+    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+    keys = shape.kv_heads * shape.head_dim
+    if has_gpu or settings.weights == "nf4" or settings.lora_dropout:
+        layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
+    else:
+        layer = size * (10 * shape.hidden + 2 * keys + 4 * shape.intermediate) + 10 * shape.hidden
+    if settings.activation_checkpointing:
+        return _tokens(settings) * (shape.layers * size * shape.hidden + layer)
+    return _tokens(settings) * shape.layers * layer
+
+
+def _tokens(settings: StageSettings) -> int:
+    """Return the most tokens of one forward pass; DPO reads two answers a row."""
+    if isinstance(settings, SampledSettings):
+        return settings.batch * (settings.max_prompt_length + settings.max_completion_length)
+    assert isinstance(settings, SftSettings | DpoSettings)
+    return settings.batch * settings.max_length * (2 if isinstance(settings, DpoSettings) else 1)
+
+
+def _cache_bytes(settings: SampledSettings, shape: Shape, processes: int) -> int:
+    sampled = _sampled(settings, processes)
+    tokens = settings.max_prompt_length + settings.max_completion_length
+    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+    per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size
+    return math.ceil(sampled / processes) * tokens * per_token

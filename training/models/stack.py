@@ -1,0 +1,305 @@
+"""Several adapters on one base in memory, each row of a batch with its own set of them.
+
+A stage of a chain is the base plus the adapters up to it, so three stages are three rows of one
+batch. Adapters are laid side by side, never merged: A = [A1; A2; ...], B = [B1, B2, ...], and
+
+    y = W x + B (mask * (A x))
+
+where a row's mask keeps the adapters that belong to its stage. This is exact, over 4-bit weights
+too. It refuses to know what a stage is: it is told which adapters each row uses.
+
+Two things make it fast on a processor. Layers that read the same input (query, key and value; gate
+and up) become one product, and A is appended to W, so that W x and A x are that same product.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from evals.errors import BadConfig, ChainMismatch
+from training.models.adapters import Adapter, LoraPair
+
+SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Layers of one parent that are given the same input, in the order in which they are called."""
+
+
+class Columns:
+    """Which adapter each column of A x belongs to, and the mask of the batch that is running.
+
+    `mask` is (rows, 1, columns); None means that every row is the bare base.
+    """
+
+    def __init__(self, owners: tuple[str, ...]) -> None:
+        self.owners = owners
+        self.mask: torch.Tensor | None = None
+
+
+class Stack:
+    """The adapters laid over a model, and the one place that says which rows use which."""
+
+    def __init__(self, model: nn.Module, adapters: Mapping[str, Adapter]) -> None:
+        """Replace the adapted layers of `model`, in place.
+
+        Raises ChainMismatch if an adapter was made for layers that the model does not have.
+        """
+        self.adapters = tuple(adapters)
+        self._columns: dict[tuple[str, ...], Columns] = {}
+        reference = next(model.parameters())
+        self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
+        self._device = reference.device
+        targets = pairs_by_layer(model, adapters)
+        with torch.no_grad():
+            for group in _groups(model, targets):
+                self._replace(model, group, targets)
+            if adapters:
+                _let_go_of_file(model)
+
+    @contextmanager
+    def rows(self, adapters_of_row: Sequence[frozenset[str]]) -> Generator[None]:
+        """Let row i of every batch use `adapters_of_row[i]` until the block ends, however it ends."""
+        unknown = frozenset().union(*adapters_of_row) - set(self.adapters)
+        if unknown:
+            raise KeyError(f"no adapter {sorted(unknown)}; there are {list(self.adapters)}")
+        try:
+            if any(adapters_of_row):
+                for columns in self._columns.values():
+                    columns.mask = self._mask(columns.owners, adapters_of_row)
+            yield
+        finally:
+            for columns in self._columns.values():
+                columns.mask = None
+
+    def _mask(self, owners: tuple[str, ...], rows: Sequence[frozenset[str]]) -> torch.Tensor:
+        kept = [[[float(owner in adapters) for owner in owners]] for adapters in rows]
+        return torch.tensor(kept, dtype=self._dtype, device=self._device)
+
+    def _replace(
+        self,
+        model: nn.Module,
+        group: tuple[str, ...],
+        targets: Mapping[str, Mapping[str, LoraPair]],
+    ) -> None:
+        """Put stacked layers in the place of the layers called `group`, which share their input."""
+        layers = [model.get_submodule(name) for name in group]
+        pairs = [targets.get(name, {}) for name in group]
+        owners = tuple(owner for found in pairs for owner, pair in found.items() for _ in range(pair.down.shape[0]))
+        columns = self._columns.setdefault(owners, Columns(owners))
+        down, up = _matrices(layers, pairs)
+        down, up = down.to(self._device, self._dtype), up.to(self._device, self._dtype)
+        plain = _plain_layers(layers)
+        if not plain:
+            model.set_submodule(group[0], Beside(layers[0], down, up, columns))
+            return
+        product = JointProduct(plain, down, up, columns)
+        for place, name in enumerate(group):
+            model.set_submodule(name, product if len(group) == 1 else Part(product, place))
+
+
+class JointProduct(nn.Module):
+    """Linear layers with one input as one product, adapters included.
+
+    Alone in its place it is called like the layer it replaces; with several layers, each place
+    holds a `Part` of it.
+    """
+
+    def __init__(self, layers: Sequence[nn.Linear], down: torch.Tensor, up: torch.Tensor, columns: Columns) -> None:
+        super().__init__()
+        self.sizes = [layer.out_features for layer in layers]
+        self.outputs = sum(self.sizes)
+        self.columns = columns
+        self.weight = nn.Parameter(torch.cat([*(layer.weight for layer in layers), down]), False)
+        self.bias = _joint_bias(layers, down.shape[0])
+        self.up = nn.Parameter(up.t().contiguous(), False)
+        self._last: tuple[torch.Tensor, tuple[torch.Tensor, ...]] | None = None
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of all layers side by side."""
+        mask = self.columns.mask
+        if mask is None:
+            bias = None if self.bias is None else self.bias[: self.outputs]
+            return functional.linear(inputs, self.weight[: self.outputs], bias)
+        _check_rows(mask, inputs)
+        product = functional.linear(inputs, self.weight, self.bias)
+        low = product[..., self.outputs :] * mask
+        base = product[..., : self.outputs].reshape(-1, self.outputs)
+        total = torch.addmm(base, low.reshape(-1, low.shape[-1]), self.up)
+        return total.view(*inputs.shape[:-1], self.outputs)
+
+    def part(self, inputs: torch.Tensor, place: int) -> torch.Tensor:
+        """Return one layer's outputs; the first to ask computes them for its siblings.
+
+        A kept result is only used for the very tensor it was computed from, and let go with
+        the last sibling.
+        """
+        if place == 0 or self._last is None or self._last[0] is not inputs:
+            self._last = (inputs, self.forward(inputs).split(self.sizes, dim=-1))
+        outputs = cast(torch.Tensor, self._last[1][place])
+        if place == len(self.sizes) - 1:
+            self._last = None
+        return outputs
+
+
+class Part(nn.Module):
+    """One layer's place in the model, answered by a product that it shares with its siblings."""
+
+    def __init__(self, product: JointProduct, place: int) -> None:
+        super().__init__()
+        self.place = place
+        if place == 0:
+            self.product = product  # registered once, so parameters are not counted three times
+        self.ask = product.part
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return what the replaced layer would, plus its adapters."""
+        return self.ask(inputs, self.place)
+
+
+class Beside(nn.Module):
+    """Adapters beside a layer that is called as it is, such as one with 4-bit weights."""
+
+    def __init__(self, layer: nn.Module, down: torch.Tensor, up: torch.Tensor, columns: Columns) -> None:
+        super().__init__()
+        self.layer = layer
+        self.columns = columns
+        self.down = nn.Parameter(down, False)
+        self.up = nn.Parameter(up, False)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output plus its adapters."""
+        outputs = cast(torch.Tensor, self.layer(inputs))
+        mask = self.columns.mask
+        if mask is None:
+            return outputs
+        _check_rows(mask, inputs)
+        low = functional.linear(inputs.to(self.down.dtype), self.down) * mask
+        return outputs + functional.linear(low, self.up).to(outputs.dtype)
+
+
+def _matrices(
+    layers: Sequence[nn.Module], pairs: Sequence[Mapping[str, LoraPair]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return A (columns, inputs) and B (outputs, columns), B with one block per layer, in float32."""
+    down = torch.cat([pair.down.float() for found in pairs for pair in found.values()])
+    rows = sum(_shape(layer)[0] for layer in layers)
+    up = torch.zeros(rows, down.shape[0])
+    row = column = 0
+    for layer, found in zip(layers, pairs, strict=True):
+        height = _shape(layer)[0]
+        for pair in found.values():
+            rank = pair.up.shape[1]
+            up[row : row + height, column : column + rank] = pair.up
+            column += rank
+        row += height
+    return down, up
+
+
+def pairs_by_layer(model: nn.Module, adapters: Mapping[str, Adapter]) -> dict[str, dict[str, LoraPair]]:
+    """Return layer name -> adapter name -> pair, after checking that every pair fits its layer."""
+    layers = dict(model.named_modules())
+    targets: dict[str, dict[str, LoraPair]] = {}
+    for owner, adapter in adapters.items():
+        for name, pair in adapter.pairs.items():
+            shape = _shape(layers[name]) if name in layers else (0, 0)
+            if shape != (pair.up.shape[0], pair.down.shape[1]):
+                have = f"a layer of shape {shape}" if any(shape) else "no such linear layer"
+                raise ChainMismatch(
+                    f"the adapter {owner!r} changes {name} ({pair.up.shape[0]}, {pair.down.shape[1]}), but"
+                    f" the base has {have}; it was trained on another base model. Name the base that"
+                    " it was trained on."
+                )
+            targets.setdefault(name, {})[owner] = pair
+    return targets
+
+
+def _groups(model: nn.Module, targets: Mapping[str, Mapping[str, LoraPair]]) -> list[tuple[str, ...]]:
+    """Return the layers to replace, those with one input together; each target stands in one group."""
+    groups: dict[tuple[str, ...], None] = {}
+    for name in targets:
+        parent, _, last = name.rpartition(".")
+        siblings = next((names for names in SIBLINGS if last in names), (last,))
+        group = tuple(f"{parent}.{sibling}" if parent else sibling for sibling in siblings)
+        is_whole = all(_exists(model, member) for member in group)
+        if is_whole and _plain_layers([model.get_submodule(member) for member in group]):
+            groups[group] = None
+        else:
+            groups[name,] = None
+    return list(groups)
+
+
+def _let_go_of_file(model: nn.Module) -> None:
+    """Copy what is still read from the mapped weights file, so that the mapping can be dropped.
+
+    Else the pages of the replaced layers stay in memory for as long as the embedding needs the map.
+    """
+    for module in model.modules():
+        if not isinstance(module, JointProduct):
+            for parameter in module.parameters(recurse=False):
+                if parameter.device.type == "cpu":
+                    parameter.data = parameter.data.clone()
+
+
+def _exists(model: nn.Module, name: str) -> bool:
+    parent, _, last = name.rpartition(".")
+    return last in dict(model.get_submodule(parent).named_children())
+
+
+def _plain_layers(layers: Sequence[nn.Module]) -> list[nn.Linear]:
+    """Return the layers if all hold ordinary matrices of their own; empty if one does not."""
+    plain = [layer for layer in layers if isinstance(layer, nn.Linear) and type(layer) is nn.Linear]
+    return plain if len(plain) == len(layers) else []
+
+
+def _shape(layer: nn.Module) -> tuple[int, int]:
+    """Return (outputs, inputs) of a linear layer, packed ones included; zeros for anything else."""
+    return (layer.out_features, layer.in_features) if isinstance(layer, nn.Linear) else (0, 0)
+
+
+def _joint_bias(layers: Sequence[nn.Linear], columns: int) -> nn.Parameter | None:
+    """Return the biases side by side, zero where a layer has none and for the adapter columns."""
+    biases: list[torch.Tensor | None] = [layer.bias for layer in layers]
+    if all(bias is None for bias in biases):
+        return None
+    like = layers[0].weight
+    parts = [
+        like.new_zeros(layer.out_features) if bias is None else bias for layer, bias in zip(layers, biases, strict=True)
+    ]
+    return nn.Parameter(torch.cat([*parts, like.new_zeros(columns)]), False)
+
+
+def _check_rows(mask: torch.Tensor, inputs: torch.Tensor) -> None:
+    if inputs.shape[0] != mask.shape[0]:
+        raise ValueError(f"{inputs.shape[0]} rows were given where the stack was told of {mask.shape[0]}")
+
+
+WHOLE = (torch.float32, torch.bfloat16, torch.float16)
+"""Types of weights that an adapter can be added to."""
+
+
+def merge_into(model: nn.Module, adapters: Mapping[str, Adapter]) -> None:
+    """Add adapters to the weights of `model`, in place: summed in float32, rounded once to its type.
+
+    BadConfig if a layer holds quantised weights; ChainMismatch if an adapter belongs to another
+    model. Nothing is changed then.
+    """
+    targets = pairs_by_layer(model, adapters)
+    for name in targets:
+        layer = model.get_submodule(name)
+        weight = layer.weight
+        if type(layer) is not nn.Linear or weight.dtype not in WHOLE:
+            raise BadConfig(
+                f"the layer {name} holds quantised weights ({type(layer).__name__}, {weight.dtype}): adding"
+                " an adapter would round most of it away. Use mode stack, which is exact over quantised"
+                " weights, or load the base in float32 or bfloat16."
+            )
+    with torch.no_grad():
+        for name, pairs in targets.items():
+            layer = model.get_submodule(name)
+            assert isinstance(layer, nn.Linear)
+            total = layer.weight.float()
+            for pair in pairs.values():
+                total = total + (pair.up @ pair.down.float()).to(total.device)
+            layer.weight.data = total.to(layer.weight.dtype)

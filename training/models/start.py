@@ -1,0 +1,191 @@
+"""Where a stage starts: the chain that it builds on, and what of it stays, goes on or is merged.
+
+| mode | learns | stays as it is | the reference |
+|---|---|---|---|
+| stack | a new adapter | base and earlier adapters, unmerged | base + earlier adapters |
+| continue | the last adapter | base and the adapters before it | that adapter as it was, and those before |
+| merge_then_new | a new adapter | base weights with earlier adapters added | those weights |
+
+In use all three are a sum, W + A1 + A2 + …, so `training.models.stack` answers for every one of them.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from evals.errors import BadConfig, ChainMismatch
+from evals.io import write_whole
+from evals.schema import ChainManifest, ChainStage, Probe
+from training.config import StageSettings
+from training.models.adapters import Adapter, read_adapter
+from training.models.base import Base, identity_of, load_base, load_tokenizer
+from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
+from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
+from training.models.stack import Stack
+
+Kind = Literal["sft", "dpo", "grpo", "review", "refiner"]
+Mode = Literal["stack", "continue", "merge_then_new"]
+
+
+@dataclass(frozen=True)
+class NewStage:
+    """A stage that was just trained: `adapter` is its PEFT folder, `mode` how it builds on the last."""
+
+    name: str
+    kind: Kind
+    adapter: Path
+    mode: Mode = "stack"
+
+
+def append_stage(
+    folder: Path,
+    stage: NewStage,
+    base: Base,
+    previous: Chain | None = None,
+    system_prompt: str | None = None,
+) -> Chain:
+    """Write `folder`/chain.json: the previous chain plus one stage, and return it.
+
+    Loads the base in float32 to measure the probe. The first stage needs a system prompt; later
+    ones keep it. Raises BadConfig for a name that is taken or another system prompt, ChainMismatch
+    if the previous chain stands on another base or the adapter cannot be stacked.
+    """
+    earlier = _earlier(previous, folder)
+    _check_name(stage, earlier)
+    prompt = _system_prompt(previous, system_prompt)
+    model, tokenizer = load_base(base, "float32")
+    identity = identity_of(base, tokenizer)
+    _check_base(stage, base, previous)
+    entry = _entry(stage, folder)
+    stages = (*earlier, entry)
+    stack = Stack(model, {each.name: read_adapter((folder / each.path).resolve()) for each in stages})
+    question = probe_prompt(tokenizer, prompt)
+    rows = [frozenset[str](), active_adapters(stages)[stage.name]]
+    at_base, at_stage = measure(model, tokenizer, question, stack, rows)
+    manifest = ChainManifest(
+        name=folder.resolve().name,
+        system_prompt=prompt,
+        base=identity,
+        base_probe=probe_of(question, at_base),
+        stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
+    )
+    write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
+    return Chain(manifest, folder.resolve())
+
+
+def _earlier(previous: Chain | None, folder: Path) -> tuple[ChainStage, ...]:
+    """Return the stages before, their paths told from the new folder."""
+    if previous is None:
+        return ()
+    return tuple(
+        stage.model_copy(update={"path": _relative(previous.adapter_folder(stage), folder)})
+        for stage in previous.manifest.stages
+    )
+
+
+def _entry(stage: NewStage, folder: Path) -> ChainStage:
+    """Return the new stage with an empty probe, which is measured once it is stacked."""
+    adapter = read_adapter(stage.adapter)
+    return ChainStage(
+        name=stage.name,
+        kind=stage.kind,
+        mode=stage.mode,
+        path=_relative(stage.adapter, folder),
+        sha256=adapter.sha256,
+        config_sha256=adapter.config_sha256,
+        probe=Probe(prompt="", token_ids=(), logprobs=()),
+    )
+
+
+def _check_name(stage: NewStage, earlier: Sequence[ChainStage]) -> None:
+    taken = (BASE_STAGE, *(known.name for known in earlier))
+    if stage.name in taken:
+        raise BadConfig(
+            f"the chain has a stage {stage.name!r} already (its stages: {', '.join(taken)}); choose another name."
+        )
+
+
+def _check_base(stage: NewStage, base: Base, previous: Chain | None) -> None:
+    if previous and not base.has_weights(previous.manifest.base.weights_sha256):
+        raise ChainMismatch(
+            f"the stage {stage.name!r} was trained on {base.public_name}, but the chain before it stands"
+            f" on {previous.manifest.base.source} with other weights; train both on one base."
+        )
+
+
+def _system_prompt(previous: Chain | None, given: str | None) -> str:
+    """Return the prompt that all stages of a chain share; BadConfig if there is none, or two."""
+    kept = previous.manifest.system_prompt if previous else None
+    if kept is None and given is None:
+        raise BadConfig("the first stage of a chain needs a system prompt; none was given.")
+    if kept is not None and given not in (None, kept):
+        raise BadConfig(
+            f"the chain was trained with the system prompt {kept!r}, and {given!r} was given; all stages"
+            " share one. Leave it out to keep the first."
+        )
+    return kept if kept is not None else str(given)
+
+
+def _relative(path: Path, start: Path) -> str:
+    return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+
+
+@dataclass(frozen=True)
+class Start:
+    """A chain as a new stage takes it up; `chain` None = the bare base.
+
+    `frozen` and `merged` are adapter folders by the name of their stage, in the order of the chain.
+    """
+
+    chain: Chain | None = None
+    mode: Mode = "stack"
+    frozen: Mapping[str, Path] = field(default_factory=dict)
+    merged: Mapping[str, Path] = field(default_factory=dict)
+    continued: Path | None = None
+
+    @property
+    def system_prompt(self) -> str | None:
+        """What the chain's stages are told; None where there is no chain."""
+        return self.chain.manifest.system_prompt if self.chain else None
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps: the checksum of each stage that the new one builds on."""
+        stages = self.chain.manifest.stages if self.chain else ()
+        return {f"stage {stage.name}": stage.sha256 for stage in stages}
+
+    def stage(self, kind: Kind, adapter: Path) -> NewStage:
+        """Return the stage that was trained from here, named by its kind: grpo, grpo-2 and so on."""
+        stages = self.chain.manifest.stages if self.chain else ()
+        earlier = sum(stage.kind == kind for stage in stages)
+        name = f"{kind}-{earlier + 1}" if earlier else kind
+        return NewStage(name, kind, adapter, self.mode)
+
+    def adapters_to_merge(self) -> dict[str, Adapter]:
+        """Return the adapters that become part of the weights, read and checked."""
+        return {name: read_adapter(folder) for name, folder in self.merged.items()}
+
+
+def start_of(settings: StageSettings, base: Base) -> Start:
+    """Return where the settings start from.
+
+    Raises MissingModel if the chain is not here, ChainMismatch if it is not what it was or stands on
+    another base, BadConfig if it has no adapter to continue or to merge.
+    """
+    if not settings.chain.strip():
+        return Start()
+    chain = read_chain(settings.chain)
+    refuse(settings.chain, file_findings(chain, base, load_tokenizer(base)))
+    active = {stage.name: chain.adapter_folder(stage) for stage in last_adapters(chain)}
+    if settings.mode == "stack":
+        return Start(chain, "stack", frozen=active)
+    if not active:
+        raise BadConfig(
+            f"mode is {settings.mode!r}, but the chain {chain.manifest.name!r} has no adapter yet; use"
+            " mode stack for the first one."
+        )
+    if settings.mode == "merge_then_new":
+        return Start(chain, "merge_then_new", merged=active)
+    _, continued = active.popitem()
+    return Start(chain, "continue", frozen=active, continued=continued)

@@ -1,0 +1,350 @@
+"""One paper reviewed by a chain, at once or as it is written: what the lab calls.
+
+engine = ChainEngine(load_chain("reviewer"), Asking())
+row = review_article(article, engine, asking, clock)
+for step in stream_review(article, engine, asking, stop, clock): ...
+"""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from evals.errors import BadConfig
+from evals.model import Sampling
+from evals.review import Budget, Counter, check_prompt, pieces_of, prompt_sha256, request, system_prompt
+from evals.review.clean import key_of
+from evals.review.parse import parse
+from evals.review.prompt import array_schema, without_marks
+from evals.schema import Article, Message
+from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow
+from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
+from training.data.tokens import ChatCounter
+from training.models.chain import LoadedChain, Piece
+
+Constrain = Literal["auto", "always", "never"]
+CONSTRAIN: tuple[Constrain, ...] = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How papers are asked about. The defaults are the published ones, but for the length of a reply.
+
+    `context` 0 = what the engine has, 16,384 tokens at most. `constrain` auto = answers are held to
+    the JSON schema where the engine can, which is recorded; always = or not asked at all.
+    """
+
+    max_new_tokens: int = 2_048
+    temperature: float = 0.1
+    top_p: float = 0.9
+    repetition_penalty: float = 1.05
+    seed: int = 0
+    context: int = 0
+    overlap: int = 200
+    max_parts: int = 4
+    constrain: Constrain = "auto"
+
+    def __post_init__(self) -> None:
+        if self.constrain not in CONSTRAIN:
+            raise BadConfig(f"constrain is {self.constrain!r}; it takes {', '.join(CONSTRAIN)}.")
+        self.budget(self.context or Budget().context)  # refused now, not once a model is loaded
+
+    def budget(self, context: int) -> Budget:
+        """Return the room of a request for an engine that reads `context` tokens."""
+        wanted = self.context or min(context, Budget().context)
+        if wanted > context:
+            raise BadConfig(f"context is {wanted} tokens, but this model reads {context}; use that or less.")
+        return Budget(wanted, self.max_new_tokens, self.overlap, self.max_parts)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. `error` says why there is none; tokens are None where they are not known."""
+
+    text: str = ""
+    finish_reason: str = "stop"
+    tokens_read: int | None = None
+    tokens_written: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How an engine reads: who counts, how much it holds, and the control marks of its template."""
+
+    counter: Counter
+    context: int
+    marks: tuple[str, ...] = field(default=())
+
+
+class Engine(Protocol):
+    """Something that answers requests about papers; the instructions are its own."""
+
+    room: Room
+
+    def record(self) -> EngineRecord:
+        """Return who answers, as far as is known by now."""
+        ...
+
+    def answer(self, requests: Sequence[str]) -> list[Reply]:
+        """Return one reply per request, in order; one that fails has an error and raises nothing."""
+        ...
+
+
+IMPORTANCE = {severity: place for place, severity in enumerate((*SEVERITIES, UNKNOWN))}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A paper as it is asked about: one request per part, and what was noticed on the way."""
+
+    article_id: str
+    source: str
+    requests: tuple[str, ...]
+    tokens_lost: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of all that is asked."""
+        return hashlib.sha256("\0".join(self.requests).encode()).hexdigest()
+
+
+def asked_about(article: Article, room: Room, budget: Budget) -> Asked:
+    """Return the requests about a paper, each within the budget; notes say what had to be done to it."""
+    harmless, marks = without_marks(article, room.marks)
+    pieces = pieces_of(harmless, budget.paper(room.counter), room.counter, budget.overlap, budget.max_parts)
+    notes = []
+    if marks:
+        notes.append(f"{marks} control mark(s) of chat templates in the paper were taken apart")
+    if pieces[0].lost:
+        notes.append(f"{pieces[0].lost} of {pieces[0].whole} tokens of the paper could not be read")
+    requests = tuple(request(piece.text, piece.part, piece.parts) for piece in pieces)
+    return Asked(article.id, article.source, requests, pieces[0].lost, tuple(notes))
+
+
+def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRow:
+    """Return the row of a paper: the replies to its parts read and merged.
+
+    Failed if a part has no answer or nothing can be read at all; partial if some of it is lost.
+    """
+    read = [parse(asked.article_id, reply.text) for reply in replies]
+    parts = tuple(
+        PartReply(
+            part=place,
+            status=each.status,
+            finish_reason=reply.finish_reason,
+            n_concerns=len(each.concerns),
+            tokens_read=reply.tokens_read,
+            tokens_written=reply.tokens_written,
+            error=reply.error,
+        )
+        for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1)
+    )
+    concerns, repeats = merged([each.concerns for each in read])
+    problems = [*asked.notes, *_problems(read, replies)]
+    if repeats:
+        problems.append(f"{repeats} concern(s) were raised by more than one part")
+    return ReviewedRow(
+        article_id=asked.article_id,
+        source=asked.source,
+        status=_status(parts),
+        concerns=concerns,
+        problems=tuple(problems),
+        finish_reason=next((p.finish_reason for p in parts if p.finish_reason != "stop"), "stop"),
+        parts=parts,
+        tokens_lost=asked.tokens_lost,
+        seconds=round(seconds, 3),
+        asked_sha256=asked.sha256,
+        raw_output="\n".join(reply.text for reply in replies),
+    )
+
+
+def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int]:
+    """Return the concerns of all parts, important ones first, and how many a later part only repeats.
+
+    One part alone is left as it is: its order and its repeats are the model's own. Of several, each
+    part's first comes before any part's second among concerns of one severity.
+    """
+    if len(parts) == 1:
+        return tuple(parts[0]), 0
+    ranked = sorted(
+        (
+            (IMPORTANCE[concern.severity], rank, part, concern)
+            for part, concerns in enumerate(parts)
+            for rank, concern in enumerate(concerns)
+        ),
+        key=lambda each: each[:3],
+    )
+    first_part: dict[str, int] = {}
+    kept, repeats = [], 0
+    for _, _, part, concern in ranked:
+        key = key_of(concern.text)
+        if first_part.setdefault(key, part) != part:
+            repeats += 1
+        else:
+            kept.append(concern)
+    return tuple(kept), repeats
+
+
+def _status(parts: Sequence[PartReply]) -> ParseStatus:
+    statuses = {part.status for part in parts}
+    if any(part.error for part in parts) or statuses == {"failed"}:
+        return "failed"
+    if statuses & {"failed", "partial"}:
+        return "partial"
+    return "empty" if statuses == {"empty"} else "ok"
+
+
+def _problems(read: Sequence[ParsedReview], replies: Sequence[Reply]) -> list[str]:
+    """Return what was wrong with the replies, with the part where there are several."""
+    found = []
+    for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
+        where = f"part {place}: " if len(replies) > 1 else ""
+        told = (reply.error,) if reply.error else each.problems
+        found += [f"{where}{problem}" for problem in told]
+    return found
+
+
+class ChainEngine:
+    """A stage of a chain as reviewer, the last one if none is named.
+
+    ChainMismatch if the chain was trained with other instructions than this version's. A base model
+    without adapters was trained with none, and is given them.
+    """
+
+    def __init__(self, chain: LoadedChain, asking: Asking, stage: str = "") -> None:
+        if chain.manifest.stages:
+            check_prompt(chain.manifest.system_prompt, chain.manifest.name)
+        self.stage = stage or chain.stages[-1]
+        if self.stage not in chain.stages:
+            raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(chain.stages)}.")
+        tokenizer = chain.tokenizer
+        marks = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        counter = ChatCounter(tokenizer, chain.manifest.base.source)
+        self.room = Room(counter, chain.context, tuple(marks))
+        self._chain, self._asking = chain, asking
+        self._is_held = asking.constrain != "never"
+        self._form = chain.form(array_schema() if self._is_held else None, asking.repetition_penalty)
+        self._sampling = Sampling(
+            max_new_tokens=asking.max_new_tokens,
+            temperature=asking.temperature,
+            top_p=asking.top_p,
+            seed=asking.seed,
+        )
+
+    def record(self) -> EngineRecord:
+        """Return the chain, the stage and their checksums."""
+        return EngineRecord(
+            kind="chain",
+            name=self._chain.manifest.name,
+            stage=self.stage,
+            dtype=self._chain.dtype,
+            tokenizer=self.room.counter.name,
+            constraint="array schema" if self._is_held else "none",
+            prompt_sha256=prompt_sha256(),
+            checksums=dict(self._chain.stage_checksums),
+            substitutions=tuple(self._chain.substitutions),
+        )
+
+    def answer(self, requests: Sequence[str]) -> list[Reply]:
+        """Return one reply per request, written in one batch."""
+        prompts = [_messages(request) for request in requests]
+        written = self._chain.generate(prompts, (self.stage,), self._sampling, self._form)
+        return [
+            Reply(
+                completion.text,
+                completion.finish_reason,
+                self.room.counter.chat([each.model_dump() for each in prompt]),
+                completion.n_tokens,
+            )
+            for prompt, (completion,) in zip(prompts, written, strict=True)
+        ]
+
+    def stream(self, request: str, stop: threading.Event) -> Iterator[Piece]:
+        """Yield the reply to one request as it is written; setting `stop` ends it within a token."""
+        return self._chain.stream(_messages(request), (self.stage,), self._sampling, stop, self._form)
+
+
+def _messages(request: str) -> tuple[Message, ...]:
+    return (
+        Message(role="system", content=system_prompt()),
+        Message(role="user", content=request),
+    )
+
+
+Clock = Callable[[], float]
+"""Seconds from any start, such as time.monotonic."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a review is: which part of how many is read, and the concerns found so far.
+
+    A concern stands in `concerns` as soon as it is whole. The last step has the finished `row`, whose
+    order may differ where a paper has several parts.
+    """
+
+    part: int
+    parts: int
+    tokens_written: int
+    concerns: tuple[Concern, ...]
+    row: ReviewedRow | None = None
+
+
+def review_article(article: Article, engine: Engine, asking: Asking, clock: Clock) -> ReviewedRow:
+    """Return what an engine says about one paper, its parts in one batch.
+
+    A part without an answer makes the row failed and says why. BadConfig if the context is too small.
+    """
+    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
+    started = clock()
+    replies = engine.answer(asked.requests)
+    return row_of(asked, replies, clock() - started)
+
+
+def stream_review(
+    article: Article, engine: ChainEngine, asking: Asking, stop: threading.Event, clock: Clock
+) -> Iterator[Step]:
+    """Yield a step whenever a concern is whole, and a last one with the row.
+
+    Setting `stop` ends the review within a token; the row then holds what was found, and its
+    finish reason is "cancelled". Bad input raises before the first step.
+    """
+    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
+    return _steps(asked, engine, stop, clock)
+
+
+def _steps(asked: Asked, engine: ChainEngine, stop: threading.Event, clock: Clock) -> Iterator[Step]:
+    started, total = clock(), len(asked.requests)
+    replies: list[Reply] = []
+    found: tuple[Concern, ...] = ()
+    written = 0
+    yield Step(1, total, 0, ())
+    for part, one in enumerate(asked.requests, start=1):
+        text, reason, tokens = "", "cancelled", 0
+        for piece in engine.stream(one, stop):
+            text, tokens = text + piece.text, piece.n_tokens
+            reason = piece.finish_reason or reason
+            if "}" in piece.text:
+                now = (*found, *_whole(text, asked.article_id))
+                yield Step(part, total, written + tokens, now)
+        found, written = (*found, *_whole(text, asked.article_id)), written + tokens
+        replies.append(Reply(text, reason, None, tokens))
+        if stop.is_set():
+            break
+    row = row_of(asked, _all(replies, total), clock() - started)
+    yield Step(len(replies), total, written, row.concerns, row)
+
+
+def _whole(text: str, name: str) -> Sequence[Concern]:
+    """Return the concerns of a text up to its last closed brace."""
+    end = text.rfind("}") + 1
+    return parse(name, f"{text[:end]}]").concerns if end else ()
+
+
+def _all(replies: Sequence[Reply], total: int) -> list[Reply]:
+    """Return a reply for every part; those that were never asked say so."""
+    missing = Reply(finish_reason="cancelled", error="the review was stopped before this part")
+    return [*replies, *[missing] * (total - len(replies))]

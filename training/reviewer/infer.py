@@ -1,0 +1,286 @@
+"""Papers through an engine, batch by batch, into a file that can be gone on with."""
+
+import hashlib
+import json
+import os
+from collections import Counter as Tally
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from evals.errors import BadConfig, LabError
+from evals.io import read_rows, write_whole
+from evals.review import PROMPT_VERSION
+from evals.review.corpus import spread
+from evals.review.page import record_beside
+from evals.schema import Article
+from evals.schema.reviewruns import ReviewedRow, ReviewRun
+from training.reviewer.engine import Asked, Asking, Engine, Reply, asked_about, row_of
+
+
+class ReviewFile:
+    """The rows of one run. `rows` are those that stand, by the id of the paper."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix != ".jsonl":
+            raise BadConfig(f"--out is {path}; name a file that ends in .jsonl.")
+        self.path = path
+        self.journal = path.with_name(f"{path.name}.journal")
+        self.record = record_beside(path)
+        self.rows: dict[str, ReviewedRow] = {}
+
+    @contextmanager
+    def open(self, run: ReviewRun, *, overwrite: bool = False) -> Generator[None]:
+        """Keep the file for one run, with the good rows of an earlier one of the same kind in `rows`.
+
+        BadConfig if another process writes to it, or if its rows were made in another way.
+        """
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise BadConfig(f"another process is writing {self.path}; wait for it, or name another file.") from None
+        except OSError as error:
+            raise LabError(f"cannot write {self.path}: {error.strerror}; name another file.") from error
+        try:
+            if overwrite:
+                self.journal.unlink(missing_ok=True)
+            else:
+                self._take_up(run)
+            self.write_record(run)
+            yield
+        finally:
+            lock.release()
+            Path(lock.lock_file).unlink(missing_ok=True)
+
+    def add(self, rows: Sequence[ReviewedRow]) -> None:
+        """Note rows, safe against being killed from here on; a good row is never replaced by a bad one."""
+        text = "".join(row.model_dump_json() + "\n" for row in rows)
+        with self.journal.open("ab") as file:
+            _mend(file)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._keep(rows)
+
+    def finish(self, order: Sequence[str]) -> tuple[ReviewedRow, ...]:
+        """Write the file with one row per paper, in this order, and let go of the journal."""
+        rows = tuple(self.rows[name] for name in order if name in self.rows)
+        others = [row for name, row in self.rows.items() if name not in set(order)]
+        write_whole(self.path, "".join(row.model_dump_json() + "\n" for row in (*rows, *others)))
+        self.journal.unlink(missing_ok=True)
+        return rows
+
+    def write_record(self, run: ReviewRun) -> None:
+        """Write how the rows come about."""
+        write_whole(self.record, run.model_dump_json(indent=1) + "\n")
+
+    def _take_up(self, run: ReviewRun) -> None:
+        has_rows = self.path.exists() or self.journal.exists()
+        if not has_rows:
+            return
+        known = self._known()
+        if known is None or known.fingerprint != run.fingerprint:
+            raise BadConfig(
+                f"{self.path} holds rows that {_apart(known, run)}; rows of two kinds in one file could not be"
+                " told apart. Name another --out, or give --overwrite to make them anew."
+            )
+        if self.path.exists():
+            self._keep(read_rows(self.path, ReviewedRow, otherwise="give --overwrite"))
+        if self.journal.exists():
+            self._keep(_whole_rows(self.journal))
+
+    def _known(self) -> ReviewRun | None:
+        try:
+            return ReviewRun.model_validate_json(self.record.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+            return None
+
+    def _keep(self, rows: Iterable[ReviewedRow]) -> None:
+        for row in rows:
+            known = self.rows.get(row.article_id)
+            if known is None or row.is_good or not known.is_good:
+                self.rows[row.article_id] = row
+
+
+def _whole_rows(journal: Path) -> list[ReviewedRow]:
+    """Return the rows of a journal; a line that a kill has cut off is no row."""
+    rows = []
+    for line in journal.read_bytes().split(b"\n"):
+        with suppress(ValidationError):  # empty, or cut off by a kill
+            rows.append(ReviewedRow.model_validate_json(line))
+    return rows
+
+
+def _mend(file: BinaryIO) -> None:
+    """Begin a new line if the last one was cut off by a kill."""
+    if file.tell():
+        with Path(file.name).open("rb") as reader:
+            reader.seek(-1, os.SEEK_END)
+            if reader.read(1) != b"\n":
+                file.write(b"\n")
+
+
+def _apart(known: ReviewRun | None, run: ReviewRun) -> str:
+    """Return in words how the rows of a file differ from those that are asked for now."""
+    if known is None:
+        return "were not written by this command (there is no record of it beside them that can be read)"
+    before, now = _told(known), _told(run)
+    changed = [
+        f"{key} {before.get(key)!r}, now {now[key]!r}" for key in now if key != "batch" and before.get(key) != now[key]
+    ]
+    return f"were made in another way ({'; '.join(changed) or 'by another version'})"
+
+
+def _told(run: ReviewRun) -> Mapping[str, object]:
+    engine = run.engine.model_dump()
+    return {
+        **run.settings,
+        **{key: engine[key] for key in ("kind", "name", "host", "stage", "dtype", "checksums")},
+    }
+
+
+Progress = Callable[[int, int, ReviewedRow | None], None]
+"""Called with papers done, papers in all, and the last row."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What tells the time: seconds from any start, and the date."""
+
+    seconds: Callable[[], float]
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done: these papers, by this engine, `batch` parts of papers at a time."""
+
+    articles: Sequence[Article]
+    engine: Engine
+    asking: Asking
+    batch: int = 4
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise BadConfig(f"batch is {self.batch}; it takes 1 or more.")
+        ids = Tally(article.id for article in self.articles)
+        twice = [name for name, count in ids.items() if count > 1]
+        if twice:
+            raise BadConfig(f"the paper {twice[0]!r} is there twice; ids are unique.")
+
+
+def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, overwrite: bool = False) -> ReviewRun:
+    """Review every paper that has no good row yet and return the run's record.
+
+    However it ends, even by Ctrl-C, the file then holds exactly one row per paper that was reviewed.
+    BadConfig if the file was made in another way.
+    """
+    budget = job.asking.budget(job.engine.room.context)
+    asked = [asked_about(article, job.engine.room, budget) for article in job.articles]
+    run = _begun(job, clocks)
+    with file.open(run, overwrite=overwrite):
+        open_ones = [each for each in asked if not _stands(each, file)]
+        before = len(asked) - len(open_ones)
+        progress(before, len(asked), None)
+        started, fresh = clocks.seconds(), []
+        status = "stopped"
+        try:
+            for rows in _reviewed(open_ones, job, clocks):
+                file.add(rows)
+                fresh += rows
+                for row in rows:
+                    before += 1
+                    progress(before, len(asked), row)
+            status = "finished"
+        finally:
+            rows = file.finish([each.article_id for each in asked])
+            took = clocks.seconds() - started
+            run = _ended(run, job, rows, fresh).model_copy(
+                update={"status": status, "ended_at": clocks.now(), "seconds": round(took, 3)}
+            )
+            file.write_record(run)
+    return run
+
+
+def _stands(asked: Asked, file: ReviewFile) -> bool:
+    """Whether a paper has a good row that answers just what would be asked."""
+    known = file.rows.get(asked.article_id)
+    if known is not None and known.asked_sha256 != asked.sha256:
+        del file.rows[asked.article_id]
+        return False
+    return known is not None and known.is_good
+
+
+def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[list[ReviewedRow]]:
+    """Give the rows of whole papers, as many at a time as a batch has room for."""
+    for group in _groups(papers, job.batch):
+        requests = [request for each in group for request in each.requests]
+        started = clocks.seconds()
+        replies: list[Reply] = []
+        for first in range(0, len(requests), job.batch):
+            replies += job.engine.answer(requests[first : first + job.batch])
+        per_token = (clocks.seconds() - started) / max(1, sum(map(_effort, replies)))
+        rows = []
+        for each in group:
+            mine, replies = replies[: len(each.requests)], replies[len(each.requests) :]
+            rows.append(row_of(each, mine, per_token * sum(map(_effort, mine))))
+        yield rows
+
+
+def _groups(papers: Sequence[Asked], batch: int) -> Iterator[list[Asked]]:
+    group: list[Asked] = []
+    for each in papers:
+        if group and sum(len(one.requests) for one in (*group, each)) > batch:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
+
+
+def _effort(reply: Reply) -> int:
+    """Return what a reply cost, in tokens written and one for reading, which is fast."""
+    return 1 + (reply.tokens_written or len(reply.text) // 4)
+
+
+def _begun(job: Job, clocks: Clocks) -> ReviewRun:
+    engine = job.engine.record()
+    settings: dict[str, float | int | str] = {**asdict(job.asking)}
+    settings["context"] = job.asking.budget(job.engine.room.context).context
+    unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}
+    known = {
+        "settings": settings,
+        "engine": engine.model_dump(exclude=unsure),  # the others are known once it has answered
+        "prompt": PROMPT_VERSION,
+    }
+    fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    return ReviewRun(
+        prompt_version=PROMPT_VERSION,
+        engine=engine,
+        settings={**settings, "batch": job.batch},
+        fingerprint=fingerprint,
+        started_at=clocks.now(),
+    )
+
+
+def _ended(run: ReviewRun, job: Job, rows: Sequence[ReviewedRow], fresh: Sequence[ReviewedRow]) -> ReviewRun:
+    """Return the record with what came of the run."""
+    return run.model_copy(
+        update={
+            "engine": job.engine.record(),
+            "articles": len(rows),
+            "reviewed_before": len(rows) - len({row.article_id for row in fresh}),
+            "by_status": dict(Tally(row.status for row in rows)),
+            "finish_reasons": dict(Tally(row.finish_reason for row in rows)),
+            "concerns": sum(len(row.concerns) for row in rows),
+            "seconds_per_article": spread([row.seconds for row in fresh]) if fresh else None,
+        }
+    )

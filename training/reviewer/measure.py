@@ -1,0 +1,379 @@
+"""A run at its checkpoints: the adapters that it had on the way, each as a chain that can be asked.
+
+    RUN/steps/40/adapter/     kept by the setting keep_adapters, or taken from a checkpoint that still stands
+    RUN/steps/40/chain.json   written when the step is first looked at
+
+Checkpoints go when a run has finished; a step is its adapter alone, a few megabytes.
+"""
+
+import gc
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import ValidationError
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from evals.errors import BadConfig, ChainMismatch
+from evals.io import read_rows, write_whole
+from evals.papers.collection import OWN, read_collection
+from evals.papers.families import family_of, split_by_family, without_leaks
+from evals.review import PROMPT_VERSION, prompt_sha256, system_prompt
+from evals.review.clean import Cleaning, clean
+from evals.review.leaderboard import read_score
+from evals.review.match import LEXICAL, Encoder, number_of
+from evals.review.page import hand_on, made_by
+from evals.review.report import AUTO, Wanted, measuring_of, read_panel
+from evals.review.score import score
+from evals.schema import ReviewExample, RunRecord
+from evals.schema.reports import ReviewScore
+from evals.schema.reviewruns import ReviewRun
+from evals.schema.reviews import PredictionRow
+from training.config import ReviewSettings, Setting, read_value, setting
+from training.data.conversations import Conversations
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
+from training.models.base import Base
+from training.models.chain import load_chain
+from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
+from training.models.policy import write_adapter
+from training.models.start import append_stage, start_of
+from training.reviewer.engine import Asking, ChainEngine
+from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer
+from training.run.checkpoints import checkpoints, fault_of, step_of
+from training.run.folder import STEPS, RunFolder
+from training.run.trainer import SafeTrainer
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a reviewer is asked about development papers, and how what it says is cleaned and scored."""
+
+    limit: int = setting("the first N papers alone; 0 = all", default=0, low=0)
+    max_new_tokens: int = setting("longest reply to a part, tokens", default=2_048, low=1)
+    max_parts: int = setting("parts that a long paper is read in", default=4, low=1)
+    context: int = setting("tokens of paper and reply; 0 = what the model reads", default=0, low=0)
+    temperature: float = setting("of sampling; 0 = greedy", default=0.1, low=0.0, high=2.0)
+    seed: int = setting("of sampling and of the draws behind intervals", default=0, low=0)
+    batch: int = setting("parts that are asked about at a time", default=4, low=1)
+    constrain: Literal["auto", "always", "never"] = setting("hold answers to the JSON schema", default="auto")
+    dtype: Literal["float32", "bfloat16", "nf4"] = setting("weights", default="float32")
+    cap: int = setting("concerns kept of each paper; 0 = all", default=20, low=0)
+    encoder: str = setting("what tells whether two concerns agree", default="embedded")
+    threshold: str = setting(
+        "similarity from which they agree, or auto; empty = what is usual for the encoder",
+        default="",
+    )
+    draws: int = setting("draws behind each interval", default=1_000, low=1)
+
+    @property
+    def asking(self) -> Asking:
+        """How papers are asked about."""
+        return Asking(
+            max_new_tokens=self.max_new_tokens,
+            temperature=self.temperature,
+            seed=self.seed,
+            context=self.context,
+            max_parts=self.max_parts,
+            constrain=self.constrain,
+        )
+
+
+def read_measure(values: Mapping[str, object], place: str) -> Measure:
+    """Return a measure from values by name, defaults for the rest; BadConfig names what is wrong."""
+    known = [each.name for each in fields(Measure)]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise BadConfig(f"{place} sets {unknown[0]!r}, which is no part of a measure; it takes {', '.join(known)}.")
+    read = {name: read_value(Setting.of(Measure, name), each, place) for name, each in values.items()}
+    measure = Measure(**read)
+    if measure.threshold not in ("", AUTO):
+        number_of(measure.threshold)  # refused now, not once the papers have been reviewed
+    return measure
+
+
+def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]:
+    """Return the papers of the development split, two or more: the first `limit` if that is not 0.
+
+    `source` is the folder of `assay data review`, a file of such papers, or demonstration. BadConfig
+    if there are none: papers of another split, test above all, never take their place.
+    """
+    collection = read_collection(source)
+    examples = collection.examples
+    if collection.has_splits:
+        examples = without_leaks(examples).examples
+    elif source == OWN:
+        examples = split_by_family(examples, 0)
+    found = tuple(each for each in examples if each.split == "dev")
+    if not found:
+        splits = sorted({each.split or "none" for each in examples})
+        raise BadConfig(
+            f"{source} holds no papers of the development split (its splits: {', '.join(splits)}). Reviewers"
+            " are compared on those alone, so that test papers stay unseen; name the folder that `assay data"
+            " review` wrote, or its dev.jsonl."
+        )
+    chosen = found[:limit] if limit else found
+    if len(chosen) < 2:
+        raise BadConfig(
+            f"{len(chosen)} development paper of {source} is too few: what a list gets by chance is what it gets"
+            " on another paper. Take two or more."
+        )
+    return chosen
+
+
+def refuse_learned(papers: Sequence[ReviewExample], learned: Conversations, trained: str) -> None:
+    """Raise BadConfig if a paper, or another version of it, is among what `trained` was trained on."""
+    families = {family_of(row.article, "") for row in learned.rows}
+    names = {row.article for row in learned.rows}
+    both = [each.id for each in papers if each.id in names or each.family in families]
+    if both:
+        raise BadConfig(
+            f"{len(both)} of {len(papers)} development papers (such as {both[0]}) are in the training data of"
+            f" {trained} as well, so it would be measured by what it has seen; name other papers."
+        )
+
+
+def key_of(papers: Sequence[ReviewExample], measure: Measure) -> str:
+    """Return a short name that changes with the papers, the instructions, and how is measured."""
+    text = json.dumps([asdict(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def as_lines(papers: Sequence[ReviewExample]) -> str:
+    """Return papers as the text of a JSONL file."""
+    return "".join(each.model_dump_json() + "\n" for each in papers)
+
+
+def folder_of(run: Path, papers: Sequence[ReviewExample], measure: Measure) -> Path:
+    """Return where a run folder keeps what these papers say of it by this measure."""
+    return run / "reports" / f"dev-{key_of(papers, measure)}"
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """A chain to be measured, under a name; `base` is its base model where it lies elsewhere."""
+
+    name: str
+    chain: Path
+    base: str | None = None
+    cache: Path | None = None
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The papers, how is measured, and what that takes: clocks, encoders by name, who hears of progress."""
+
+    papers: tuple[ReviewExample, ...]
+    measure: Measure
+    clocks: Clocks
+    find_encoder: Callable[[str], Encoder]
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of it: the score with its articles, and how the rows behind it came about."""
+
+    score: ReviewScore
+    run: ReviewRun
+
+
+def measured(reviewer: Reviewer, wanted: Measuring, folder: Path) -> Measured:
+    """Return the score of a reviewer; what is done already is read from `folder` and not done again."""
+    known = known_score(reviewer, folder)
+    if known is not None:
+        return known
+    if wanted.measure.encoder != LEXICAL:
+        wanted.find_encoder(wanted.measure.encoder)  # one that is missing is told before hours of asking
+    write_whole(folder / "dev.jsonl", as_lines(wanted.papers))
+    run = _asked(reviewer, wanted, folder / "rows.jsonl")
+    cleaning = Cleaning(cap=wanted.measure.cap or None)
+    rows = [clean(row, cleaning) for row in read_rows(folder / "rows.jsonl", PredictionRow)]
+    lines = (json.dumps(each.document(cleaning), ensure_ascii=False) + "\n" for each in rows)
+    write_whole(folder / "clean.jsonl", "".join(lines))
+    hand_on(folder / "rows.jsonl", folder / "clean.jsonl")
+    found = _scored(reviewer.name, wanted, folder)
+    write_whole(folder / "score.json", found.model_dump_json(indent=1) + "\n")
+    return Measured(found, run)
+
+
+def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
+    """Return what was measured before of just these weights, None if nothing was."""
+    run = _run(folder / "rows.run.json")
+    manifest = read_chain(reviewer.chain).manifest
+    weights = {BASE_STAGE: manifest.base.weights_sha256}
+    weights |= {stage.name: stage.sha256 for stage in manifest.stages}
+    if run is None or run.status != "finished" or run.engine.checksums != weights:
+        return None
+    if not (folder / "score.json").is_file():
+        return None
+    found = read_score(folder / "score.json")
+    return Measured(found.model_copy(update={"system": reviewer.name}), run)
+
+
+def _run(file: Path) -> ReviewRun | None:
+    try:
+        return ReviewRun.model_validate_json(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        return None
+
+
+def _asked(reviewer: Reviewer, wanted: Measuring, out: Path) -> ReviewRun:
+    """Ask a reviewer about the papers and let go of it again, since the next one needs the room."""
+    measure = wanted.measure
+    chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
+    engine = ChainEngine(chain, measure.asking)
+    articles = [each.article for each in wanted.papers]
+    job = Job(articles, engine, measure.asking, measure.batch)
+    file = ReviewFile(out)
+    before = _run(file.record)
+    is_other = before is not None and before.engine.checksums != chain.stage_checksums
+    try:
+        return infer(job, file, wanted.clocks, wanted.progress, overwrite=is_other)
+    finally:
+        del job, engine, chain
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _scored(name: str, wanted: Measuring, folder: Path) -> ReviewScore:
+    reference, measure = folder / "dev.jsonl", wanted.measure
+    panel = read_panel(reference, folder / "clean.jsonl", "both")
+    how = Wanted(
+        encoder=measure.encoder,
+        threshold=measure.threshold or None,
+        has_articles=True,
+        draws=measure.draws,
+        seed=measure.seed,
+    )
+    found = score(name, panel, measuring_of(panel, reference, how, wanted.find_encoder))
+    return found.model_copy(update={"made_by": made_by(folder / "clean.jsonl")})
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run after so many optimizer steps; `folder` holds its adapter and, once asked for, its chain."""
+
+    number: int
+    folder: Path
+    is_last: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return f"step {self.number}"
+
+
+class KeepAdapters(TrainerCallback):
+    """Keeps the adapter of every checkpoint, which itself may go later."""
+
+    def __init__(self, trainer: SafeTrainer, run: Path) -> None:
+        self.trainer = trainer
+        self.run = run
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        """Write the adapter as it is now; every process has to come here."""
+        weights = self.trainer.gathered_weights()
+        if not state.is_world_process_zero:
+            return
+        folder = self.run / STEPS / str(state.global_step)
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was resumed from before this step
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        write_adapter(model, folder / "adapter", weights)
+
+
+def review_record(run: RunFolder) -> RunRecord:
+    """Return the record of a run of stage review; BadConfig if the folder holds none."""
+    record = run.record()
+    if record is None or record.stage != "review":
+        what = "no run" if record is None else f"a run of stage {record.stage}"
+        raise BadConfig(f"{run.path} holds {what}; name the folder of a run of `assay train review`.")
+    return record
+
+
+def steps_of(run: RunFolder) -> tuple[Step, ...]:
+    """Return the steps of a run whose adapters are here, in order, the finished one last.
+
+    Checkpoints that still stand are taken over first. BadConfig if there is nothing to compare.
+    """
+    record = review_record(run)
+    for checkpoint in checkpoints(run.path):
+        with suppress(FileNotFoundError):  # the run goes on and has removed it meanwhile
+            if fault_of(checkpoint) is None:
+                _take_over(checkpoint, run.path / STEPS / str(step_of(checkpoint)))
+    numbers = [path.parent.name for path in (run.path / STEPS).glob("*/adapter")]
+    found = {int(name): Step(int(name), run.path / STEPS / name) for name in numbers}
+    if record.status == "finished":
+        last = int(record.result["steps"])
+        found[last] = Step(last, run.path, is_last=True)
+    if len(found) < 2:
+        raise BadConfig(
+            f"{run.path} holds {len(found)} of its steps, and a comparison needs two: checkpoints go when a"
+            " run has finished. Train with --keep_adapters true (and save_steps as you wish to look), or"
+            " look while it is running."
+        )
+    return tuple(found[number] for number in sorted(found))
+
+
+def chosen(steps: Sequence[Step], numbers: Sequence[int]) -> tuple[Step, ...]:
+    """Return the steps of these numbers, all for none; BadConfig for one alone, or one that is not here."""
+    known = [step.number for step in steps]
+    missing = [number for number in numbers if number not in known]
+    if missing:
+        raise BadConfig(f"the adapter of step {missing[0]} is not here; here are {', '.join(map(str, known))}.")
+    found = tuple(step for step in steps if not numbers or step.number in numbers)
+    if len(found) < 2:
+        raise BadConfig(
+            f"step {found[0].number} alone was named, and a comparison needs two or more; here are"
+            f" {', '.join(map(str, known))}."
+        )
+    return found
+
+
+def base_named(run: RunFolder, record: RunRecord) -> str:
+    """Return the base of a run: a folder beside it or here, else what the run calls it."""
+    name = str(record.config["base"])
+    places = (run.path, run.path.parent, run.path.parent.parent, Path.cwd())
+    return next((str(place / name) for place in places if (place / name).is_dir()), name)
+
+
+def settings_of(record: RunRecord) -> ReviewSettings:
+    """Return what a run was trained with, defaults for settings that it did not know yet."""
+    known = [each.name for each in fields(ReviewSettings) if each.name in record.config]
+    read = {name: read_value(Setting.of(ReviewSettings, name), record.config[name], "run.json") for name in known}
+    return ReviewSettings(**read)
+
+
+def write_chain(step: Step, record: RunRecord, base: Base) -> None:
+    """Make a step a chain, measuring what it computes; nothing is done where that was done before."""
+    if (step.folder / FILE_NAME).is_file():
+        return
+    start = start_of(settings_of(record), base)
+    prompt = start.system_prompt or system_prompt()
+    if record.data.get("prompt_sha256") != prompt_sha256(prompt):
+        raise ChainMismatch(
+            f"the run was trained with other review instructions than {PROMPT_VERSION} of this version of"
+            " Assay, so its steps cannot be asked as they were taught. Use the version that trained it."
+        )
+    stage = start.stage("review", step.folder / "adapter")
+    append_stage(step.folder, stage, base, start.chain, prompt)
+
+
+def _take_over(checkpoint: Path, folder: Path) -> None:
+    """Copy the adapter of a checkpoint, whole or not at all."""
+    if (folder / "adapter").is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".taking-") as place:
+        whole = Path(place) / "adapter"
+        whole.mkdir()
+        for name in (CONFIG_NAME, WEIGHTS_NAME):
+            shutil.copyfile(checkpoint / name, whole / name)
+        whole.rename(folder / "adapter")

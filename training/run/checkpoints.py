@@ -1,0 +1,129 @@
+"""Checkpoints on disk: which of them are whole, whether there is room for one more, which may go.
+
+A checkpoint is whole when its seal says so: the list of its files with their SHA-256, written after
+every file has reached the disk. One that was cut off by a kill, or damaged since, is passed over, and
+the one before it is used. Knows nothing of torch.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from evals.errors import TrainingStopped
+from evals.io import sha256_of, write_whole
+
+SEAL = "seal.json"
+PREFIX = "checkpoint-"
+BEST = "best-"
+"""What the files of weights that were the best so far begin with (training.refine.watch)."""
+HEADROOM = 16_000_000
+"""Bytes that stay free beside a checkpoint, for metrics, completions and run.json."""
+
+
+def seal(checkpoint: Path) -> None:
+    """Mark a checkpoint as whole, once each of its files is on the disk and not only in memory."""
+    files = {}
+    for file in _files(checkpoint):
+        with file.open("rb") as content:
+            os.fsync(content.fileno())
+        files[file.relative_to(checkpoint).as_posix()] = sha256_of(file)
+    write_whole(checkpoint / SEAL, json.dumps({"files": files}, indent=1) + "\n")
+
+
+def fault_of(checkpoint: Path) -> str | None:
+    """Return what is wrong with a checkpoint in a few words; None if it is whole."""
+    try:
+        files = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))["files"]
+    except FileNotFoundError:
+        return "it was not written to its end"
+    except (ValueError, KeyError, TypeError):
+        return f"{SEAL} cannot be read"
+    for name, expected in files.items():
+        file = checkpoint / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if sha256_of(file) != expected:
+            return f"{name} was changed or damaged"
+    return None
+
+
+def last_whole(run: Path, tell: Callable[[str], None]) -> Path | None:
+    """Return the newest whole checkpoint, or None; `tell` hears of each that had to be passed over."""
+    for folder in reversed(checkpoints(run)):
+        fault = fault_of(folder)
+        if fault is None:
+            return folder
+        tell(f"{folder.name} cannot be used ({fault}); looking for the one before it")
+    return None
+
+
+def checkpoints(run: Path) -> tuple[Path, ...]:
+    """Return the checkpoint folders of a run, whole or not, the oldest first."""
+    found = [path for path in run.glob(f"{PREFIX}*") if path.name.removeprefix(PREFIX).isdigit()]
+    return tuple(sorted(found, key=step_of))
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the optimizer step that a checkpoint was written after."""
+    return int(checkpoint.name.removeprefix(PREFIX))
+
+
+def best_weights(run: Path) -> tuple[Path, ...]:
+    """Return the files of weights that were the best once, whole or not."""
+    return (*run.glob(f"{BEST}*.safetensors"), *run.glob(f"{BEST}*.part"))
+
+
+def drop_all(run: Path) -> None:
+    """Remove the checkpoints of a run and the best weights beside them."""
+    for folder in checkpoints(run):
+        shutil.rmtree(folder)
+    for file in best_weights(run):
+        file.unlink(missing_ok=True)
+
+
+def drop_old(run: Path, keep: int) -> None:
+    """Remove all but the `keep` newest sealed checkpoints, and remains older than those."""
+    sealed = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
+    kept = sealed[-keep:]
+    for folder in checkpoints(run):
+        if kept and step_of(folder) < step_of(kept[0]):
+            shutil.rmtree(folder)
+
+
+def check_room(run: Path, expected: int) -> None:
+    """Raise TrainingStopped if the disk cannot take a checkpoint of `expected` bytes.
+
+    What the last checkpoint took counts where it is more.
+    """
+    earlier = checkpoints(run)
+    last = sum(file.stat().st_size for file in _files(earlier[-1])) if earlier else 0
+    needed = max(expected, last) + HEADROOM
+    free = shutil.disk_usage(run).free
+    if free < needed:
+        raise TrainingStopped(
+            f"the disk that holds {run} has {free / 1e6:,.0f} MB free, and the next checkpoint needs"
+            f" {needed / 1e6:,.0f} MB; {_kept(run)} Make room, then give the same command again to go"
+            " on from there."
+        )
+
+
+def writing_failed(run: Path, checkpoint: Path, reason: BaseException) -> TrainingStopped:
+    """Remove what was written of a checkpoint and return the error that says why and what is left."""
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
+    return TrainingStopped(
+        f"{checkpoint.name} could not be written to {run} ({first}); {_kept(run)} Make room or mend the"
+        " disk or quota, then give the same command again to go on from there."
+    )
+
+
+def _kept(run: Path) -> str:
+    whole = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
+    return f"{whole[-1].name} is kept." if whole else "there is no checkpoint yet."
+
+
+def _files(checkpoint: Path) -> list[Path]:
+    found = (path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
+    return sorted(found)

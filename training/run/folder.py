@@ -1,0 +1,387 @@
+"""The answers that a run sampled: the tables that TRL writes beside the metrics. Knows nothing of torch."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from evals.confidence import VERSION as CONFIDENCE_VERSION
+from evals.errors import BadConfig
+from evals.io import write_whole
+from evals.schema import RunRecord
+from evals.verifiers import VERSION as VERIFIERS_VERSION
+from training.config import STAGES, StageSettings, as_document, defaults
+from training.rewards import text_of
+from training.run.checkpoints import drop_all, last_whole, step_of
+
+
+def say(text: str) -> None:
+    """Write one line; of several processes only the first speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+def announce(share: float, message: str) -> None:
+    """Report progress as `evals.model.Progress` does, a line at a time."""
+    say(f"[{share:4.0%}] {message}")
+
+
+PACKAGES = ("assay", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def versions() -> dict[str, str]:
+    """Return the version of Python, of the libraries that train, and of what judges answers."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return {**found, "verifiers": VERIFIERS_VERSION, "confidence": CONFIDENCE_VERSION}
+
+
+def code_revision(folder: Path = REPOSITORY) -> str | None:
+    """Return the commit of the code, with "+changes" if it was edited since; None outside git.
+
+    Files that git does not know, such as the run that is being written, are no change of the code.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return f"{commit}+changes" if _git(folder, "status", "--porcelain", "-uno") else commit
+
+
+def host(accelerator: str | None = None) -> dict[str, str | int | float]:
+    """Return processor, cores, memory in GB and accelerator; no name of machine or person."""
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "accelerator": accelerator or "none",
+    }
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.is_file():
+        match = re.search(r"^model name\s*:\s*(.+)$", described.read_text(), re.MULTILINE)
+        if match:
+            return match[1].strip()
+    return platform.processor() or platform.machine()
+
+
+RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS = (
+    "run.json",
+    "metrics.jsonl",
+    "adapter",
+    "chain.json",
+    "completions",
+    "reports",
+    "steps",
+)
+WRITTEN_BY_A_RUN = (
+    RECORD,
+    METRICS,
+    ADAPTER,
+    CHAIN,
+    COMPLETIONS,
+    REPORTS,
+    STEPS,
+    "report.json",
+    "README.md",
+)
+MAY_CHANGE_ON_RESUME = (
+    "output",
+    "save_steps",
+    "keep_checkpoints",
+    "keep_adapters",
+    "log_steps",
+    "report_to",
+    "grid_co2",
+    "hour_price",
+    "monitor_steps",
+    "monitor_max_drop",
+    "monitor_max_kl",
+    "monitor_stop",
+    "judge",
+    "judge_probe",
+    "judge_concurrency",
+    "judge_timeout_seconds",
+    "judge_deadline_seconds",
+    "judge_retries",
+    "judge_cache",
+    "max_none_fraction",
+    "none_patience",
+    "held_out_patience",
+)
+"""Settings that leave the trained weights as they are."""
+PATHS = ("base", "output", "chain", "judge_cache", "items_report")
+"""Settings that may be paths of this machine."""
+LISTS_OF_PATHS = ("data", "monitor_data")
+PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
+"""Keys of a record's host and result: how many processes train together, what made a run stop itself."""
+LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
+"""Settings that decide whether a run stops itself."""
+
+MetricRow = Mapping[str, float | str | None]
+"""One line of metrics.jsonl: `step`, then figures (None = not finite), or an `alert` in words."""
+
+
+class RunFolder:
+    """A folder that one run writes to, and that anyone may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.adapter = path / ADAPTER
+        self.metrics = path / METRICS
+        self.completions = path / COMPLETIONS
+
+    def record(self) -> RunRecord | None:
+        """Return run.json, or None if there is none; BadConfig if it cannot be read."""
+        file = self.path / RECORD
+        if not file.is_file():
+            return None
+        try:
+            return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
+        except (ValidationError, UnicodeDecodeError) as error:
+            problem = str(error).splitlines()[0]
+            raise BadConfig(
+                f"{file} is not a run record this version can read ({problem}); name another output"
+                " folder, or move this one away."
+            ) from None
+
+    def metric_rows(self) -> tuple[dict[str, Any], ...]:
+        """Return the lines of metrics.jsonl; a last line that is not whole yet is left out."""
+        if not self.metrics.is_file():
+            return ()
+        *lines, _ = self.metrics.read_text(encoding="utf-8").split("\n")
+        return tuple(json.loads(line) for line in lines)
+
+    def append_metrics(self, row: MetricRow) -> None:
+        """Add one line to metrics.jsonl."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def last_checkpoint(self) -> Path | None:
+        """Return the newest checkpoint that is whole, or None; says which ones are not."""
+        return last_whole(self.path, say)
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Keep every other process from training in this folder; BadConfig if one does already."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise BadConfig(
+                f"another process is training in {self.path}; wait for it, or name another --output."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+            (self.path / ".lock").unlink(missing_ok=True)
+
+    def begin(self, record: RunRecord, *, overwrite: bool = False) -> Path | None:
+        """Write run.json as running and return the checkpoint to go on from, None for a new start.
+
+        BadConfig if the folder holds a finished run, a run with other settings or data, or things
+        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew.
+        """
+        self.refuse_unless_open(overwrite=overwrite)
+        known = self.record()
+        if known is not None and overwrite:
+            self.clear()
+        elif known is not None:
+            self._refuse_other(known, record)
+            self._refuse_stopped(known, record)
+            record = record.model_copy(update={"started_at": known.started_at})
+        checkpoint = self.last_checkpoint()
+        self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
+        self.write(record)
+        return checkpoint
+
+    def end(
+        self,
+        status: Literal["finished", "failed", "stopped"],
+        result: Mapping[str, float | int | str],
+    ) -> None:
+        """Write how the run ended; a finished one needs its checkpoints no more."""
+        known = self.record()
+        if known is None:
+            return
+        ended = {"status": status, "result": dict(result), "ended_at": datetime.now(UTC)}
+        self.write(known.model_copy(update=ended))
+        if status == "finished":
+            drop_all(self.path)
+
+    def write(self, record: RunRecord) -> None:
+        """Write run.json whole."""
+        write_whole(self.path / RECORD, record.model_dump_json(indent=1) + "\n")
+
+    def clear(self) -> None:
+        """Remove all that a run writes, and nothing else."""
+        drop_all(self.path)
+        for path in (self.path / name for name in WRITTEN_BY_A_RUN):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def refuse_unless_open(self, *, overwrite: bool = False) -> None:
+        """Raise BadConfig if the folder holds a finished run, or things that no run wrote."""
+        known = self.record()
+        if known is None:
+            self._refuse_strangers()
+        elif known.status == "finished" and not overwrite:
+            raise BadConfig(
+                f"the run in {self.path} has finished; name another --output, or add --overwrite to train it anew."
+            )
+
+    def _refuse_strangers(self) -> None:
+        if not self.path.exists():
+            return
+        found = sorted(path.name for path in self.path.iterdir() if path.name != ".lock")
+        if found:
+            raise BadConfig(
+                f"{self.path} holds {', '.join(found[:3])} but no {RECORD}, so it is no run folder;"
+                " name an empty or new folder with --output."
+            )
+
+    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
+        changed = [*config_changes(known, wanted.config), *changes(known.data, wanted.data)]
+        if PROCESSES in known.host:
+            counts = ({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted))
+            changed += changes(*counts)
+        if changed:
+            raise BadConfig(
+                f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
+                " those again to go on with it, add --overwrite to start anew, or name another"
+                " --output."
+            )
+
+    def _refuse_stopped(self, known: RunRecord, wanted: RunRecord) -> None:
+        """Raise BadConfig for a run that stopped itself, unless what made it stop was changed."""
+        reason = known.result.get(STOPPED_BECAUSE)
+        is_as_before = all(known.config.get(key) == wanted.config.get(key) for key in LIMITS)
+        if reason and is_as_before:
+            raise BadConfig(
+                f"the run in {self.path} stopped itself: {reason}. To go on all the same change one of"
+                f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
+            )
+
+    def _cut_metrics(self, step: int) -> None:
+        """Drop the lines after `step`: a resumed run writes them again."""
+        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
+        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+
+
+def public_path(text: str, root: Path | None = None) -> str:
+    """Return a path as records keep it: from `root` (default: here), or only its last part.
+
+    "runs/sft" stays; "/home/me/assay/runs/sft" becomes "runs/sft" there and "sft" elsewhere.
+    """
+    path = Path(text).expanduser()
+    if not path.is_absolute() and ".." not in path.parts:
+        return text
+    start = (root or Path.cwd()).resolve()
+    resolved = path.resolve()
+    inside = resolved.is_relative_to(start)
+    return resolved.relative_to(start).as_posix() if inside else resolved.name
+
+
+def public_config(settings: StageSettings) -> dict[str, Any]:
+    """Return settings as records keep them: plain values, without folders of this machine."""
+    config = as_document(settings)
+    config |= {key: public_path(str(config[key])) for key in PATHS if key in config}
+    for key in LISTS_OF_PATHS:
+        if key in config:
+            config[key] = [public_path(name) for name in config[key]]
+    return config
+
+
+def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
+    """Return the `changes` from a run's settings to those wanted now.
+
+    A setting that came after the run counts as its default, which is what the run did without it.
+    """
+    unsaid = defaults(STAGES[known.stage])
+    came_later = {key: value for key, value in unsaid.items() if key in wanted}
+    return changes({**came_later, **known.config}, wanted)
+
+
+def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
+    """Return "key: old, now new" for every value that would train other weights."""
+    keys = [key for key in {**known, **wanted} if key not in MAY_CHANGE_ON_RESUME]
+    return [f"{key}: {known.get(key)!r}, now {wanted.get(key)!r}" for key in keys if known.get(key) != wanted.get(key)]
+
+
+REWARDS = ("verifier", "refiner")
+"""Names of the rewards that the stages give, each a column of the table."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One answer that was rewarded; None for what the table does not hold of it."""
+
+    step: int
+    prompt: str
+    completion: str
+    reward: float | None
+    advantage: float | None
+    verdict: str | None
+    confidence: float | None
+
+
+def read_completions(file: Path) -> tuple[Sampled, ...] | None:
+    """Return the answers in one of TRL's tables; None while it is not written to its end."""
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowInvalid, FileNotFoundError):
+        return None
+    return tuple(_sampled(row) for row in table.to_pylist())
+
+
+def _sampled(row: Mapping[str, Any]) -> Sampled:
+    return Sampled(
+        step=row["step"],
+        prompt=text_of(row["prompt"]),
+        completion=text_of(row["completion"]),
+        reward=next((row[name] for name in REWARDS if name in row), None),
+        advantage=row.get("advantage"),
+        verdict=row.get("verdict"),
+        confidence=row.get("stated_confidence"),
+    )
