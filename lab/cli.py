@@ -9,35 +9,7 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import (
-    ask,
-    chain,
-    data,
-    prefs,
-    publish,
-    refiner,
-    review,
-    sweep,
-    train,
-)
-from lab.commands import (
-    eval as evaluate,
-)
-from lab.commands import (
-    eval as leaderboard,
-)
-from lab.commands import (
-    lab as serve,
-)
-from lab.commands import (
-    prefs as prefs_forget,
-)
-from lab.commands import (
-    publish as hub,
-)
-from lab.commands import (
-    publish as publish_space,
-)
+from lab.commands import ask, chain, data, eval, lab, prefs, publish, refiner, review, sweep, train
 from lab.commands.tables import notes
 
 app = typer.Typer(
@@ -50,19 +22,19 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 train.app.command("sweep")(sweep.sweep)
 app.add_typer(train.app, name="train")
-app.add_typer(evaluate.app, name="eval")
+app.add_typer(eval.app, name="eval")
 app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
 app.add_typer(refiner.app, name="refiner")
-prefs.app.command("forget")(prefs_forget.forget)
+prefs.app.command("forget")(prefs.forget)
 app.add_typer(prefs.app, name="prefs")
-publish.app.command("space")(publish_space.space)
+publish.app.command("space")(publish.space)
 app.add_typer(publish.app, name="publish")
-app.add_typer(hub.app, name="hub")
+app.add_typer(publish.hub, name="hub")
 app.command("ask")(ask.ask)
-app.command("leaderboard")(leaderboard.leaderboard)
-app.command("lab")(serve.lab)
-app.command("doctor")(serve.doctor)
+app.command("leaderboard")(eval.leaderboard)
+app.command("lab")(lab.lab)
+app.command("doctor")(lab.doctor)
 
 
 def main() -> None:

@@ -20,8 +20,6 @@ from evals.errors import BadConfig, LabError
 from evals.model import Progress, Sampling
 from evals.schema import Record, Share
 from lab.commands import verify
-from lab.commands import verify as answer_judge
-from lab.commands import verify as readers
 from lab.commands.tables import (
     calibration_tables,
     change_table,
@@ -160,12 +158,12 @@ def rescore(
     report: Annotated[Path, typer.Argument(help="A report with full texts.")],
     out: Annotated[Path | None, typer.Option(help="Where the new report goes; the same file if not given.")] = None,
     read: Read = "auto",
-    judge: answer_judge.Url = "",
-    judge_model: answer_judge.Model = "",
-    key_env: answer_judge.KeyEnv = "",
-    allow_remote: answer_judge.Remote = False,
-    labels: answer_judge.Labels = None,
-    any_judge: answer_judge.AnyJudge = False,
+    judge: verify.Url = "",
+    judge_model: verify.Model = "",
+    key_env: verify.KeyEnv = "",
+    allow_remote: verify.Remote = False,
+    labels: verify.Labels = None,
+    any_judge: verify.AnyJudge = False,
     show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -181,7 +179,7 @@ def rescore(
     from evals.run import rescore as judge_again
 
     stored = load_report(report)
-    tried = answer_judge.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
     found = judge_again(stored, check_way(read), tried)
     if tried is not None:
         found = found.model_copy(update={"report": tried.marked(found.report)})
@@ -246,7 +244,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration.")
 app.command("calibration")(calibration)
 app.command("verify")(verify.verify)
-app.command("readers")(readers.readers)
+app.command("readers")(verify.readers)
 app.command("compare")(compare)
 app.command("rescore")(rescore)
 
@@ -284,12 +282,12 @@ def run(
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 96,
     dtype: Annotated[Dtype, typer.Option(help="float32 is slower and repeats exactly.")] = (Dtype.BFLOAT16),
     read: Read = "auto",
-    judge: answer_judge.Url = "",
-    judge_model: answer_judge.Model = "",
-    key_env: answer_judge.KeyEnv = "",
-    allow_remote: answer_judge.Remote = False,
-    labels: answer_judge.Labels = None,
-    any_judge: answer_judge.AnyJudge = False,
+    judge: verify.Url = "",
+    judge_model: verify.Model = "",
+    key_env: verify.KeyEnv = "",
+    allow_remote: verify.Remote = False,
+    labels: verify.Labels = None,
+    any_judge: verify.AnyJudge = False,
     as_json: Json = False,
 ) -> None:
     """Answer every question with every stage and write a report with all rows in full.
@@ -310,7 +308,7 @@ def run(
     from training.run.folder import versions
 
     way = check_way(read)
-    tried = answer_judge.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
     examples = _examples(data)[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
     with _bar("loading the chain", 100) as progress:

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from evals.schema.publishing import Finding, PublishPlan, Receipt
     from hub.adapters import Wishes
 
-publish_app = typer.Typer(
+app = typer.Typer(
     no_args_is_help=True,
     help="Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
 )
@@ -109,7 +109,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 Probe = Annotated[bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")]
 
 
-@publish_app.command()
+@app.command()
 def adapter(
     run: Annotated[Path, typer.Argument(help="A finished run folder, such as runs/grpo.")],
     repo: Repo,
@@ -152,7 +152,7 @@ def adapter(
     show_receipts(receipts, as_json=as_json)
 
 
-@publish_app.command()
+@app.command()
 def dataset(
     folder: Annotated[
         Path,
@@ -197,7 +197,7 @@ def dataset(
     show_receipts([receipt], as_json=as_json)
 
 
-@publish_app.command()
+@app.command()
 def card(
     run: Annotated[Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")],
     repo: Annotated[str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")] = None,
@@ -404,18 +404,18 @@ def _named(paths: Sequence[Path]) -> dict[str, Path]:
     return named
 
 
-app = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
+hub = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
 
 PORT = 7870
 TOKEN = "hf_local"
 
 
-@app.callback()
+@hub.callback()
 def about() -> None:
     """A Hub on this machine, to rehearse publishing."""
 
 
-@app.command()
+@hub.command()
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
     folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,

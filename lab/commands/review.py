@@ -12,7 +12,7 @@ import typer
 from evals.errors import BadConfig, LabError
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
-from lab.commands import infer as review_infer
+from lab.commands import infer
 from lab.commands.infer import Weights, reviewing_bar
 from lab.commands.tables import counted, emit, notes, plain, table_of
 
@@ -561,7 +561,7 @@ app = typer.Typer(no_args_is_help=True, help="Peer review: read, clean, score, m
 
 app.command("score")(score)
 app.command("ensemble")(ensemble)
-app.command("infer")(review_infer.infer)
+app.command("infer")(infer.infer)
 app.command("steps")(steps)
 app.command("report")(report)
 app.command("leaderboard")(leaderboard)
