@@ -49,7 +49,6 @@ class Turns:
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from evals.refine.score import Prepared
-    from evals.schema import Article
     from evals.schema.refiner import RefinerRecord, ScoredAnswer
     from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
     from lab.review.export import Exported
@@ -160,20 +159,6 @@ def load_reports(chain: str) -> Evaluations:
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
 
 
-def read_paper(file: str | None, text: str | None) -> "Article":
-    """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
-    from lab.review.session import paper_of
-
-    return paper_of(file, text)
-
-
-def demonstration_paper() -> "Article":
-    """Return a paper to try the reviewer on."""
-    from lab.review.session import demonstration_paper as found
-
-    return found()
-
-
 def find_readers(settings: Settings) -> "tuple[Reader, ...]":
     """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
 
@@ -211,14 +196,14 @@ def load_reviewer(settings: Settings, *, has_chain: bool) -> "LoadedChain":
 
 def chain_reader(stage: str, chain: "Callable[[], LoadedChain]") -> "Reader":
     """Return one stage of a chain as reader. Imports torch."""
-    from lab.review.session import ChainReader
+    from lab.review.reader import ChainReader
 
     return ChainReader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain)
 
 
 def server_reader(name: str, server: ReviewServer) -> "Reader":
     """Return a model on a server as reader."""
-    from lab.review.session import ServerReader
+    from lab.review.reader import ServerReader
 
     return ServerReader(name, server)
 

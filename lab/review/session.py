@@ -2,27 +2,23 @@
 
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from evals.errors import LabError, UnreadableArticle
 from evals.papers import read_article, read_article_file
-from evals.papers.corpus import demonstration as corpus_demonstration
+from evals.papers.corpus import demonstration as demonstration_corpus
 from evals.papers.families import split_by_family
-from evals.review import Budget, system_prompt
 from evals.review.places import Map
 from evals.schema import Article
 from evals.schema.reviewruns import (
     DraftConcern,
-    EngineRecord,
     KeptReview,
     ReviewAnswer,
-    ReviewedRow,
     Reviewer,
     ReviewForm,
 )
@@ -31,15 +27,10 @@ from lab.commands.tables import counted
 from lab.review import edit as desk
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
-from lab.services import Services, export_review, read_paper
-from lab.services import demonstration_paper as services_demonstration_paper
-from lab.settings import ReviewServer
+from lab.services import Services, export_review
 from lab.ui.components import notice
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
-from training.models.chain import LoadedChain
-from training.reviewer.engine import Asking, ChainEngine, Engine, Reply, Room, asked_about, row_of, stream_review
-from training.reviewer.server import Estimate, ServerEngine, ServerSettings
 
 SHORTEST_PAPER = 200
 """Characters below which a text is no paper that anything could be said of."""
@@ -66,12 +57,8 @@ def paper_of(file: str | None, text: str | None) -> Article:
 
 def demonstration_paper() -> Article:
     """Return a paper written for demonstration, one of the test split: no reviewer was trained on it."""
-    return next(each for each in split_by_family(corpus_demonstration(), SEED) if each.split == "test").article
+    return next(each for each in split_by_family(demonstration_corpus(), SEED) if each.split == "test").article
 
-
-if TYPE_CHECKING:
-    from lab.services import Services
-    from lab.visitors import Visitor
 
 WAIT_SECONDS = 0.5
 
@@ -152,8 +139,8 @@ def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
 
 
 def reviewing(
-    services: "Services",
-    visitor: "Visitor",
+    services: Services,
+    visitor: Visitor,
     article: Article,
     reader: Reader,
     settings: ReviewSettings,
@@ -166,7 +153,7 @@ def reviewing(
         services.turns.end(visitor.page, stop)
 
 
-def desk_of(services: "Services", visitor: "Visitor") -> str:
+def desk_of(services: Services, visitor: Visitor) -> str:
     """Return the name under which a visitor's reviews are kept."""
     return services.store.hash_rater(visitor.rater)
 
@@ -197,8 +184,8 @@ def finished_line(kept: KeptReview) -> str:
 
 
 def _in_turn(
-    services: "Services",
-    visitor: "Visitor",
+    services: Services,
+    visitor: Visitor,
     what: tuple[Article, Reader],
     how: tuple[ReviewSettings, threading.Event],
 ) -> Iterator[ReviewMoment]:
@@ -237,8 +224,8 @@ def _moment(article: Article, step: Step, paper: Map) -> ReviewMoment:
 
 
 def _kept(
-    services: "Services",
-    visitor: "Visitor",
+    services: Services,
+    visitor: Visitor,
     moment: ReviewMoment,
     written: tuple[Reviewer, ReviewAnswer],
 ) -> KeptReview:
@@ -251,132 +238,6 @@ def _kept(
         reviewer=reviewer,
         answer=answer,
         concerns=moment.concerns,
-    )
-
-
-REPLY_SHARE = 4
-"""A reply may take at most one part in so many of what the model reads; the paper needs the rest."""
-
-
-@dataclass
-class ChainReader:
-    """One stage of a chain. `load` gives the chain, loading it at the first call."""
-
-    name: str
-    stage: str
-    load: Callable[[], LoadedChain]
-    record: EngineRecord | None = None
-
-    def reviewer(self, settings: ReviewSettings) -> Reviewer:
-        """Return the stage and, once it has reviewed, what it was made of."""
-        return _reviewer(self.name, "chain", self.stage, settings, self.record)
-
-    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
-        """Yield steps as concerns are found; the answer is held to the JSON schema."""
-        chain = self.load()
-        asking = _asking(settings, chain.context)
-        engine = ChainEngine(chain, asking, self.stage)
-        self.record = engine.record()
-        requests = _requests(article, engine, asking)
-        for step in stream_review(article, engine, asking, stop, time.monotonic):
-            answer = None if step.row is None else _answer(step.row, requests, step.tokens_written)
-            yield Step(
-                part=step.part,
-                parts=step.parts,
-                n_tokens=step.tokens_written,
-                concerns=step.concerns,
-                answer=answer,
-            )
-
-
-@dataclass
-class ServerReader:
-    """A model on a server, as whoever started the lab named it; visitors choose no address."""
-
-    name: str
-    server: ReviewServer
-    record: EngineRecord | None = None
-
-    def reviewer(self, settings: ReviewSettings) -> Reviewer:
-        """Return the model and, once it has reviewed, how its answers were held to the schema."""
-        return _reviewer(self.name, "server", "", settings, self.record)
-
-    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
-        """Yield a step per part of the paper: servers are asked for whole answers."""
-        asking = _asking(settings, self.server.context)
-        room = Room(Estimate(), self.server.context)
-        where = ServerSettings(
-            self.server.url,
-            self.server.model,
-            self.server.key_variable,
-            self.server.allow_remote,
-        )
-        engine = ServerEngine(where, asking, room)
-        try:
-            asked = asked_about(article, room, asking.budget(room.context))
-            started, replies = time.monotonic(), []
-            for part, request in enumerate(asked.requests, start=1):
-                yield Step(part=part, parts=len(asked.requests))
-                if stop.is_set():
-                    replies.append(Reply(finish_reason="cancelled", error=say("review.part_stopped")))
-                else:
-                    replies += engine.answer([request])
-            row = row_of(asked, replies, time.monotonic() - started)
-            self.record = engine.record()
-            n_tokens = sum(reply.tokens_written or 0 for reply in replies)
-            yield Step(
-                part=len(asked.requests),
-                parts=len(asked.requests),
-                n_tokens=n_tokens,
-                concerns=row.concerns,
-                answer=_answer(row, asked.requests, n_tokens),
-            )
-        finally:
-            engine.close()
-
-
-def _asking(settings: ReviewSettings, context: int) -> Asking:
-    """Return how to ask; a reply never takes so much that hardly any paper is left."""
-    context = min(context, Budget().context)
-    reply = min(settings.max_new_tokens, context // REPLY_SHARE)
-    return Asking(
-        max_new_tokens=reply,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        overlap=min(Budget().overlap, context // REPLY_SHARE),
-    )
-
-
-def _requests(article: Article, engine: Engine, asking: Asking) -> tuple[str, ...]:
-    return asked_about(article, engine.room, asking.budget(engine.room.context)).requests
-
-
-def _answer(row: ReviewedRow, requests: tuple[str, ...], n_tokens: int) -> ReviewAnswer:
-    return ReviewAnswer(
-        requests=requests,
-        raw=row.raw_output,
-        status=row.status,
-        problems=row.problems,
-        finish_reason=row.finish_reason,
-        n_tokens=n_tokens,
-        seconds=row.seconds,
-        tokens_lost=row.tokens_lost,
-    )
-
-
-def _reviewer(name: str, kind: str, stage: str, settings: ReviewSettings, record: EngineRecord | None) -> Reviewer:
-    return Reviewer.model_validate(
-        {
-            "name": name,
-            "kind": kind,
-            "stage": stage,
-            "checksums": record.checksums if record else {},
-            "constraint": record.constraint if record else "none",
-            "system_prompt": system_prompt(),
-            "seed": settings.seed,
-            "max_new_tokens": settings.max_new_tokens,
-            "temperature": settings.temperature,
-        }
     )
 
 
@@ -397,7 +258,7 @@ class ReviewView:
 def read(file: str | None, text: str | None) -> tuple[Article | None, ReviewView]:
     """Return the paper that was given and its view, or what is wrong with it."""
     try:
-        article = read_paper(file, text)
+        article = paper_of(file, text)
     except LabError as error:
         return None, ReviewView(notice(str(error), "problem"), paper_view(None), cards(()))
     return article, ReviewView(notice(say("review.reading")), paper_view(article), cards(()))
@@ -405,7 +266,7 @@ def read(file: str | None, text: str | None) -> tuple[Article | None, ReviewView
 
 def demonstration() -> tuple[Article, ReviewView]:
     """Return a paper to try the reviewer on, and its view."""
-    article = services_demonstration_paper()
+    article = demonstration_paper()
     return article, ReviewView(notice(say("review.reading")), paper_view(article), cards(()))
 
 
@@ -423,7 +284,7 @@ def review(
     """
     article, text = given
     try:
-        paper = read_paper(None, text) if (text or "").strip() or article is None else article
+        paper = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
         how = checked(settings)
     except LabError as error:
