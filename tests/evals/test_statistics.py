@@ -1,0 +1,495 @@
+"""Calibration, intervals, p-values, risk and agreement: against other packages, published values, and by hand."""
+
+import math
+import re
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from evals.errors import BadConfig
+from evals.stats.agreement import NAMES, Rating, agreement
+from evals.stats.calibration import Binning, Calibration, Settings, calibrate
+from evals.stats.intervals import (
+    CELLS,
+    Floats,
+    Units,
+    bca_interval,
+    bootstrap,
+    cluster_draws,
+    jackknife,
+    percentile_interval,
+    resample,
+    wilson,
+)
+from evals.stats.paired import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.stats.scores import (
+    FINEST,
+    aurc,
+    auroc,
+    brier,
+    mean_accuracy,
+    optimal_aurc,
+    risk_coverage,
+    smooth_ece,
+    smoothed_error,
+)
+from tests.evals.agreement import agreements
+from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
+
+QUICK = Settings(draws=100)
+PAIRS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
+few = settings(max_examples=50)
+
+
+def sample(n: int, seed: int = 0) -> tuple[list[float], list[bool]]:
+    generator = np.random.default_rng(seed)
+    c = generator.choice(np.arange(0, 101, 5) / 100, n)
+    return c.tolist(), (generator.random(n) < 0.8 * c).tolist()
+
+
+def array(*values: float) -> Floats:
+    return np.array(values, dtype=np.float64)
+
+
+# ---- calibration ------------------------------------------------------------------------------
+
+
+def test_every_metric_agrees_with_the_packages_that_have_it_and_with_plain_loops() -> None:
+    far = [each for each in agreements(16) if each.n < 3 or each.difference > each.rival.tolerance]
+    assert not far
+
+
+def test_a_case_worked_by_hand() -> None:
+    found = calibrate([0.95, None, 0.95, 0.15, 0.85], [True, True, False, False, True], settings=QUICK)
+    assert (found.n, found.n_missing_confidence) == (5, 1)
+    assert found.ece == pytest.approx((2 * 0.45 + 0.15 + 0.15) / 4)
+    assert found.mce == pytest.approx(0.45)
+    assert found.brier == pytest.approx((0.05**2 + 0.95**2 + 0.15**2 + 0.15**2) / 4)
+    assert (found.base_rate_brier, found.mean_confidence, found.mean_accuracy) == pytest.approx((0.25, 0.725, 0.5))
+    assert (found.overconfidence_rate, found.underconfidence_rate) == pytest.approx((1 / 3, 0))
+    last = found.bins[9]
+    assert (last.n, last.confidence, last.accuracy, last.gap) == pytest.approx((2, 0.95, 0.5, 0.45))
+    assert calibrate([1.0, 0.0], [False, True], settings=QUICK).log_loss == pytest.approx(-math.log(1e-12))
+
+
+@few
+@given(PAIRS, st.integers(1, 30), st.sampled_from(["width", "mass"]))
+def test_parts_make_the_brier_score_errors_stand_in_order_and_betting_against_changes_no_proper_score(
+    pairs: list[tuple[float, bool]], bins: int, binning: Binning
+) -> None:
+    c, y = zip(*pairs, strict=True)
+    found = calibrate(c, y, settings=Settings(bins=bins, binning=binning, draws=1))
+    parts = found.brier_reliability - found.brier_resolution + found.brier_uncertainty
+    assert parts + found.brier_within_variance - found.brier_within_covariance == pytest.approx(found.brier, abs=1e-12)
+    gap = abs(found.mean_accuracy - found.mean_confidence)
+    assert gap - 1e-12 <= found.ece <= found.mce + 1e-12 <= 1 + 2e-12
+    back = calibrate([1 - v for v in c], [not v for v in y], settings=Settings(draws=1))
+    assert (back.brier, back.brier_uncertainty) == pytest.approx((found.brier, found.brier_uncertainty), abs=1e-9)
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=2, max_size=40))
+def test_ranks_do_not_care_how_confidences_are_spaced(pairs: list[tuple[int, bool]]) -> None:
+    levels, y = zip(*pairs, strict=True)
+    even, uneven = (calibrate([(v / 20) ** p for v in levels], y, settings=Settings(draws=1)) for p in (1, 3))
+    assert (even.auroc, even.aurc) == (uneven.auroc, uneven.aurc)
+
+
+def test_bins_are_cut_in_double_precision_and_of_equal_mass_keep_ties_together() -> None:
+    def filled(c: list[float], **options: object) -> dict[int, int]:
+        bins = calibrate(c, [True] * len(c), settings=Settings(draws=10, **options)).bins
+        return {index: each.n for index, each in enumerate(bins) if each.n}
+
+    assert filled([0.3, 0.6, 0.7, 1.0]) == {2: 1, 5: 1, 6: 1, 9: 1}
+    assert filled([0.0, 1.0]) == {0: 1, 9: 1}
+    assert filled([0.6] * 10) == {5: 10}
+    assert set(filled(np.random.default_rng(0).random(200).tolist(), binning="mass").values()) == {20}
+    assert sorted(filled([0.5] * 9 + [0.9], binning="mass").values()) in ([1, 9], [10])
+
+
+def test_chance_is_told_for_rows_and_for_clusters_that_go_together() -> None:
+    c, names = [0.7] * 100, [str(i // 5) for i in range(100)]
+    found = calibrate(c, [True] * 70 + [False] * 30, names, Settings(draws=3000))
+    # the mean of |share - 0.7| over n trials is near sqrt(2 / pi * 0.21 / n)
+    assert found.ece_if_calibrated.mean == pytest.approx(math.sqrt(2 / math.pi * 0.21 / 100), rel=0.05)
+    assert found.ece_if_dependent.mean == pytest.approx(math.sqrt(2 / math.pi * 0.21 / 20), rel=0.06)
+    assert calibrate(c, [True] * 100, settings=QUICK).ece_if_dependent is None
+
+
+def test_an_interval_over_clusters_is_wider_than_over_their_rows_and_a_seed_repeats_it() -> None:
+    c, y = sample(60, 3)
+    c3, y3 = np.repeat(c, 3).tolist(), np.repeat(y, 3).tolist()
+    thrice = [str(i) for i in range(60) for _ in range(3)]
+    chosen = Settings(draws=1500)
+    alone, together, single = (
+        calibrate(*rows, settings=chosen).intervals["brier"] for rows in ((c3, y3), (c3, y3, thrice), (c, y))
+    )
+    assert together[1] - together[0] > 1.4 * (alone[1] - alone[0])
+    assert together == pytest.approx(single, abs=0.012)
+    first, again, other = (calibrate(c, y, settings=Settings(draws=99, seed=s)).intervals for s in (1, 1, 2))
+    assert first == again != other
+
+
+def test_nothing_to_measure_is_none_and_not_zero() -> None:
+    for stated, note in (([], "no rows"), ([None, None], "no row states a confidence")):
+        n = len(stated)
+        assert calibrate(stated, [True] * n) == Calibration(n=n, n_missing_confidence=n, note=note)
+    found = calibrate([0.5, 0.6], [True, True], settings=QUICK)
+    assert (found.auroc, found.overconfidence_rate) == (None, None) and "auroc" not in found.intervals
+    assert found.brier == pytest.approx((0.25 + 0.16) / 2)
+
+
+def test_senseless_settings_and_confidences_outside_zero_to_one_are_refused() -> None:
+    for wrong in ({"bins": 0}, {"draws": 0}, {"binning": "odd"}, {"interval": "odd"}):
+        with pytest.raises(BadConfig):
+            calibrate([0.5], [True], settings=Settings(**wrong))
+    for value in (1.4, -0.1, math.nan):
+        with pytest.raises(ValueError, match=r"share 0\.\.1"):
+            calibrate([value], [True], settings=QUICK)
+
+
+def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_width() -> None:
+    one = calibrate([0.3], [True], settings=QUICK)
+    assert (one.ece, one.mce, one.brier, one.aurc, one.smece) == pytest.approx((0.7, 0.7, 0.49, 0.0, 0.7))
+    assert (one.auroc, one.intervals) == (None, {"mean_accuracy": pytest.approx((0.207, 1.0), abs=1e-3)})
+    assert "Wilson interval over 1 clusters" in one.interval_notes["mean_accuracy"]
+    assert "no spread" in one.interval_notes["ece"]
+    pairs = [str(i // 2) for i in range(12)]
+    for right, interval in ((True, "percentile"), (False, "percentile"), (True, "bca"), (False, "bca")):
+        found = calibrate([0.1, 0.85, 0.9, 0.95] * 3, [right] * 12, pairs, Settings(draws=200, interval=interval))
+        assert found.aurc == found.aurc_optimal == 1 - right and found.mean_accuracy == right
+        low, high = found.intervals["mean_accuracy"]
+        assert high - low == pytest.approx(0.39, abs=0.01)  # 6 clusters, not 12 rows
+        assert "over 6 clusters" in found.interval_notes["mean_accuracy"]
+        assert {"overconfidence_rate", "underconfidence_rate"} <= set(found.intervals)
+        assert found.auroc is None and "correct and wrong" in found.interval_notes["auroc"]
+        assert all(high > low for low, high in found.intervals.values())
+    # The worst bin holds 5 of 300 rows: 7 draws of 1000 miss them all, too few for a percentile.
+    rare = calibrate(
+        [0.95] * 5 + [0.55] * 295, [False] * 5 + [True, False] * 147 + [True], settings=Settings(draws=3000)
+    )
+    assert (rare.mce, "mce" in rare.intervals, "ece" in rare.intervals) == (pytest.approx(0.95), False, True)
+    assert "no spread" in rare.interval_notes["mce"]
+
+
+def test_every_metric_has_an_interval_or_a_note_that_says_why_not_and_the_method_is_told() -> None:
+    c, y = sample(60, 3)
+    beside = {"n", "n_missing_confidence", "n_clusters", "ece_if_calibrated", "note", "method", "ece_if_dependent"}
+    metrics = set(Calibration.model_fields) - beside - {"intervals", "interval_notes", "bins", "risk_coverage"}
+    for chosen in (Settings(draws=200), Settings(bins=5, binning="mass", draws=50, seed=3, interval="bca")):
+        found = calibrate(c, y, settings=chosen)
+        assert set(found.intervals) | set(found.interval_notes) == metrics and len(metrics) == 19
+        assert found.method.model_dump() == {**vars(chosen), "level": 0.95}
+    lost = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=Settings(draws=500)).interval_notes["auroc"]
+    assert re.match(r"undefined in \d+\.\d % of the draws", lost)
+
+
+def test_a_bin_gets_wilson_for_rows_alone_and_draws_of_clusters_otherwise() -> None:
+    c = [0.15] * 20 + [0.95] * 40 + [0.55] * 6
+    y = [True, False] * 10 + ([True] * 2 + [False] * 2) * 10 + [True] * 6
+    names = [f"alone {i}" for i in range(20)] + [f"pair {i // 2}" for i in range(40)] + ["one"] * 6
+    bins = calibrate(c, y, names, Settings(draws=3000)).bins
+    told = {i: (bins[i].n, bins[i].n_clusters, bins[i].interval_by) for i in (1, 9, 5)}
+    assert told == {1: (20, 20, "wilson"), 9: (40, 20, "bootstrap"), 5: (6, 1, "wilson over clusters")}
+    assert (bins[1].interval, bins[5].interval, bins[0].interval_by) == (wilson(10, 20), wilson(1, 1), None)
+    assert bins[9].interval == pytest.approx((0.28, 0.72), abs=0.04)  # 20 pairs all right or wrong
+
+
+def test_the_order_of_rows_changes_nothing() -> None:
+    c, y = sample(40, 2)
+    names = [str(i // 2) for i in range(40)]
+    order = np.random.default_rng(0).permutation(40)
+    for clusters in (None, names):
+        columns = [c, y] if clusters is None else [c, y, clusters]
+        there = calibrate(*columns, settings=QUICK)
+        back = calibrate(*(np.array(column)[order].tolist() for column in columns), settings=QUICK)
+        assert back.aurc == pytest.approx(there.aurc)
+        assert back.intervals == {name: pytest.approx(span, abs=1e-9) for name, span in there.intervals.items()}
+
+
+def test_rows_that_are_alike_give_the_intervals_that_naming_each_gives() -> None:
+    """Rows without a cluster are counted by (confidence, outcome) instead of drawn one by one."""
+    c, y = sample(400)
+    counted = calibrate(c, y, settings=Settings(draws=3000)).intervals["brier"]
+    drawn = bootstrap({"brier": partial(brier, array(*c), array(*y))}, [str(i) for i in range(400)], 3000)
+    assert counted == pytest.approx(drawn["brier"], abs=0.005)
+
+
+# ---- what the documents claim about chance (`python -m tests.evals.simulations` makes the large run) ----
+
+
+def test_simulations_show_what_the_documents_claim_about_chance() -> None:
+    sets = 40
+    unequal, alike = (always_half, anything), (anything, anything)
+    assert swapped("ece", unequal, rows=150, sets=sets).value > 0.15
+    assert apart("ece", unequal, rows=150, sets=sets).value > 0.15
+    assert all(swapped(metric, alike, rows=60, sets=sets).value <= 0.13 for metric in ("brier", "ece"))
+    assert above_band(sets, together=False)["independent"].value <= 0.13
+    assert above_band(sets, together=True)["dependent"].value <= 0.13
+    found = coverage(rows=107, kind="percentile", sets=sets)
+    assert found["brier"].value >= 0.87 and found["ece"].hits == 0
+
+
+# ---- smooth calibration error, risk and coverage ----------------------------------------------
+
+
+def smooth(c: Floats, y: Floats) -> float:
+    return float(smooth_ece(c, y, np.ones((1, len(c))))[0])
+
+
+def test_the_smooth_error_of_one_sided_errors_is_their_gap_and_of_a_calibrated_model_near_zero() -> None:
+    cases = [([0.9, 0.9], [1, 0], 0.4), ([1.0, 1.0, 0.0], [1, 1, 0], 0.0), ([0.0, 1.0], [1, 1], 0.5)]
+    cases += [([0.999] * 4, [1] * 4, 0.001), ([0.7], [0], 0.7)]
+    for c, y, expected in cases:
+        assert smooth(array(*c), array(*y)) == pytest.approx(expected, abs=1e-12)
+    generator = np.random.default_rng(1)
+    c = generator.random(20_000)
+    assert smooth(c, (generator.random(20_000) < c).astype(float)) < 0.02
+    assert np.isnan(smooth_ece(array(0.2, 0.4), array(1, 0), np.zeros((1, 2)))).all()
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 40).map(lambda i: i / 40), st.booleans()), min_size=1, max_size=30))
+def test_the_smooth_error_lies_within_its_bounds_and_equals_its_own_width(found: list[tuple[float, bool]]) -> None:
+    c, y = (array(*column) for column in zip(*found, strict=True))
+    value, place = smooth(c, y), np.unique(c, return_inverse=True)[1]
+    unsmoothed = np.abs(np.bincount(place, weights=y - c)).sum() / len(c)
+    assert abs((y - c).mean()) - 1e-4 <= value <= unsmoothed + 1e-4
+    if value > FINEST:
+        assert smoothed_error(c, y, np.ones((1, len(c))), value)[0] == pytest.approx(value, abs=1e-3)
+
+
+def test_the_smooth_error_is_the_same_off_the_grid_and_for_many_draws_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(4)
+    c = generator.random(3000)
+    y = (generator.random(3000) < c**1.3).astype(float)
+    w = generator.integers(0, 3, (20, 30)).astype(float)
+    alone = [smooth_ece(c[:30], y[:30], row[None, :])[0] for row in w]
+    assert smooth_ece(c[:30], y[:30], w) == pytest.approx(alone, abs=1e-9)
+    on_the_grid = smooth(c, y)
+    monkeypatch.setattr("evals.stats.scores.GRID", 10**6)
+    assert on_the_grid == pytest.approx(smooth(c, y), abs=1e-6)
+
+
+def test_risk_and_coverage_worked_by_hand() -> None:
+    c, y, once = array(0.9, 0.8, 0.6, 0.2), array(1, 0, 1, 0), np.ones((1, 4))
+    assert aurc(c, y, once)[0] == pytest.approx((0 + 1 / 2 + 1 / 3 + 2 / 4) / 4)
+    assert optimal_aurc(c, y, once)[0] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4) / 4)
+    tied, spread = array(0.9, 0.7, 0.7, 0.7, 0.1), array(0.9, 0.73, 0.72, 0.71, 0.1)  # a tie: the mean over its orders
+    each = [aurc(spread, array(0, *order, 1), np.ones((1, 5)))[0] for order in permutations((1, 0, 0))]
+    assert aurc(tied, array(0, 1, 0, 0, 1), np.ones((1, 5)))[0] == pytest.approx(np.mean(each))
+    curve = risk_coverage(array(0.5, 0.9, 0.5), array(1, 1, 0), np.array([[2.0, 1.0, 1.0]]))
+    assert [(one.threshold, one.coverage, one.risk) for one in curve] == [(0.9, 0.25, 0.0), (0.5, 1.0, 0.25)]
+    stated, right = sample(50)
+    whole = calibrate(stated, right, settings=QUICK)
+    assert [point.threshold for point in whole.risk_coverage] == sorted(set(stated), reverse=True)
+    assert (whole.risk_coverage[-1].coverage, whole.risk_coverage[-1].risk) == pytest.approx(
+        (1, 1 - whole.mean_accuracy)
+    )
+    for score in (aurc, optimal_aurc):
+        assert np.isnan(score(array(0.1, 0.2), array(0, 1), np.zeros((1, 2)))).all()
+    with pytest.raises(ValueError, match="whole numbers"):
+        aurc(array(0.1, 0.2), array(0, 1), np.array([[0.5, 0.5]]))
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(1, 3)), min_size=1, max_size=12))
+def test_the_area_lies_between_the_best_and_worst_order_and_a_weight_of_two_is_the_row_twice(
+    found: list[tuple[int, bool, int]],
+) -> None:
+    c, y, count = (array(*column) for column in zip(*found, strict=True))
+    w = count[None, :]
+    assert optimal_aurc(c, y, w)[0] - 1e-12 <= aurc(c, y, w)[0] <= aurc(1 - y, y, w)[0] + 1e-12
+    c2, y2 = (np.repeat(each, count.astype(int)) for each in (c, y))
+    assert aurc(c, y, w) == pytest.approx(aurc(c2, y2, np.ones((1, len(c2)))))
+
+
+# ---- intervals --------------------------------------------------------------------------------
+
+
+@few
+@given(n=st.integers(1, 500), share=st.floats(0, 1))
+def test_wilson_agrees_with_scipy_and_the_published_intervals(n: int, share: float) -> None:
+    successes = round(share * n)
+    theirs = stats.binomtest(successes, n).proportion_ci(0.95, method="wilson")
+    assert wilson(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+    assert wilson(0, 0) is None
+    for k, of, low, high in ((18, 20, 0.699, 0.972), (5, 5, 0.566, 1.0), (8, 10, 0.490, 0.943)):
+        assert wilson(k, of) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_a_draw_takes_all_or_none_of_a_cluster_whatever_the_order_and_alike_rows_as_often() -> None:
+    names = ["b", "a", "c", "a"]
+    weights = cluster_draws(names, 500, np.random.default_rng(0))
+    assert weights.shape == (500, 4) and (weights[:, 1] == weights[:, 3]).all()
+    assert (weights[:, :3].sum(axis=1) == 3).all()
+    assert (weights == cluster_draws(names[::-1], 500, np.random.default_rng(0))[:, ::-1]).all()
+    for alike in (2, 40):
+        weights = Units(np.array([alike, 3 * alike]), np.array([0, 1])).draw(20_000, np.random.default_rng(0))
+        assert (weights.sum(axis=1) == 4 * alike).all()
+        assert weights[:, 0].mean() == pytest.approx(alike, rel=0.02)
+        assert weights[:, 0].var() == pytest.approx(alike * 3 / 4, rel=0.05)  # binomial
+    left_out = jackknife(lambda w: {"sum": w @ array(1, 2, 4)}, Units(np.array([1, 2]), np.array([0, 0, 1])))
+    assert left_out["sum"].tolist() == [8.0, 7.0, 7.0]  # all are 1 + 2 + 2 * 4
+
+
+def test_intervals_agree_with_scipy_on_the_same_draws_and_ours_on_their_own() -> None:
+    generator = np.random.default_rng(0)
+    c = generator.random(60)
+    y = (generator.random(60) < c**2).astype(np.float64)
+    units = Units.of([str(i) for i in range(60)])
+    for score in (brier, auroc, mean_accuracy):
+        for kind in ("BCa", "percentile"):
+            theirs = stats.bootstrap(
+                (c, y), lambda c, y, of=score: float(of(c, y, np.ones((1, len(c))))[0]), n_resamples=300,
+                vectorized=False, paired=True, method=kind, rng=np.random.default_rng(1),
+            )  # fmt: skip
+            draws = np.asarray(theirs.bootstrap_distribution)
+            left_out = jackknife(lambda w, of=score: {"score": of(c, y, w)}, units)["score"]
+            bca = bca_interval(float(score(c, y, units.whole())[0]), draws, left_out)
+            ours = bca if kind == "BCa" else percentile_interval(draws)
+            assert ours == pytest.approx(theirs.confidence_interval, abs=1e-12), (score, kind)
+
+    def score_of(w: Floats) -> dict[str, Floats]:
+        return {"brier": brier(c, y, w)}
+
+    theirs = stats.bootstrap(((c - y) ** 2,), np.mean, n_resamples=9999, method="BCa", rng=np.random.default_rng(1))
+    draws, left_out = resample(score_of, units, 10_000, 0)["brier"], jackknife(score_of, units)["brier"]
+    ours = bca_interval(float(brier(c, y, units.whole())[0]), draws, left_out)
+    assert ours == pytest.approx(theirs.confidence_interval, abs=0.005)
+    values = generator.normal(size=400)
+    span = bootstrap({"mean": lambda w: w @ values / w.sum(axis=1)}, [str(i) for i in range(400)], 4000)["mean"]
+    assert span == pytest.approx(values.mean() + 1.96 * values.std() / 20 * array(-1, 1), abs=0.012)
+
+
+def test_bca_holds_what_it_promises_where_percentile_falls_short() -> None:
+    """The mean of 20 exponential values: skewed, so percentile intervals lie too low."""
+    generator = np.random.default_rng(0)
+    units = Units.of([f"{i:02}" for i in range(20)])
+    held = {"percentile": 0, "bca": 0}
+    for seed in range(400):
+        values = generator.exponential(size=20)
+
+        def mean(w: Floats, values: Floats = values) -> dict[str, Floats]:
+            return {"mean": w @ values / w.sum(axis=1)}
+
+        draws = resample(mean, units, 500, seed)["mean"]
+        bca = bca_interval(values.mean(), draws, jackknife(mean, units)["mean"])
+        for name, span in (("percentile", percentile_interval(draws)), ("bca", bca)):
+            held[name] += span[0] <= 1 <= span[1]
+    assert held["percentile"] < held["bca"] >= 0.88 * 400
+
+
+def test_what_is_undefined_has_no_interval() -> None:
+    assert bootstrap({"nothing": lambda w: np.full(len(w), np.nan)}, ["a"], 10) == {}
+    assert bootstrap({"mean": lambda w: w.sum(axis=1)}, [], 10) == {}
+    assert percentile_interval(array(np.nan)) is None
+    for draws, left_out in (([np.nan], [1, 2]), ([3, 4], [1, 2]), ([1, 3], [1, np.nan])):
+        assert bca_interval(2.0, array(*draws), array(*left_out)) is None
+
+
+def test_the_interval_does_not_depend_on_how_many_draws_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mean(w: Floats) -> dict[str, Floats]:
+        return {"mean": w @ np.arange(50.0) / w.sum(axis=1)}
+
+    kinds = Units.of([str(i) for i in range(50)]), Units(np.full(50, 9), np.arange(50))
+    at_once = [resample(mean, units, 300, 0)["mean"] for units in kinds]
+    monkeypatch.setattr("evals.stats.intervals.CELLS", 350)
+    for units, expected in zip(kinds, at_once, strict=True):
+        assert resample(mean, units, 300, 0)["mean"] == pytest.approx(expected, rel=1e-12)
+
+
+# ---- p-values ---------------------------------------------------------------------------------
+
+
+def test_few_clusters_are_swapped_in_every_way_once_and_many_at_random_in_parts() -> None:
+    every = Swaps(5, draws=10_000, seed=0)
+    arrangements = [tuple(row) for part in every.flips() for row in part]
+    assert every.is_exact and len(arrangements) == 32
+    assert set(arrangements) == {tuple(float(digit) for digit in f"{number:05b}") for number in range(32)}
+    found = Swaps(20, draws=1000, seed=3)
+    flips = found.moved(np.eye(20))
+    assert not found.is_exact and flips.shape == (1000, 20)
+    assert set(np.unique(flips)) == {0.0, 1.0} and abs(flips.mean() - 0.5) < 0.02
+    assert np.array_equal(flips, Swaps(20, draws=1000, seed=3).moved(np.eye(20)))
+    parts = [part.size for part in Swaps(5000, draws=600, seed=0).flips()]
+    assert sum(parts) == 5000 * 600 and max(parts) <= CELLS
+
+
+def test_p_values_are_scipys_and_never_zero() -> None:
+    chance = np.random.default_rng(7)
+    for n in (4, 9):
+        difference, arranged = chance.normal(0.4, 1, n), Swaps(n, draws=10_000, seed=0)
+        ours = permutation_p(difference.mean(), (1 - 2 * arranged.moved(np.eye(n))) @ difference / n, arranged.is_exact)
+        theirs = stats.permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=np.inf)
+        assert ours == pytest.approx(theirs.pvalue)
+    assert permutation_p(5.0, np.zeros(99), is_exact=False) == pytest.approx(0.01)
+    assert permutation_p(5.0, array(0, np.nan, 5), is_exact=False) == pytest.approx(2 / 3)
+    assert permutation_p(0.0, np.zeros(99), is_exact=False) == 1.0
+    for shift in (0.0, 0.5, 1.5, 1.9, 2.1, 3.0):
+        drawn = chance.normal(shift, 1, 20_000)
+        low, high = percentile_interval(drawn)
+        assert (bootstrap_p(drawn) < 0.05) == (not low <= 0 <= high)
+        assert bootstrap_p(drawn) == pytest.approx(2 * stats.norm.sf(shift), abs=0.02)
+    assert (bootstrap_p(np.zeros(100)), bootstrap_p(np.ones(99))) == (1.0, pytest.approx(0.02))
+    assert mcnemar_p(0, 0) == 1.0
+    for one, other in ((1, 0), (1, 7), (7, 1), (5, 5), (3, 40), (120, 80)):
+        assert mcnemar_p(one, other) == pytest.approx(stats.binomtest(one, one + other).pvalue)
+
+
+@few
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_steps_down_and_is_right_by_hand(raw: list[float]) -> None:
+    order = np.argsort(raw, kind="stable")
+    steps = np.maximum.accumulate([min(1, (len(raw) - k) * raw[i]) for k, i in enumerate(order)]) if raw else []
+    assert sorted(holm(raw)) == pytest.approx(sorted(steps))
+    # 4 * .01; 3 * .02; 2 * .02, raised to the one before; 1 * .9
+    assert holm([0.02, 0.01, 0.9, 0.02]) == pytest.approx([0.06, 0.04, 0.9, 0.06])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+
+
+# ---- agreement of raters ----------------------------------------------------------------------
+
+FOUR_CODERS = {"A": "123321412...", "B": "1233224125.3", "C": ".3332342251.", "D": "12332441251."}
+"""Krippendorff's example of twelve units, as reprinted by Gwet; a dot is a unit not rated."""
+
+
+def ratings(choices: dict[str, str]) -> list[Rating]:
+    return [Rating(str(u), who, c) for who, given in choices.items() for u, c in enumerate(given) if c != "."]
+
+
+def test_the_published_examples_of_agreement_give_the_published_figures() -> None:
+    found = agreement(ratings(FOUR_CODERS), draws=10)
+    published = {
+        "percent_agreement": 0.81818,
+        "krippendorff_alpha": 0.74342,
+        "gwet_ac1": 0.77544,
+        "fleiss_kappa": 0.76117,
+    }
+    assert {name: found[name].value for name in published} == pytest.approx(published, abs=1e-5)
+    assert found["cohen_kappa"].value is None and "exactly two raters" in found["cohen_kappa"].note
+    assert set(found) == set(NAMES) == set(agreement([]))
+    two = {"A": "y" * 25 + "n" * 25, "B": "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15}
+    kappa = agreement(ratings(two), draws=300)["cohen_kappa"]
+    assert (kappa.value, kappa.n) == (pytest.approx(0.4), 50) and kappa.low < 0.4 < kappa.high
+
+
+def test_agreement_by_chance_of_few_units_of_one_category_or_of_one_rater_is_told_as_such() -> None:
+    alone = agreement(ratings({"A": "x" * 30}))
+    assert {(one.value, one.n, one.note) for one in alone.values()} == {(None, 0, "no unit was rated by two raters")}
+    same = agreement(ratings({"A": "x" * 30, "B": "x" * 30}), categories=("x", "y", "z"), draws=50)
+    assert same["percent_agreement"].value == same["gwet_ac1"].value == 1
+    assert same["krippendorff_alpha"].value is None
+    assert "all choices were the same" in same["krippendorff_alpha"].note
+    chosen = np.random.default_rng(1).integers(0, 3, size=(3, 300))
+    random = agreement(ratings({str(i): "".join(map(str, row)) for i, row in enumerate(chosen)}), draws=200)
+    assert all(random[name].low < 0 < random[name].high for name in ("krippendorff_alpha", "gwet_ac1", "fleiss_kappa"))
+    four = agreement(ratings({"A": "abab", "B": "abab"}))["krippendorff_alpha"]
+    assert (four.value, four.low, four.note) == (1, None, "no interval from fewer than 10 units rated twice")
+    again = [Rating("u", "A", "left"), Rating("u", "B", "right"), Rating("u", "A", "right")]
+    assert agreement(again)["percent_agreement"].value == 1  # the last choice of a rater counts
