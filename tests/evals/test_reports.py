@@ -1,0 +1,491 @@
+"""Reports, their metrics and files; paired differences, held against SciPy; and the leaderboard."""
+
+import json
+import re
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import training
+from evals.compare import Comparisons, Difference, Pairing, compare
+from evals.errors import BadConfig, IncomparableReports, LabError
+from evals.leaderboard import leaderboard, shown_ranks, standings
+from evals.questions.baselines import BASELINES
+from evals.report import (
+    BY_CHANCE,
+    CONSTANT,
+    HEADLINE,
+    LOWER_IS_BETTER,
+    MEASURES,
+    METRICS,
+    calibration_of,
+    cells_of,
+    grouped,
+    load_report,
+    reading,
+    save_report,
+    summarise,
+    tally,
+)
+from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
+from evals.stats import scores
+from evals.stats.intervals import cluster_draws
+from evals.stats.paired import holm
+from tests.evals.reports import judged, report_of, small_report
+
+REPORT = small_report(24)
+RIGHT, WRONG = "correct", "incorrect"
+BEFORE = [(WRONG, 0.9), (WRONG, 0.8), (RIGHT, 0.6), (WRONG, None), (RIGHT, 0.7), (WRONG, 0.5)]
+AFTER = [(RIGHT, 0.9), (RIGHT, 0.7), (RIGHT, 0.6), (WRONG, 0.4), (RIGHT, 0.9), ("no_claim", 0.5)]
+
+
+def metric(stage: str, name: str, group: str = "unaided") -> Metric:
+    (found,) = (s.metrics[name] for s in REPORT.summaries if (s.stage, s.group) == (stage, group))
+    return found
+
+
+def by_group(rows: list[EvalRow], draws: int = 10) -> dict:
+    return {each.group: each for each in summarise(rows, draws=draws)}
+
+
+# ---- summaries --------------------------------------------------------------------------------
+
+
+def as_kind(row: EvalRow, truth: GroundTruth) -> EvalRow:
+    example = row.example.model_copy(update={"ground_truth": truth, "kind": truth.kind})
+    return row.model_copy(update={"example": example})
+
+
+def test_mechanisms_meanings_and_unscored_rubrics_never_count_in_the_headline() -> None:
+    rows = [row for row in REPORT.rows if row.stage == "sft" and row.example.kind != "mechanism"]
+    accuracy = metric("sft", "accuracy")
+    share = sum(row.verdict.verdict == RIGHT for row in rows) / len(rows)
+    assert (accuracy.value, accuracy.n) == (pytest.approx(share), len(rows))
+    assert metric("sft", "accuracy", "all").n == len(rows) + metric("sft", "accuracy", "mechanism").n
+    direct, one, two = judged("sft", [(RIGHT, 0.9)] * 3)
+    own = [as_kind(one, TermTruth(accept=("making fat cells",))), as_kind(two, CountTruth(value=3, subject="heart"))]
+    kinds = [[row.example.kind for row in grouped(rows)[HEADLINE]] for rows in ([direct, *own], own)]
+    assert kinds == [["direct", "count"], ["term", "count"]]
+    free = as_kind(one, RubricTruth(items=("It falls.",)))
+    unscored = free.model_copy(update={"verdict": free.verdict.model_copy(update={"reward": None})})
+    counted = [{name: s.metrics["reward"].n for name, s in by_group([direct, row]).items()} for row in (unscored, free)]
+    assert counted == [
+        {"all": 1, "unaided": 1, "direct": 1},
+        {"all": 2, "unaided": 2, "direct": 1, "rubric": 1},
+    ]
+
+
+def test_every_summary_counts_how_its_answers_were_read_and_how_many_have_a_readable_line() -> None:
+    outcomes = [(RIGHT, 0.9), (WRONG, None), ("contradictory", 0.5), ("no_claim", 0.5)]
+    text, unread = judged("sft", [(RIGHT, 0.9)] * 2, read_by="text"), judged("sft", [("no_claim", None)], read_by=None)
+    found = by_group([*judged("sft", outcomes), *text, *unread])["all"]
+    assert found.read_by == {"answer": 4, "text": 2, "none": 1}
+    assert reading(found.read_by) == "line 4, text 2, not read 1"
+    assert found.metrics["line_share"].value == pytest.approx(1 / 7)
+    old = by_group([*judged("sft", outcomes, read_by=None)])["all"]
+    assert (old.read_by, reading(old.read_by)) == ({}, "not recorded")
+
+
+def test_every_metric_has_n_and_an_interval_around_it_and_shares_add_up() -> None:
+    for summary in REPORT.summaries:
+        assert tuple(summary.metrics) == METRICS
+        for name, found in summary.metrics.items():
+            if found.value is None:
+                assert found.note and (found.n == 0 or name == "auroc")
+            elif found.note == CONSTANT or name in BY_CHANCE:
+                assert found.low is None and found.high is None and found.n
+            elif name != "ece":  # resampled ECE is biased upward: its interval need not hold it
+                assert found.low - 1e-9 <= found.value <= found.high + 1e-9 and found.low < found.high
+        shares = {name: summary.metrics[name].value or 0.0 for name in METRICS}
+        assert shares["stated_share"] + shares["missing_share"] + shares["invalid_share"] == pytest.approx(1)
+        assert shares["accuracy"] + shares["no_claim_share"] + shares["contradictory_share"] <= 1 + 1e-9
+
+
+def test_what_states_nothing_claims_nothing_or_never_differs_is_told_as_such() -> None:
+    assert (metric("base", "ece").value, metric("base", "stated_share").value) == (None, 0.0)
+    only = "only a confidence, 50%"
+    assert (metric(only, "brier").value, metric(only, "stated_share").value) == (None, 1.0)
+    reward, empty = metric(only, "reward"), metric("empty answer", "accuracy")
+    assert (
+        reward.value is not None and reward.n > 1 and (reward.low, reward.high, reward.note) == (None, None, CONSTANT)
+    )
+    assert (empty.value, empty.low) == (0.0, 0.0) and empty.high > 0.05 and "Wilson" in empty.note
+    marks = {summary.stage: summary.is_baseline for summary in REPORT.summaries}
+    unknown = {"most frequent in training, 60%"}  # no training rows were given
+    assert marks == {"base": False, "sft": False} | dict.fromkeys(BASELINES.keys() - unknown, True)
+    few = by_group([*judged("sft", [(RIGHT, 0.9), (WRONG, 0.6), (RIGHT, 0.7)])], 200)["all"].metrics
+    assert few["brier"].note == "from 3 clusters: the interval is too narrow"
+    rows = judged("sft", [((RIGHT, WRONG)[i % 7 == 0], 0.5 + i / 60) for i in range(24)])
+    many = by_group([*rows], 500)["all"].metrics
+    assert many["brier"].note is None
+    assert re.fullmatch(r"undefined in \d+\.\d % of the draws, left out", many["auroc"].note or "")
+
+
+def test_the_calibration_of_a_stage_and_the_means_of_its_verifiers_agree_with_its_summary() -> None:
+    found = calibration_of(REPORT, "sft")
+    for name in ("ece", "brier", "base_rate_brier", "log_loss", "auroc", "aurc"):
+        assert getattr(found, name) == pytest.approx(metric("sft", name).value), name
+        assert found.n - found.n_missing_confidence == metric("sft", name).n
+    assert metric("sft", "ece_if_calibrated").value == pytest.approx(found.ece_if_calibrated.mean, abs=0.003)
+    assert metric("sft", "ece_if_calibrated_q95").value == pytest.approx(found.ece_if_calibrated.q95, abs=0.01)
+    rows = [row for row in REPORT.rows if row.stage == "sft" and row.example.kind != "mechanism"]
+    for name in ("V1", "V2", "V3", "V4"):
+        given = [s for row in rows if (s := row.verdict.scores.get(name)) is not None]
+        value = pytest.approx(np.mean(given)) if given else None
+        assert (metric("sft", name).n, metric("sft", name).value) == (len(given), value)
+    for stage, group in (("dpo", "unaided"), ("sft", "count")):
+        with pytest.raises(BadConfig, match=rf"{stage}.*{group}.*base, sft.*unaided"):
+            calibration_of(REPORT, stage, group)
+
+
+def test_draws_of_clusters_give_what_draws_of_rows_give_and_extra_cells_change_nothing() -> None:
+    rows = [row for row in small_report(40).rows if row.stage == "sft"]
+    claims = [row for row in rows if row.verdict.verdict != "no_claim"]
+    table, padded = tally(rows), tally(rows, cells_of(rows) | {(0.01, True), (0.99, False)})
+    place = [table.clusters.index(row.example.cluster) for row in claims]
+    weights = cluster_draws(table.clusters, 200, np.random.default_rng(0))[:, place]
+    c = np.array([row.verdict.confidence.value for row in claims], dtype=np.float64)
+    y = np.array([row.verdict.verdict == RIGHT for row in claims], dtype=np.float64)
+    for name in ("brier", "base_rate_brier", "log_loss", "auroc", "aurc", "mean_confidence"):
+        expected = getattr(scores, name)(c, y, weights)
+        assert table.metric(name, table.drawn(200, seed=0)) == pytest.approx(expected, nan_ok=True), name
+    silent = tally(judged("silent", [(RIGHT, None), ("no_claim", 0.9)]))
+    for name, each in MEASURES.items():
+        values = [t.metric(name, t.totals())[0] for t in (table, padded)]
+        assert values[0] == pytest.approx(values[1], nan_ok=True), name
+        assert np.isnan(silent.metric(name, silent.totals())[0]) == (silent.n(name) == 0), name
+        assert each.undefined
+    assert silent.metric("stated_share", silent.totals())[0] == 0.5
+
+
+def test_each_metric_stands_on_the_page_on_metrics_and_errors_are_better_low() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    spelt = page.replace("`V1` … `V4`", "`V1` `V2` `V3` `V4`")
+    assert [name for name in METRICS if f"`{name}`" not in spelt] == []
+    assert {"ece", "brier", "log_loss", "aurc", "missing_share", "no_claim_share"} <= LOWER_IS_BETTER
+    assert not {"accuracy", "reward", "auroc", "line_share", "stated_share"} & LOWER_IS_BETTER
+    assert MEASURES["mean_confidence"].better is None
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def test_a_report_comes_back_as_it_was_saved_and_its_summary_can_be_recomputed(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "r.json"
+    save_report(REPORT, path)
+    assert load_report(path) == REPORT and summarise(load_report(path).rows) == REPORT.summaries
+    assert [file.name for file in path.parent.iterdir()] == ["r.json"]
+    (tmp_path / "file").write_text("kept")
+    for unwritable in (tmp_path / "reports", tmp_path / "file" / "x.json"):
+        with pytest.raises(LabError, match="cannot write"):
+            save_report(REPORT, unwritable)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["file", "r.json", "reports"]
+
+
+def test_the_values_of_shipped_reports_come_from_their_rows() -> None:
+    embedded = Path(training.__file__).parent / "embedded"
+    paths = [file for stage in ("grpo", "dpo") for file in embedded.glob(f"{stage}/reports/*.json")]
+    assert len(paths) >= 2
+    wrong = []
+    for path in paths:
+        report = load_report(path)
+        again = {(each.stage, each.group): each.metrics for each in summarise(report.rows, draws=2)}
+        for summary in report.summaries:
+            for name in summary.metrics.keys() - BY_CHANCE:  # draws make these
+                stored, now = summary.metrics[name], again[summary.stage, summary.group][name]
+                wrong += [] if (now.value, now.n) == (pytest.approx(stored.value), stored.n) else [(path, name)]
+    assert not wrong
+
+
+def test_what_is_no_report_is_refused_with_a_remedy_or_the_field_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for content in (None, b"", b"{}", b"[1]", b"\xff\xfe"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(LabError, match="assay eval run"):
+            load_report(path)
+    spoilt = (
+        (lambda d: d["rows"][3]["verdict"].update(reward=7), "rows.3.verdict.reward"),
+        (lambda d: d["rows"][0].pop("completion"), "rows.0.completion"),
+        (lambda d: d.update(extra=1), "extra"),
+        (lambda d: d["rows"].append(d["rows"][0]), "rows"),
+    )
+    for change, field in spoilt:
+        document = json.loads(REPORT.model_dump_json())
+        change(document)
+        path.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(LabError, match=f"field '{field}'"):
+            load_report(path)
+
+
+# ---- paired differences -----------------------------------------------------------------------
+
+
+def found_of(report: EvalReport, name: str, **options: object) -> Difference:
+    pairing = Pairing(metrics=[name], group="all", **options)
+    return compare([((report, "before"), (report, "after"))], pairing).comparisons[0].differences[0]
+
+
+def both(before: list, after: list, clusters: list[str] | None = None) -> EvalReport:
+    return report_of(*judged("before", before, clusters), *judged("after", after, clusters))
+
+
+def many(n: int) -> EvalReport:
+    chance = np.random.default_rng(3)
+    rights = chance.random(n) < 0.4, chance.random(n) < 0.7
+    sure = chance.choice([0.6, 0.8, 0.9], n), chance.choice([0.55, 0.75, 0.95], n)
+    sides = [
+        [(RIGHT if y else WRONG, float(c)) for y, c in zip(*side, strict=True)]
+        for side in zip(rights, sure, strict=True)
+    ]
+    return both(*sides)
+
+
+def column(report: EvalReport, of: object) -> list[np.ndarray]:
+    return [np.array([of(row.verdict) for row in report.rows if row.stage == s], float) for s in ("before", "after")]
+
+
+def test_differences_intervals_and_p_values_are_scipys() -> None:
+    report, mean = many(48), lambda before, after, axis: np.mean(after - before, axis=axis)
+    right = column(report, lambda verdict: verdict.verdict == RIGHT)
+    squared = column(report, lambda v: (v.confidence.value - (v.verdict == RIGHT)) ** 2)
+    for name, sides in (("accuracy", right), ("brier", squared)):
+        theirs = stats.bootstrap(
+            tuple(sides), mean, paired=True, method="percentile", n_resamples=9999, rng=np.random.default_rng(1)
+        ).confidence_interval
+        found = found_of(report, name)
+        assert (found.first, found.second) == pytest.approx([side.mean() for side in sides])
+        assert found.value == pytest.approx(sides[1].mean() - sides[0].mean())
+        assert (found.low, found.high) == pytest.approx(tuple(theirs), abs=0.03)
+        assert (found.p_bootstrap < 0.05) == found.excludes_zero
+    gained, lost = ((a > b).sum() for a, b in (right[::-1], right))
+    assert found_of(report, "accuracy").p_mcnemar == pytest.approx(stats.binomtest(gained, gained + lost).pvalue)
+    assert found_of(report, "reward").p_mcnemar is None and found_of(report, "accuracy").note is None
+    small = many(11)
+    rewards = column(small, lambda verdict: verdict.reward)
+    theirs = stats.permutation_test(tuple(rewards), mean, permutation_type="samples", n_resamples=np.inf)
+    found = found_of(small, "reward")
+    assert found.is_exact and found.p_permutation == pytest.approx(theirs.pvalue)
+
+
+def test_the_permutation_p_counts_every_swap_of_whole_clusters() -> None:
+    def brier(rows: list[tuple[bool, float]]) -> float:
+        return sum((stated - right) ** 2 for right, stated in rows) / len(rows)
+
+    names = ["a", "a", "b", "c", "c", "c", "d", "e", "e", "f"]
+    for seed in range(3):
+        chance = np.random.default_rng(seed)
+        stated = chance.choice([0.15, 0.65, 0.95], 10), chance.choice([0.25, 0.65, 0.85], 10)
+        sides = [[(bool(y), float(c)) for y, c in zip(chance.random(10) < 0.6, at, strict=True)] for at in stated]
+        observed, far = brier(sides[1]) - brier(sides[0]), 0
+        for swap in product((0, 1), repeat=6):
+            swapped = dict(zip("abcdef", swap, strict=True))
+            mixed = [[sides[side ^ swapped[name]][i] for i, name in enumerate(names)] for side in (0, 1)]
+            far += abs(brier(mixed[1]) - brier(mixed[0])) >= abs(observed) - 1e-9
+        found = found_of(both(*([(RIGHT if y else WRONG, c) for y, c in side] for side in sides), names), "brier")
+        assert found.is_exact and (found.value, found.p_permutation) == pytest.approx((observed, far / 64))
+    alone, together = (found_of(both(BEFORE, AFTER, c), "reward") for c in (None, ["a", "a", "b", "c", "c", "d"]))
+    assert alone.value == pytest.approx(together.value) and alone.p_permutation != together.p_permutation
+
+
+def test_a_confidence_counts_only_where_its_side_makes_a_claim_and_what_is_undefined_says_why() -> None:
+    found = found_of(both(BEFORE, AFTER), "brier")
+    assert found.n == 5
+    assert found.first == pytest.approx(np.mean([0.81, 0.64, 0.16, 0.09, 0.25]))
+    assert found.second == pytest.approx(np.mean([0.01, 0.09, 0.16, 0.16, 0.01]))
+    note = r"undefined in \d+\.\d % of the draws, left out; from 6 clusters: the interval is too narrow"
+    assert re.fullmatch(note, found_of(both(BEFORE, AFTER), "auroc").note)
+    stages = [((REPORT, "base"), (REPORT, "sft"))]
+    (same,) = compare(stages, Pairing(metrics=["stated_share"])).comparisons[0].differences
+    assert (same.value, same.low, same.high, same.note, same.p_bootstrap) == (1.0, None, None, CONSTANT, None)
+    two = compare(stages, Pairing(metrics=["ece", "reward"]))
+    ece, reward = two.comparisons[0].differences
+    assert (ece.value, ece.p_permutation) == (None, None)
+    assert ece.note == "the first side: no claim with a stated confidence"
+    assert two.n_tests == 1 and reward.p_holm == reward.p_permutation
+    for itself in compare([((REPORT, "sft"), (REPORT, "sft"))]).comparisons[0].differences:
+        assert (itself.value, itself.low, itself.note) == (0.0, None, CONSTANT)
+        assert (itself.p_permutation, itself.p_holm) == ((1.0, 1.0) if itself.is_tested else (None, None))
+
+
+def test_two_calibrated_stages_are_never_shown_to_differ_in_ece() -> None:
+    excluded = []
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        stated = [np.full(60, 0.5), chance.choice(np.arange(0.05, 1, 0.1), 60)]
+        sides = [[(RIGHT if chance.random() < c else WRONG, float(c)) for c in side] for side in stated]
+        found = found_of(both(*sides), "ece", draws=300)
+        excluded.append(found.excludes_zero)
+        assert (found.p_bootstrap, found.p_permutation, found.p_holm) == (None, None, None)
+        assert not found.is_tested and not found.is_shown
+    assert any(excluded)
+
+
+def test_what_is_asked_for_at_once_is_corrected_at_once_and_repeats() -> None:
+    report = many(30)
+    pairs = [((report, "before"), (report, "after")), ((report, "after"), (report, "before"))]
+    pairing = Pairing(metrics=("accuracy", "reward", "brier"), group="all", draws=500, seed=4)
+    found = compare(pairs, pairing)
+    assert found == compare(pairs, pairing) == Comparisons.model_validate_json(found.model_dump_json())
+    tests = [d for pair in found.comparisons for d in pair.differences]
+    smallest = min(tests, key=lambda d: d.p_permutation)
+    assert found.n_tests == len(tests) == 6
+    assert smallest.p_holm == pytest.approx(min(1, 6 * smallest.p_permutation))
+    assert all(d.p_holm >= d.p_permutation for d in tests)
+
+
+def test_a_difference_is_shown_only_by_interval_and_corrected_p() -> None:
+    usual = {"first": 0.2, "second": 0.5, "value": 0.3, "low": 0.1, "high": 0.5, "p_holm": 0.01}
+    rows = (
+        ("accuracy", {}, True, True), ("brier", {}, True, False), ("ece", {}, False, False),
+        ("accuracy", {"p_holm": 0.05}, False, True), ("accuracy", {"p_holm": None}, False, True),
+        ("accuracy", {"low": 0.0}, False, True), ("accuracy", {"value": 0.0}, True, False),
+    )  # fmt: skip
+    found = [(Difference(metric=name, n=9, **usual | changes), shown, better) for name, changes, shown, better in rows]
+    assert [each for each, shown, better in found if (each.is_shown, each.is_better) != (shown, better)] == []
+
+
+def test_reports_of_other_instruments_questions_or_rows_are_refused_with_what_to_do() -> None:
+    def other(**changes: object) -> EvalReport:
+        return REPORT.model_copy(update=changes)
+
+    refused = (
+        (other(versions=REPORT.versions | {"verifiers": "verifiers-0"}), r"verifiers-0.*assay eval rescore"),
+        (other(versions=REPORT.versions | {"confidence": "confidence-0"}), r"confidence-0.*assay eval rescore"),
+        (other(data_sha256="f" * 64, data_name="kmp-test"), r"kmp-test, ffffff.*assay eval run --data"),
+    )
+    for report, message in refused:
+        with pytest.raises(IncomparableReports, match=message):
+            compare([((REPORT, "sft"), (report, "sft"))])
+    before, after = judged("before", BEFORE), judged("after", AFTER)
+    truth = after[0].example.model_copy(update={"answer": "something else"})
+    for rows in (after[1:], (after[0].model_copy(update={"example": truth}), *after[1:])):
+        with pytest.raises(BadConfig, match=rf"{truth.id}.*1 in all"):
+            found_of(report_of(*before, *rows), "reward")
+    unknown = (("dpo", "reward", "unaided", "dpo.*base, sft"), ("sft", "bleu", "unaided", "bleu.*accuracy"))
+    for stage, name, group, message in (*unknown, ("sft", "reward", "count", "count.*unaided")):
+        with pytest.raises(BadConfig, match=message):
+            compare([((REPORT, "base"), (REPORT, stage))], Pairing(metrics=[name], group=group))
+
+
+def test_other_settings_and_ways_of_reading_are_compared_with_a_note() -> None:
+    slower = REPORT.model_copy(update={"settings": {"max_new_tokens": 48}})
+    (pair,) = compare([((REPORT, "sft"), (slower, "sft"))]).comparisons
+    assert pair.notes == ("max_new_tokens: 96 and 48",)
+    line, text = judged("before", BEFORE), judged("after", AFTER, read_by="text")
+    pairing = Pairing(metrics=["accuracy"], group="all", draws=50)
+    one, apart = report_of(*line, *text), (report_of(*line), report_of(*text))
+    (pair,) = compare([((one, "before"), (one, "after"))], pairing).comparisons
+    assert (pair.first.read_by, pair.second.read_by, pair.notes) == ({"answer": 6}, {"text": 6}, ())
+    (pair,) = compare([((apart[0], "before"), (apart[1], "after"))], pairing).comparisons
+    assert pair.notes == ("answers read by: line 6 and text 6",)
+
+
+# ---- leaderboard ------------------------------------------------------------------------------
+
+
+def made(**rights: tuple[int, int]) -> EvalReport:
+    """Return a report of stages that are right in the first so many, and wrong in the rest."""
+    sides = {stage: [(RIGHT, 0.7)] * right + [(WRONG, 0.7)] * wrong for stage, (right, wrong) in rights.items()}
+    return report_of(*(row for stage, rows in sides.items() for row in judged(stage, rows)))
+
+
+def test_models_and_baselines_stand_in_one_table_best_first() -> None:
+    other = REPORT.model_copy(update={"chain_name": "another"})
+    rows = leaderboard([REPORT, other])
+    values = [row.metrics["reward"].value for row in rows]
+    assert values == sorted(values, reverse=True)
+    assert {row.chain for row in rows if not row.is_baseline} == {"scripted", "another"}
+    assert {row.chain for row in rows if row.is_baseline} == {None} and {row.group for row in rows} == {"unaided"}
+    assert len({(row.chain, row.stage) for row in rows}) == len(rows)  # a baseline of both appears once
+    assert rows[0].rank == 1 and rows[0].from_best is None
+    assert [row.from_best.value for row in rows[1:]] == pytest.approx([value - values[0] for value in values[1:]])
+    by_brier = leaderboard([REPORT], order="brier")
+    values = [row.metrics["brier"].value for row in by_brier]
+    defined = [value for value in values if value is not None]
+    assert values == sorted(defined) + [None] * (len(values) - len(defined))
+    ranks = {row.stage: row.rank for row in by_brier}
+    assert ranks["base"] is None and ranks["sft"] is not None
+    assert leaderboard([]) == ()
+
+
+def test_a_rank_is_earned_by_a_clear_difference_and_shared_without_one() -> None:
+    def ranks(report: EvalReport) -> dict[str, int | None]:
+        return {row.stage: row.rank for row in leaderboard([report], order="accuracy")}
+
+    assert ranks(made(best=(28, 2), close=(27, 3), poor=(3, 27))) == {"best": 1, "close": 1, "poor": 3}
+    # Six questions gained and none lost: p = 2 / 64 alone, and not below 0.05 for three pairs.
+    assert ranks(made(a=(16, 14), b=(10, 20))) == {"a": 1, "b": 2}
+    assert ranks(made(a=(16, 14), b=(10, 20), c=(11, 19))) == {"a": 1, "b": 1, "c": 1}
+    for order in ("brier", "ece", "log_loss"):
+        first, last = leaderboard([made(sure=(30, 0), wrong=(0, 30))], order=order)
+        assert (first.stage, last.stage) == ("sure", "wrong")
+        assert order != "ece" or (first.rank, last.rank, last.from_best.p_holm) == (1, 1, None)  # it ranks nobody
+    rows = leaderboard([REPORT], group="all", order="reward")
+    pairs = list(combinations([row.stage for row in rows], 2))
+    asked = [((REPORT, one), (REPORT, other)) for one, other in pairs]
+    found = [p.differences[0] for p in compare(asked, Pairing(metrics=["reward"], group="all")).comparisons]
+    adjusted = holm([d.p_permutation if d.excludes_zero else 1.0 for d in found])
+    worse = [d.excludes_zero and d.value < 0 and p < 0.05 for d, p in zip(found, adjusted, strict=True)]
+    beaten = {row.stage: sum(w for (_, o), w in zip(pairs, worse, strict=True) if o == row.stage) for row in rows}
+    assert [row.rank for row in rows] == [1 + beaten[row.stage] for row in rows]
+
+
+def test_a_shared_rank_is_marked_whatever_stands_between() -> None:
+    cases = [
+        ([], []),
+        ([None, None], ["–", "–"]),
+        ([1, 2, 3], ["1", "2", "3"]),
+        ([1, 1, 3, None], ["=1", "=1", "3", "–"]),
+    ]
+    cases += [([1, 2, 2, 4], ["1", "=2", "=2", "4"]), ([1, 2, 1], ["=1", "2", "=1"])]  # a wide interval below
+    assert [ranks for ranks, shown in cases if shown_ranks(ranks) != shown] == []
+
+
+def test_reports_that_cannot_share_a_table_are_refused_with_what_to_do() -> None:
+    def other(**changes: object) -> list[EvalReport]:
+        return [REPORT, REPORT.model_copy(update=changes)]
+
+    old = {"verifiers": "verifiers-0", "confidence": "confidence-1"}
+    mixed = ((other(versions=old), "instruments"), (other(versions={}), "instruments"))
+    for reports, message in (*mixed, (other(data_sha256="f" * 64), "different questions")):
+        with pytest.raises(IncomparableReports, match=message):
+            leaderboard(reports)
+    few = tuple(s.model_copy(update={"metrics": {"accuracy": s.metrics["accuracy"]}}) for s in REPORT.summaries)
+    refused = [
+        ([REPORT], {"group": "count"}, r"'count'; known are all, unaided"),
+        ([REPORT], {"order": "bleu"}, r"'bleu'; it can be by accuracy"),
+        ([REPORT], {"order": "mean_confidence"}, "mean_confidence"),
+        ([REPORT, REPORT], {}, "two reports measure 'base' of 'scripted'"),
+        (other(summaries=few)[1:], {}, "assay eval rescore"),
+    ]
+    for change in ({"value": 0.99}, {"value": None}, {"n": 5}):
+        spoilt = [
+            s.model_copy(update={"metrics": s.metrics | {"accuracy": s.metrics["accuracy"].model_copy(update=change)}})
+            if (s.stage, s.group) == ("sft", "unaided") else s
+            for s in REPORT.summaries
+        ]  # fmt: skip
+        message = r"accuracy .*'sft', its rows give .*assay eval rescore"
+        refused.append((other(summaries=tuple(spoilt))[1:], {}, message))
+    for reports, options, message in refused:
+        with pytest.raises(BadConfig, match=message):
+            leaderboard(reports, **options)
+
+
+def test_each_way_of_reading_has_rows_and_each_set_of_questions_a_table_of_its_own() -> None:
+    outcomes = {"sft": [(RIGHT, 0.7)] * 6, "empty answer": [("no_claim", None)] * 6}
+    line, text = (
+        report_of(*(row for stage, rows in outcomes.items() for row in judged(stage, rows, read_by=way)))
+        for way in ("answer", "text")
+    )
+    rows = leaderboard([line, text], "all", "accuracy", draws=50)
+    assert [(row.stage, row.read_by) for row in rows] == [(s, {w: 6}) for s in outcomes for w in ("answer", "text")]
+    another = small_report(8)
+    found = standings([REPORT, another.model_copy(update={"data_name": "another"})])
+    assert [board.data_name for board in found] == ["pathways-heldout", "another"]
+    assert found[0].rows == leaderboard([REPORT])
+    with pytest.raises(IncomparableReports, match="rescore"):
+        standings([REPORT, another.model_copy(update={"versions": {"verifiers": "verifiers-0"}})])
