@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pydantic import TypeAdapter
 
 from evals.questions import (
@@ -101,11 +100,12 @@ def test_a_claim_points_at_its_words() -> None:
     ]
 
 
-@pytest.mark.parametrize("piece", ["It is down. No. It is up. ", "up down not ", "12 34 ", ".", "\n", "> ", "a"])
-def test_a_long_and_odd_text_is_read(piece: str) -> None:
-    for row in answers():
-        known = expected(TRUTH.validate_python(row["truth"]))
-        assert read_text(known, row["prompt"], piece * (2000 // len(piece))).verdict != "judged"
+def test_a_long_and_odd_text_is_read() -> None:
+    known = {row["truth"]["kind"]: row for row in answers()}
+    for piece in ("It is down. No. It is up. ", "up down not ", "12 34 ", ".", "\n", "> ", "a"):
+        for row in known.values():
+            truth = expected(TRUTH.validate_python(row["truth"]))
+            assert read_text(truth, row["prompt"], piece * (2000 // len(piece))).verdict != "judged"
 
 
 def test_no_text_breaks_the_reader() -> None:
