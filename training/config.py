@@ -1,237 +1,169 @@
-"""Settings of the refiner's stage: everything of GRPO but the verifiers, then reward, judge and alarms."""
+"""Settings of the stages: pydantic models, read from a YAML file with `--key value` words put over it."""
 
-import dataclasses
 import difflib
-import math
-import types
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
+from annotated_types import Ge, Le
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from yaml.constructor import ConstructorError
 
 from evals.errors import BadConfig
 from evals.schema.refiner import RewardConfig
-from evals.verifiers.presets import MODES, PRESETS, check_mode, weights
+from evals.verifiers.presets import MODES, PRESETS, check_mode
 from evals.verifiers.presets import weights as weights_of
 from training.judge.questions import MAX_VOTES, check_votes
 
-REQUIRED: Any = dataclasses.MISSING
-WORDS_FOR_TRUE = ("true", "yes", "on", "1")
-WORDS_FOR_FALSE = ("false", "no", "off", "0")
-WORDS_FOR_NONE = ("none", "null", "")
 MOST = 2**63 - 1
-"""No number is larger: the libraries that training rests on count in 64 bits."""
+"""The libraries count in 64 bits."""
 SHOWN = 80
 """Characters of a value that an error shows."""
 
 
-def setting(meaning: str, *, default: Any = REQUIRED, low: float | None = None, high: float | None = None) -> Any:
-    """Return a dataclass field that knows its meaning and its range (ends included)."""
-    known = {"meaning": meaning, "low": low, "high": high}
-    if default is REQUIRED:
-        return dataclasses.field(metadata=known)
-    return dataclasses.field(default=default, metadata=known)
+class Settings(BaseModel):
+    """Settings as they may be written in YAML or on a command line; read them with `make`."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-@dataclass(frozen=True)
-class Setting:
-    """A field of a settings class with all that is needed to read and explain it."""
-
-    name: str
-    annotation: Any
-    meaning: str
-    low: float | None
-    high: float | None
-    is_required: bool
-
+    @field_validator("*", mode="before")
     @classmethod
-    def of(cls, kind: Any, name: str) -> "Setting":
-        """Return the setting called `name` of a settings class."""
-        found = next(each for each in dataclasses.fields(kind) if each.name == name)
-        return cls(
-            name=name,
-            annotation=get_type_hints(kind)[name],
-            meaning=found.metadata["meaning"],
-            low=found.metadata["low"],
-            high=found.metadata["high"],
-            is_required=found.default is dataclasses.MISSING,
-        )
-
-    @property
-    def accepts(self) -> str:
-        """What it takes, in words: "a whole number from 1 to 512"."""
-        kind = self.annotation
-        if get_origin(kind) is Literal:
-            return "one of " + ", ".join(get_args(kind))
-        if get_origin(kind) is tuple:
-            return "a list (on the command line: with commas)"
-        if get_origin(kind) in (Union, types.UnionType):
-            return "names with numbers (on the command line: V1=0.6,V4=0.4), the name of a set, or none"
-        words = {int: "a whole number", float: "a number", bool: "true or false"}
-        return words.get(kind, "text") + self._range()
-
-    def _range(self) -> str:
-        if self.low is None:
-            return ""
-        low, high = _in_words(self.low), _in_words(self.high or 0)
-        return f" from {low} to {high}" if self.high else f" of {low} or more"
-
-
-def describe(kind: Any, name: str) -> str:
-    """Return one line about a setting: "epochs: passes over the data (a number from …)"."""
-    known = Setting.of(kind, name)
-    return f"{name}: {known.meaning} ({known.accepts})"
-
-
-def read_value(known: Setting, value: object, place: str) -> Any:
-    """Return `value` as the type of the setting; BadConfig, naming `place`, if it cannot be."""
-    try:
-        read = _read(known.annotation, value)
-    except BadConfig as error:  # a ValueError too, with more to say
-        raise BadConfig(f"{place} sets {known.name} to what it cannot be: {error}") from None
-    except (ValueError, TypeError, OverflowError):
-        raise _refused(known, value, place) from None
-    if isinstance(read, int | float) and not isinstance(read, bool):
-        below = known.low is not None and read < known.low
-        above = known.high is not None and read > known.high
-        if below or above or not abs(read) <= MOST:  # so written, it refuses what is no number too
-            raise _refused(known, value, place)
-    return read
-
-
-def _in_words(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
-
-
-def _refused(known: Setting, value: object, place: str) -> BadConfig:
-    shown = repr(value)
-    shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
-    return BadConfig(f"{place} sets {known.name} to {shown}; it takes {known.accepts}. It means: {known.meaning}.")
-
-
-def _read(annotation: Any, value: object) -> Any:
-    origin = get_origin(annotation)
-    if origin is Literal:
-        word = "off" if value is False else str(value)  # YAML reads a bare off as false
-        if word not in get_args(annotation):
+    def _as_written(cls, value: object, info: ValidationInfo) -> object:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if get_origin(kind) is tuple and isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        if get_origin(kind) is Literal and value is False:
+            return "off"  # YAML reads a bare off as false
+        if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        if kind in (int, float) and (isinstance(value, bool) or (isinstance(value, int) and abs(value) > MOST)):
             raise ValueError(value)
-        return word
-    if origin is tuple:
-        return _list(value)
-    if origin in (Union, types.UnionType):
-        return _numbers(value)
-    if annotation is bool:
-        return _truth(value)
-    if isinstance(value, bool | dict | list) or value is None:
-        raise TypeError(value)
-    if annotation is int:
-        return _whole(value)
-    return annotation(value)
+        return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _in_64_bits(cls, value: object) -> object:
+        if isinstance(value, int | float) and abs(value) > MOST:
+            raise ValueError(value)
+        return value
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, float) and not value.is_integer():
-        raise ValueError(value)
-    return int(value)
+SettingsType = TypeVar("SettingsType", bound=Settings)
 
 
-def _truth(value: object) -> bool:
-    word = str(value).strip().lower()
-    if word not in WORDS_FOR_TRUE + WORDS_FOR_FALSE:
-        raise ValueError(value)
-    return word in WORDS_FOR_TRUE
+def accepts(kind: type[Settings], name: str) -> str:
+    """Return what a setting takes, in words: "a whole number from 1 to 512"."""
+    field = kind.model_fields[name]
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(get_args(field.annotation))
+    if get_origin(field.annotation) is tuple:
+        return "a list (on the command line: with commas)"
+    words: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    if field.annotation not in words:
+        return "names with numbers (on the command line: V1=0.6,V4=0.4), the name of a set, or none"
+    limits = [each.ge if isinstance(each, Ge) else each.le for each in field.metadata if isinstance(each, Ge | Le)]
+    shown = [f"{each:g}" if isinstance(each, float) else str(each) for each in limits]
+    said = ["", " of {} or more", " from {} to {}"][len(shown)].format(*shown)
+    return words[field.annotation] + said
 
 
-def _list(value: object) -> tuple[str, ...]:
-    """Return a list's items as text; a text is split at its commas."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise TypeError(value)
+def describe(kind: type[Settings], name: str) -> str:
+    """Return one line about a setting: "epochs: passes over the data (a number from ...)"."""
+    return f"{name}: {kind.model_fields[name].description} ({accepts(kind, name)})"
 
 
-def _numbers(value: object) -> str | Mapping[str, float] | None:
-    """Return "V1=0.6,V4=0.4" or a mapping as names to numbers, a name as it is, None for none."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in WORDS_FOR_NONE):
-        return None
-    if isinstance(value, str) and "=" not in value:
-        return value.strip()
-    if isinstance(value, str):
-        return _setting_pairs(value)
-    if isinstance(value, dict):
-        return {str(name): float(number) for name, number in value.items()}
-    raise TypeError(value)
-
-
-def _setting_pairs(text: str) -> Mapping[str, float]:
-    """Return "V1=0.6,V4=0.4" as a mapping; BadConfig for a name that stands twice."""
-    read: dict[str, float] = {}
-    for part in text.split(","):
-        name, number = (word.strip() for word in part.split("="))
-        if name in read:
-            raise BadConfig(f"{name} stands twice in {text!r}; give each name one number.")
-        read[name] = float(number)
-    return read
+def make(kind: type[SettingsType], values: Mapping[str, object], places: Mapping[str, str] | str) -> SettingsType:
+    """Return the settings with these values; BadConfig names what is wrong and where (`places`) it was set."""
+    where = (lambda name: places) if isinstance(places, str) else (lambda name: places.get(name, "the defaults"))
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    missing = [str(each["loc"][0]) for each in problems if each["type"] == "missing"]
+    said = [f"{name} is not set; add {describe(kind, name)}." for name in missing]
+    for each in problems:
+        cause = each.get("ctx", {}).get("error")
+        name = str(each["loc"][0]) if each["loc"] else ""
+        if not name:
+            said.append(str(cause or each["msg"]))
+        elif each["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(name, kind.model_fields, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            known = ", ".join(kind.model_fields)
+            said.append(f"{where(name)} sets {name!r}, which is no setting.{hint} The settings are: {known}.")
+        elif isinstance(cause, BadConfig):
+            said.append(f"{where(name)} sets {name} to what it cannot be: {cause}")
+        elif each["type"] != "missing":
+            shown = repr(values[name])
+            shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
+            meaning = kind.model_fields[name].description
+            said.append(f"{where(name)} sets {name} to {shown}; it takes {accepts(kind, name)}. It means: {meaning}.")
+    raise BadConfig(" ".join(dict.fromkeys(said)))
 
 
 MOST_SEED = 4_000_000_000
 """numpy takes seeds below 2^32; processes add their rank."""
 
 
-@dataclass(frozen=True)
-class StageSettings:
+class StageSettings(Settings):
     """What every stage is told. The defaults of each field are those of a small CPU run."""
 
-    data: tuple[str, ...] = setting("data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files")
-    output: str = setting("the run folder to write")
-    base: str = setting("embedded, a local folder or a Hub id", default="embedded")
-    chain: str = setting("run folder, chain.json or name of the chain to build on", default="")
-    mode: Literal["stack", "continue", "merge_then_new"] = setting(
-        "how the stage builds on the chain: a new adapter over the frozen ones, the last adapter"
+    data: tuple[str, ...] = Field(description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files")
+    output: str = Field(description="the run folder to write")
+    base: str = Field("embedded", description="embedded, a local folder or a Hub id")
+    chain: str = Field("", description="run folder, chain.json or name of the chain to build on")
+    mode: Literal["stack", "continue", "merge_then_new"] = Field(
+        "stack",
+        description="how the stage builds on the chain: a new adapter over the frozen ones, the last adapter"
         " trained further, or a new adapter over merged weights",
-        default="stack",
     )
-    lora_r: int = setting("rank of the adapter", default=8, low=1, high=512)
-    lora_alpha: int = setting("scale of the adapter: alpha / r", default=16, low=1, high=1024)
-    lora_dropout: float = setting("share of adapter inputs dropped", default=0.0, low=0.0, high=0.9)
-    lora_targets: tuple[str, ...] = setting(
-        "layer names, or all-linear for every linear layer but the output", default=("all-linear",)
+    lora_r: int = Field(8, ge=1, le=512, description="rank of the adapter")
+    lora_alpha: int = Field(16, ge=1, le=1024, description="scale of the adapter: alpha / r")
+    lora_dropout: float = Field(0.0, ge=0.0, le=0.9, description="share of adapter inputs dropped")
+    lora_targets: tuple[str, ...] = Field(
+        ("all-linear",), description="layer names, or all-linear for every linear layer but the output"
     )
-    epochs: float = setting("passes over the data", default=1.0, low=0.001, high=1000.0)
-    max_steps: int = setting("optimizer steps; 0 = as many as the epochs take", default=0, low=0)
-    learning_rate: float = setting("peak learning rate", default=1e-3, low=0.0, high=1.0)
-    schedule: Literal["cosine", "linear", "constant", "constant_with_warmup"] = setting(
-        "how the learning rate falls", default="cosine"
+    epochs: float = Field(1.0, ge=0.001, le=1000.0, description="passes over the data")
+    max_steps: int = Field(0, ge=0, description="optimizer steps; 0 = as many as the epochs take")
+    learning_rate: float = Field(1e-3, ge=0.0, le=1.0, description="peak learning rate")
+    schedule: Literal["cosine", "linear", "constant", "constant_with_warmup"] = Field(
+        "cosine", description="how the learning rate falls"
     )
-    warmup: float = setting("steps to the peak; below 1 a share of all", default=0.05, low=0.0, high=1_000_000)
-    weight_decay: float = setting("AdamW's weight decay", default=0.0, low=0.0, high=1.0)
-    max_grad_norm: float = setting("gradients are scaled down to this norm", default=1.0, low=0.0)
-    batch: int = setting("rows per process and forward pass", default=4, low=1)
-    accumulation: int = setting("forward passes per optimizer step", default=1, low=1)
-    seed: int = setting("of initialisation, order and sampling", default=0, low=0, high=MOST_SEED)
-    save_steps: int = setting("optimizer steps between checkpoints", default=50, low=1)
-    keep_checkpoints: int = setting("how many checkpoints a running stage keeps", default=2, low=1)
-    log_steps: int = setting("optimizer steps between lines of metrics.jsonl", default=5, low=1)
-    weights: Literal["float32", "bfloat16", "nf4"] = setting("how the frozen base is held", default="float32")
-    autocast: Literal["bfloat16", "none"] = setting("type of the arithmetic", default="bfloat16")
-    attention: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"] = setting(
-        "attention kernel; the flash ones need a GPU and their own package", default="sdpa"
+    warmup: float = Field(0.05, ge=0.0, le=1_000_000, description="steps to the peak; below 1 a share of all")
+    weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="AdamW's weight decay")
+    max_grad_norm: float = Field(1.0, ge=0.0, description="gradients are scaled down to this norm")
+    batch: int = Field(4, ge=1, description="rows per process and forward pass")
+    accumulation: int = Field(1, ge=1, description="forward passes per optimizer step")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="of initialisation, order and sampling")
+    save_steps: int = Field(50, ge=1, description="optimizer steps between checkpoints")
+    keep_checkpoints: int = Field(2, ge=1, description="how many checkpoints a running stage keeps")
+    log_steps: int = Field(5, ge=1, description="optimizer steps between lines of metrics.jsonl")
+    weights: Literal["float32", "bfloat16", "nf4"] = Field("float32", description="how the frozen base is held")
+    autocast: Literal["bfloat16", "none"] = Field("bfloat16", description="type of the arithmetic")
+    attention: Literal["sdpa", "eager", "flash_attention_2", "flash_attention_3"] = Field(
+        "sdpa", description="attention kernel; the flash ones need a GPU and their own package"
     )
-    too_long: Literal["refuse", "drop"] = setting(
-        "what becomes of rows above the length limit; none is ever cut", default="refuse"
+    too_long: Literal["refuse", "drop"] = Field(
+        "refuse", description="what becomes of rows above the length limit; none is ever cut"
     )
-    activation_checkpointing: bool = setting("less memory for more time", default=False)
-    grid_co2: float = setting("grams of CO2 to a kWh of the grid; 0 = not known, none is told", default=0.0, low=0.0)
-    hour_price: float = setting("price of an hour of the run, in any currency; 0 = not known", default=0.0, low=0.0)
-    report_to: Literal["none", "trackio", "wandb", "tensorboard"] = setting(
-        "where metrics go besides metrics.jsonl", default="none"
+    activation_checkpointing: bool = Field(False, description="less memory for more time")
+    report_to: Literal["none", "trackio", "wandb", "tensorboard"] = Field(
+        "none", description="where metrics go besides metrics.jsonl"
     )
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_stage(self) -> Self:
         for name in ("data", "lora_targets"):
             if not getattr(self, name):
                 raise BadConfig(f"{name} is empty; name at least one. {describe(type(self), name)}")
@@ -249,62 +181,53 @@ class StageSettings:
                 "mode merge_then_new adds earlier adapters to the base's own weights, and 4-bit weights"
                 " would round most of them away; use mode stack, which is exact, or weights float32."
             )
+        return self
 
 
-@dataclass(frozen=True)
 class SftSettings(StageSettings):
     """Settings of supervised fine-tuning."""
 
-    max_length: int = setting("longest question plus answer, tokens", default=256, low=16)
-    packing: bool = setting("several rows in one sequence of max_length, each blind to the others", default=False)
+    max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
+    packing: bool = Field(False, description="several rows in one sequence of max_length, each blind to the others")
 
 
-@dataclass(frozen=True)
 class ReviewSettings(SftSettings):
     """Settings of fine-tuning a reviewer; `data` are files of chat rows (`assay data review --corpus`)."""
 
-    max_length: int = setting("longest paper plus reply, tokens", default=16_384, low=16)
-    optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = setting(
-        "AdamW in full, or bitsandbytes' with its moments in 8 bits (GPU)", default="adamw_torch"
+    max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
+    optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = Field(
+        "adamw_torch", description="AdamW in full, or bitsandbytes' with its moments in 8 bits (GPU)"
     )
-    loader: Literal["transformers", "unsloth"] = setting(
-        "who loads the base; unsloth is faster and needs its own package and a GPU",
-        default="transformers",
+    loader: Literal["transformers", "unsloth"] = Field(
+        "transformers", description="who loads the base; unsloth is faster and needs its own package and a GPU"
     )
-    keep_adapters: bool = setting("keep the adapter of every checkpoint, for `assay review steps`", default=False)
+    keep_adapters: bool = Field(False, description="keep the adapter of every checkpoint, for `assay review steps`")
 
 
-@dataclass(frozen=True)
 class DpoSettings(StageSettings):
     """Settings of direct preference optimisation; `data` are preference data sets.
 
     The monitor asks `monitor_data` every `monitor_steps`: what was known must not be forgotten.
     """
 
-    beta: float = setting(
-        "pull towards the chain it starts from; below 0.1 knowledge is lost easily",
-        default=0.1,
-        low=1e-4,
-        high=10.0,
+    beta: float = Field(
+        0.1, ge=1e-4, le=10.0, description="pull towards the chain it starts from; below 0.1 knowledge is lost easily"
     )
-    loss_type: Literal["sigmoid", "ipo", "hinge", "robust", "apo_zero", "sigmoid_norm"] = setting(
-        "TRL's loss", default="sigmoid"
+    loss_type: str = Field("sigmoid", description="one of TRL's losses: sigmoid, ipo, hinge, robust, apo_zero, ...")
+    label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
+    max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
+    monitor_data: tuple[str, ...] = Field(
+        ("kmp-dev",), description="questions asked again and again, as data; kmp-test may be watched too"
     )
-    label_smoothing: float = setting("share of labels taken to be wrong", default=0.0, low=0.0, high=0.49)
-    max_length: int = setting("longest question plus answer, tokens", default=256, low=16)
-    monitor_data: tuple[str, ...] = setting(
-        "questions asked again and again, as data; kmp-test may be watched too",
-        default=("kmp-dev",),
-    )
-    monitor_steps: int = setting("optimizer steps between looks; 0 = never", default=25, low=0)
-    monitor_questions: int = setting("how many are asked at most", default=24, low=1)
-    monitor_tokens: int = setting("longest answer to them, tokens", default=96, low=1)
-    monitor_max_drop: float = setting("fall in accuracy that is too much", default=0.15, low=0.0, high=1.0)
-    monitor_max_kl: float = setting("distance to the reference that is too much, nats per token", default=0.5, low=0.0)
-    monitor_stop: bool = setting("stop the run when either is too much", default=False)
+    monitor_steps: int = Field(25, ge=0, description="optimizer steps between looks; 0 = never")
+    monitor_questions: int = Field(24, ge=1, description="how many are asked at most")
+    monitor_tokens: int = Field(96, ge=1, description="longest answer to them, tokens")
+    monitor_max_drop: float = Field(0.15, ge=0.0, le=1.0, description="fall in accuracy that is too much")
+    monitor_max_kl: float = Field(0.5, ge=0.0, description="distance to the reference that is too much, nats per token")
+    monitor_stop: bool = Field(False, description="stop the run when either is too much")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_dpo(self) -> Self:
         _need_chain(self.chain, "DPO")
         if self.monitor_steps and not self.monitor_data:
             raise BadConfig(
@@ -317,52 +240,44 @@ class DpoSettings(StageSettings):
                 "monitor_stop with kmp-test would end the run by what its test questions say, and they"
                 " could measure it no more; watch kmp-test without stopping, or stop by kmp-dev."
             )
+        return self
 
 
-@dataclass(frozen=True)
 class SampledSettings(StageSettings):
     """Settings of group relative policy optimisation, whatever the reward."""
 
-    num_generations: int = setting("answers per question (G)", default=8, low=2, high=256)
-    generation_batch: int = setting(
-        "answers sampled at a time over all processes; 0 = as many as one optimizer step uses",
-        default=0,
-        low=0,
+    num_generations: int = Field(8, ge=2, le=256, description="answers per question (G)")
+    generation_batch: int = Field(
+        0, ge=0, description="answers sampled at a time over all processes; 0 = as many as one optimizer step uses"
     )
-    beta: float = setting("weight of the KL to the chain it starts from", default=0.04, low=0.0)
-    kl_by_ratio: bool = setting("weight the KL estimate by the probability ratio (TRL's new default)", default=False)
-    loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = setting(
-        "TRL's loss", default="grpo"
+    beta: float = Field(0.04, ge=0.0, description="weight of the KL to the chain it starts from")
+    kl_by_ratio: bool = Field(False, description="weight the KL estimate by the probability ratio (TRL's new default)")
+    loss_type: str = Field("grpo", description="one of TRL's losses: grpo, dr_grpo, dapo, bnpo, cispo, ...")
+    scale_rewards: Literal["group", "batch", "none"] = Field(
+        "group", description="what rewards are divided by the deviation of"
     )
-    scale_rewards: Literal["group", "batch", "none"] = setting(
-        "what rewards are divided by the deviation of", default="group"
+    importance_sampling: Literal["token", "sequence"] = Field(
+        "token", description="level of the probability ratio; sequence is GSPO's"
     )
-    importance_sampling: Literal["token", "sequence"] = setting(
-        "level of the probability ratio; sequence is GSPO's", default="token"
+    num_iterations: int = Field(1, ge=1, description="updates per batch of answers")
+    epsilon: float = Field(0.2, ge=0.0, description="clip range of the probability ratio")
+    epsilon_high: float = Field(0.0, ge=0.0, description="clip range upwards; 0 = as epsilon (DAPO uses 0.28)")
+    mask_truncated: bool = Field(False, description="leave answers that were cut out of the loss")
+    temperature: float = Field(1.0, ge=0.01, le=5.0, description="of sampling")
+    top_p: float = Field(1.0, ge=0.01, le=1.0, description="of sampling")
+    max_prompt_length: int = Field(256, ge=8, description="longest question, tokens")
+    max_completion_length: int = Field(96, ge=1, description="longest answer, tokens")
+    vllm: Literal["off", "colocate", "server"] = Field(
+        "off", description="sample answers with vLLM: in the training processes, or from a server; GPUs only"
     )
-    num_iterations: int = setting("updates per batch of answers", default=1, low=1)
-    epsilon: float = setting("clip range of the probability ratio", default=0.2, low=0.0)
-    epsilon_high: float = setting("clip range upwards; 0 = as epsilon (DAPO uses 0.28)", default=0.0, low=0.0)
-    mask_truncated: bool = setting("leave answers that were cut out of the loss", default=False)
-    temperature: float = setting("of sampling", default=1.0, low=0.01, high=5.0)
-    top_p: float = setting("of sampling", default=1.0, low=0.01, high=1.0)
-    max_prompt_length: int = setting("longest question, tokens", default=256, low=8)
-    max_completion_length: int = setting("longest answer, tokens", default=96, low=1)
-    vllm: Literal["off", "colocate", "server"] = setting(
-        "sample answers with vLLM: in the training processes, or from a server; GPUs only",
-        default="off",
+    vllm_server: str = Field("http://localhost:8000", description="address of the vLLM server")
+    vllm_memory: float = Field(
+        0.3, ge=0.05, le=0.95, description="share of each GPU's memory that vLLM may take beside training"
     )
-    vllm_server: str = setting("address of the vLLM server", default="http://localhost:8000")
-    vllm_memory: float = setting(
-        "share of each GPU's memory that vLLM may take beside training",
-        default=0.3,
-        low=0.05,
-        high=0.95,
-    )
-    vllm_tensor_parallel: int = setting("GPUs that share one vLLM copy", default=1, low=1)
+    vllm_tensor_parallel: int = Field(1, ge=1, description="GPUs that share one vLLM copy")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_sampling(self) -> Self:
         if self.vllm != "off" and self.weights == "nf4":
             raise BadConfig(
                 "vLLM is given the adapters merged into the base at every step, which 4-bit weights do not"
@@ -374,30 +289,44 @@ class SampledSettings(StageSettings):
                 f"vllm_server is {self.vllm_server!r}; it takes the address that `vllm serve` listens"
                 " on, such as http://localhost:8000."
             )
+        return self
 
 
-@dataclass(frozen=True)
 class GrpoSettings(SampledSettings):
     """Settings of GRPO on top of a trained chain, rewarded by the verifiers."""
 
-    verifier_weights: str | Mapping[str, float] | None = setting(
-        f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
+    verifier_weights: str | Mapping[str, float] | None = Field(
+        None,
+        description=f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
         " none = the verifiers' own",
-        default=None,
     )
-    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = setting(
-        "sum_then_normalize compares one composed reward within a group; normalize_then_sum compares"
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = Field(
+        "sum_then_normalize",
+        description="sum_then_normalize compares one composed reward within a group; normalize_then_sum compares"
         " each verifier there on its own before they are weighted, so that a stated confidence counts"
         " where all answers are right, or all wrong",
-        default="sum_then_normalize",
     )
-    v4: str = setting(
-        f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed",
-        default="proper",
+    v4: str = Field(
+        "proper", description=f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @field_validator("verifier_weights", mode="before")
+    @classmethod
+    def _written_weights(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if value.strip().lower() in ("", "none", "null"):
+            return None
+        if "=" not in value:
+            return value.strip()
+        pairs = [part.split("=") for part in value.split(",")]
+        read = {name.strip(): float(number) for name, number in pairs}
+        if len(read) < len(pairs):
+            raise BadConfig(f"a name stands twice in {value!r}; give each name one number.")
+        return read
+
+    @model_validator(mode="after")
+    def _check_grpo(self) -> Self:
         _need_chain(self.chain, "GRPO")
         weights_of(self.verifier_weights)
         check_mode(self.v4)
@@ -407,6 +336,7 @@ class GrpoSettings(SampledSettings):
                 " divides by each group's deviation whatever it says; use scale_rewards group, or"
                 " aggregation sum_then_normalize."
             )
+        return self
 
 
 def _need_chain(chain: str, stage: str) -> None:
@@ -414,27 +344,9 @@ def _need_chain(chain: str, stage: str) -> None:
         raise BadConfig(f"chain is empty; name the run folder that {stage} starts from, such as runs/embedded/sft.")
 
 
-def as_document(settings: StageSettings) -> dict[str, Any]:
-    """Return the settings as plain JSON values, in the order of their definition."""
-    return {each.name: _plain(getattr(settings, each.name)) for each in fields(settings)}
-
-
-def defaults(kind: type[StageSettings]) -> dict[str, Any]:
-    """Return the default of each setting that has one, as plain JSON values."""
-    known = {each.name: each.default for each in fields(kind)}
-    return {name: _plain(value) for name, value in known.items() if value is not MISSING}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
 HEURISTIC = "heuristic"
 
 
-@dataclass(frozen=True)
 class RefinerSettings(SampledSettings):
     """Settings of GRPO on answers with citations; `data` are refiner-train or JSONL files of records.
 
@@ -442,121 +354,86 @@ class RefinerSettings(SampledSettings):
     is refused or dropped. The reward's settings are those of `assay refiner score`.
     """
 
-    judge: str = setting("heuristic (compares words), or the address of a server", default="")
-    judge_model: str = setting("model to ask of the server; empty = the one it lists", default="")
-    judge_key_env: str = setting("variable that holds the server's key; empty = none", default="")
-    judge_allow_remote: bool = setting("let another machine read all that is judged", default=False)
-    judge_mode: Literal["batched", "per_item"] = setting(
-        "all items of an answer in one request, or each in its own", default="batched"
+    judge: str = Field("", description="heuristic (compares words), or the address of a server")
+    judge_model: str = Field("", description="model to ask of the server; empty = the one it lists")
+    judge_key_env: str = Field("", description="variable that holds the server's key; empty = none")
+    judge_allow_remote: bool = Field(False, description="let another machine read all that is judged")
+    judge_mode: Literal["batched", "per_item"] = Field(
+        "batched", description="all items of an answer in one request, or each in its own"
     )
-    judge_votes: int = setting(
-        "votes on each verdict, two at first and the others where these differ: the majority stands",
-        default=1,
-        low=1,
-        high=MAX_VOTES,
+    judge_votes: int = Field(
+        1,
+        ge=1,
+        le=MAX_VOTES,
+        description="votes on each verdict, two at first and the others where these differ: the majority stands",
     )
-    noise_limit: float = setting(
-        "items whose votes lie further apart than this share of the scale, on average over a question's"
-        " answers, are left out of their reward; 1 = none",
-        default=1.0,
-        low=0.0,
-        high=1.0,
+    judge_concurrency: int = Field(64, ge=1, description="requests at a time, per process")
+    judge_timeout_seconds: float = Field(60.0, ge=0.01, description="longest wait for a reply")
+    judge_deadline_seconds: float = Field(
+        600.0, ge=0.01, description="longest wait for all answers of a step; those not judged by then have no reward"
     )
-    judge_concurrency: int = setting("requests at a time, per process", default=64, low=1)
-    judge_timeout_seconds: float = setting("longest wait for a reply", default=60.0, low=0.01)
-    judge_deadline_seconds: float = setting(
-        "longest wait for all answers of a step; those not judged by then have no reward",
-        default=600.0,
-        low=0.01,
+    judge_retries: int = Field(3, ge=0, le=20, description="further tries where one may help")
+    judge_cache: str = Field("", description="file that keeps verdicts; empty = none")
+    max_none_fraction: float = Field(
+        0.25, ge=0.0, le=1.0, description="share of a step's answers that may stay without verdict"
     )
-    judge_retries: int = setting("further tries where one may help", default=3, low=0, high=20)
-    judge_cache: str = setting("file that keeps verdicts; empty = none", default="")
-    second_judge: str = setting(
-        "another judge that reads some answers too, to see whether the two drift apart; empty = none",
-        default="",
+    none_patience: int = Field(1, ge=1, description="steps in a row above it that stop the run")
+    static_rubrics: bool = Field(True, description="grade by the three items that fit every record")
+    retire_after: int = Field(
+        3,
+        ge=0,
+        description="an item on which a question's answers were all alike so often in a row is not asked any more;"
+        " 0 = never",
     )
-    second_share: float = setting("share of answers it reads", default=0.05, low=0.0, high=1.0)
-    max_none_fraction: float = setting(
-        "share of a step's answers that may stay without verdict", default=0.25, low=0.0, high=1.0
+    score_scale: float = Field(2.0, ge=0.01, description="highest number a judge gives an item")
+    citation_weight: float = Field(0.2, ge=0.0, le=1.0, description="share of the citations")
+    citation_metric: Literal["f1", "precision", "recall"] = Field("f1", description="of citations")
+    citation_level: Literal["snippet", "paper"] = Field("snippet", description="what is cited")
+    apply_citation: bool = Field(True, description="reward citations at all")
+    combine: Literal["convex", "additive"] = Field(
+        "convex", description="(1 - w) rubric + w citations, or rubric + w citations"
     )
-    none_patience: int = setting("steps in a row above it that stop the run", default=1, low=1)
-    static_rubrics: bool = setting("grade by the three items that fit every record", default=True)
-    items_report: str = setting(
-        "report of `assay refiner items`: items that it drops are not asked; empty = all are",
-        default="",
+    gate: Literal["off", "multiply", "require"] = Field(
+        "require", description="what a format fault costs: nothing, its share, everything"
     )
-    retire_after: int = setting(
-        "an item on which a question's answers were all alike so often in a row is not asked any more; 0 = never",
-        default=3,
-        low=0,
+    empty_answer: Literal["auto", "zero", "scored"] = Field(
+        "auto", description="an answer without a word earns nothing, or is graded; auto = graded with gate off only"
     )
-    contrast_floor: float = setting(
-        "an item weighs by how far it told a question's answers apart at the last visit, at least by"
-        " this share of its weight; 1 = by its weight",
-        default=1.0,
-        low=0.01,
-        high=1.0,
+    verification_reward: float = Field(10.0, ge=0.01, description="the highest reward")
+    reasoning_tags: tuple[str, ...] = Field((), description="names of a leading block that is not part of the answer")
+    max_words_per_claim: int = Field(80, ge=0, description="a longer claim is unsupported; 0 = any")
+    max_ids_per_claim: int = Field(8, ge=0, description="one with more is unsupported; 0 = any")
+    held_out_steps: int = Field(
+        0, ge=0, description="optimizer steps between looks at records that are not trained on; 0 = none are held out"
     )
-    score_scale: float = setting("highest number a judge gives an item", default=2.0, low=0.01)
-    citation_weight: float = setting("share of the citations", default=0.2, low=0.0, high=1.0)
-    citation_metric: Literal["f1", "precision", "recall"] = setting("of citations", default="f1")
-    citation_level: Literal["snippet", "paper"] = setting("what is cited", default="snippet")
-    apply_citation: bool = setting("reward citations at all", default=True)
-    combine: Literal["convex", "additive"] = setting(
-        "(1 - w) rubric + w citations, or rubric + w citations", default="convex"
+    held_out_share: float = Field(
+        0.1, ge=0.01, le=0.5, description="of the studies and tissues (groups) that are held out"
     )
-    gate: Literal["off", "multiply", "require"] = setting(
-        "what a format fault costs: nothing, its share, everything", default="require"
+    held_out_patience: int = Field(
+        0, ge=0, description="looks in a row without a better score after which training is over; 0 = to the last step"
     )
-    empty_answer: Literal["auto", "zero", "scored"] = setting(
-        "an answer without a word earns nothing, or is graded; auto = graded with gate off only",
-        default="auto",
-    )
-    verification_reward: float = setting("the highest reward", default=10.0, low=0.01)
-    reasoning_tags: tuple[str, ...] = setting("names of a leading block that is not part of the answer", default=())
-    max_words_per_claim: int = setting("a longer claim is unsupported; 0 = any", default=80, low=0)
-    max_ids_per_claim: int = setting("one with more is unsupported; 0 = any", default=8, low=0)
-    held_out_steps: int = setting(
-        "optimizer steps between looks at records that are not trained on; 0 = none are held out",
-        default=0,
-        low=0,
-    )
-    held_out_share: float = setting(
-        "of the studies and tissues (groups) that are held out", default=0.1, low=0.01, high=0.5
-    )
-    held_out_patience: int = setting(
-        "looks in a row without a better score after which training is over; 0 = to the last step",
-        default=0,
-        low=0,
-    )
-    held_out_keep: Literal["auto", "best", "last"] = setting(
-        "weights that a run ends with: of the best look at held-out records, or of the last step; auto ="
+    held_out_keep: Literal["auto", "best", "last"] = Field(
+        "auto",
+        description="weights that a run ends with: of the best look at held-out records, or of the last step; auto ="
         " best with a held_out_patience, else last",
-        default="auto",
     )
-    monitor_stop: bool = setting("stop the run at the first alarm", default=False)
+    monitor_stop: bool = Field(False, description="stop the run at the first alarm")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _check_refiner(self) -> Self:
         if not self.chain.strip():
             raise BadConfig(
                 "chain is empty; name the run folder of the SFT stage that learned the grammar, such as"
                 " runs/refiner/sft: answers that no one could read have no reward to learn from."
             )
-        for name in ("judge", *(["second_judge"] if self.second_judge else [])):
-            if not is_judge(getattr(self, name)):
-                raise BadConfig(
-                    f"{name} is {getattr(self, name)!r}; it takes heuristic, which compares words and is"
-                    " for small machines, or the address of an OpenAI-compatible server, such as"
-                    " http://127.0.0.1:8000/v1 (vllm serve MODEL --host 127.0.0.1"
-                    " --enable-prefix-caching)."
-                )
-        check_votes(self.judge, self.judge_votes)
-        if self.judge_votes == 1 and self.noise_limit < 1.0:
+        if not is_judge(self.judge):
             raise BadConfig(
-                f"noise_limit is {self.noise_limit:g}, but one vote cannot lie apart; set judge_votes to 3,"
-                " or noise_limit to 1."
+                f"judge is {self.judge!r}; it takes heuristic, which compares words and is for small machines, or"
+                " the address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (vllm serve MODEL"
+                " --host 127.0.0.1 --enable-prefix-caching)."
             )
+        check_votes(self.judge, self.judge_votes)
+        return self
 
     @property
     def keeps_best(self) -> bool:
@@ -607,8 +484,7 @@ class _EachKeyOnce(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 raise ConstructorError(
-                    problem=f"the key {key.value!r} stands more than once; keep one",
-                    problem_mark=key.start_mark,
+                    problem=f"the key {key.value!r} stands more than once; keep one", problem_mark=key.start_mark
                 )
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
@@ -620,15 +496,8 @@ def document_of(content: bytes, source: str) -> object:
         return yaml.load(content.decode("utf-8-sig"), Loader=_EachKeyOnce)
     except UnicodeDecodeError as error:
         raise BadConfig(f"{source} is not UTF-8 at byte {error.start}; save it as UTF-8.") from None
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: no such date or number
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no such date or number
         raise BadConfig(f"{source} is not YAML: {' '.join(str(error).split())}") from None
-
-
-SettingsType = TypeVar("SettingsType", bound=StageSettings)
 
 
 @dataclass(frozen=True)
@@ -637,44 +506,35 @@ class Request:
 
     settings: StageSettings
     config: Path
-    overrides: tuple[str, ...] = field(default=())
+    overrides: tuple[str, ...] = ()
     overwrite: bool = False
 
 
 def read_request(kind: type[StageSettings], arguments: Sequence[str]) -> Request:
-    """Return what `--config F [--key value …] [--overwrite]` asks for; BadConfig if it makes no sense."""
-    rest = list(arguments)
-    overwrite = "--overwrite" in rest
-    rest = [word for word in rest if word != "--overwrite"]
-    pairs = _pairs(rest)
-    config = pairs.pop("config", None)
-    if config is None:
+    """Return what `--config F [--key value ...] [--overwrite]` asks for; BadConfig if it makes no sense."""
+    pairs: dict[str, str] = {}
+    rest = [word for word in arguments if word != "--overwrite"]
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not key:
+            raise BadConfig(f"{word!r} is not a setting; write --key value, such as --epochs 2.")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise BadConfig(f"{word} has no value; write {word} VALUE.")
+            value = rest.pop(0)
+        pairs[key.replace("-", "_")] = value
+    if "config" not in pairs:
         raise BadConfig(
             "no settings file was named; add --config with one, such as --config training/configs/embedded/sft.yaml."
         )
+    config = Path(pairs.pop("config"))
     overrides = tuple(f"--{key}={value}" for key, value in pairs.items())
-    return Request(read_settings(kind, Path(config), pairs), Path(config), overrides, overwrite)
+    return Request(read_settings(kind, config, pairs), config, overrides, "--overwrite" in arguments)
 
 
 def read_settings(kind: type[SettingsType], file: Path, overrides: Mapping[str, str] | None = None) -> SettingsType:
     """Return the settings of a YAML file, `overrides` (key to text) put over them."""
-    values = {key: (value, str(file)) for key, value in _yaml(file).items()}
-    values |= {key: (value, "the command line") for key, value in (overrides or {}).items()}
-    known = {each.name: Setting.of(kind, each.name) for each in fields(kind)}
-    for key, (_, place) in values.items():
-        if key not in known:
-            raise BadConfig(_unknown(key, place, list(known)))
-    read = {key: read_value(known[key], value, place) for key, (value, place) in values.items()}
-    missing = [name for name, each in known.items() if each.is_required and name not in read]
-    if missing:
-        raise BadConfig(
-            f"{file} says nothing about {', '.join(missing)}; add"
-            f" {'; '.join(describe(kind, name) for name in missing)}."
-        )
-    return kind(**read)
-
-
-def _yaml(file: Path) -> dict[str, object]:
     try:
         document = document_of(file.read_bytes(), str(file))
     except (FileNotFoundError, IsADirectoryError):
@@ -683,37 +543,27 @@ def _yaml(file: Path) -> dict[str, object]:
         ) from None
     if not isinstance(document, dict):
         raise BadConfig(f"{file} holds no settings; write one `key: value` per line.")
-    return {str(key): value for key, value in document.items()}
+    written = {str(key): value for key, value in document.items()}
+    given = dict(overrides or {})
+    places = dict.fromkeys(written, str(file)) | dict.fromkeys(given, "the command line")
+    return make(kind, {**written, **given}, places)
 
 
-def _pairs(words: Sequence[str]) -> dict[str, str]:
-    """Return `--key value` and `--key=value` as a mapping; dashes in a key may be underscores."""
-    pairs: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        key, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not key:
-            raise BadConfig(f"{word!r} is not a setting; write --key value, such as --epochs 2.")
-        if not equals:
-            if not rest or (rest[0].startswith("--") and not _is_number(rest[0])):
-                raise BadConfig(f"{word} has no value; write {word} VALUE.")
-            value = rest.pop(0)
-        pairs[key.replace("-", "_")] = value
-    return pairs
+def as_document(settings: Settings) -> dict[str, Any]:
+    """Return the settings as plain JSON values, in the order of their definition."""
+    return settings.model_dump(mode="json")
 
 
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
+def read_values(kind: type[Settings], values: Mapping[str, object], place: str) -> dict[str, Any]:
+    """Return some of the settings as plain values, each checked on its own; BadConfig as in `make`."""
+    fields: dict[str, Any] = {name: (kind.model_fields[name].annotation, kind.model_fields[name]) for name in values}
+    return as_document(make(create_model(kind.__name__, __base__=Settings, **fields), values, place))
 
 
-def _unknown(key: str, place: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"{place} sets {key!r}, which is no setting.{hint} The settings are: {', '.join(known)}."
+def defaults(kind: type[StageSettings]) -> dict[str, Any]:
+    """Return the default of each setting that has one, as plain JSON values."""
+    known = {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
 
 
 DIVIDED = (
@@ -727,5 +577,5 @@ def advice(settings: StageSettings) -> tuple[str, ...]:
     """Return what a run with these settings should be started in knowledge of, as sentences."""
     if not isinstance(settings, GrpoSettings) or settings.v4 != "proper":
         return ()
-    has_v4 = weights(settings.verifier_weights).get("V4", 0.0) > 0
+    has_v4 = weights_of(settings.verifier_weights).get("V4", 0.0) > 0
     return (DIVIDED,) if has_v4 and settings.scale_rewards == "group" else ()

@@ -1,7 +1,7 @@
 """The part of the Train tab that starts a run: a form over a settings file, checked before it is used."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
@@ -198,4 +198,4 @@ def _told(planned: Preview) -> str:
 
 
 def _known(stage: str) -> set[str]:
-    return {each.name for each in fields(STAGES[stage])}
+    return set(STAGES[stage].model_fields)

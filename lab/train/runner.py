@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lab.services import plan_training
 from lab.settings import TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
-from training.config import STAGES, Setting, advice, read_value
+from training.config import STAGES, advice, read_values
 from training.launch.accelerate import Launch
 from training.launch.plan import check_equipment
 from training.run.folder import PROCESSES, RunFolder
@@ -99,19 +99,14 @@ def text_of(recipe: Recipe, command: str) -> str:
     BadConfig for a field that cannot be read, or that is set in the YAML as well.
     """
     kind = STAGES[recipe.stage]
-    known = {each.name for each in fields(kind)} & set(FIELDS)
     twice = [key for key, _ in _blocks(recipe.rest.splitlines()) if key in FIELDS]
     if twice:
         raise BadConfig(
             f"{', '.join(twice)} stands in the YAML and has a field of its own; set it in the field and"
             " take the line out of the YAML."
         )
-    values = {
-        name: read_value(Setting.of(kind, name), recipe.fields[name].strip(), say("train.form"))
-        for name in FIELDS
-        if name in known and recipe.fields.get(name, "").strip()
-    }
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    typed = {name: recipe.fields.get(name, "").strip() for name in FIELDS if name in kind.model_fields}
+    plain = read_values(kind, {name: text for name, text in typed.items() if text}, say("train.form"))
     head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000) if plain else ""
     return f"# {command}\n{head}{recipe.rest.strip()}\n"
 

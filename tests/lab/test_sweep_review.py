@@ -92,7 +92,7 @@ def test_reviewers_are_compared_on_development_papers_alone(folder: Path):
 REFUSED = [
     ({"dev": "{folder}/corpus/test.jsonl"}, "no papers of the development split .its splits: test"),
     ({"dev": ["a", "b"]}, "papers of one folder or file"),
-    ({"measure": {"colour": 1}}, "'colour', which is no part of a measure"),
+    ({"measure": {"colour": 1}}, "'colour', which is no setting"),
     ({"measure": {"cap": -1}}, "a whole number of 0 or more"),
     ({"measure": 3}, "measure is a mapping"),
     ({"measure": {"limit": 1}}, "1 development paper of .* is too few"),

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,15 +53,15 @@ def test_the_document_shows_where_the_confidence_comes_to_rest():
 def test_it_is_said_of_grpo_that_rewards_confidence_and_divides_by_the_deviation_of_groups():
     (note,) = advice(SETTINGS)
     assert "scale_rewards group" in note and "scale_rewards none" in note
-    assert advice(replace(SETTINGS, verifier_weights="mve"))
+    assert advice(SETTINGS.model_copy(update={"verifier_weights": "mve"}))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        replace(SETTINGS, scale_rewards="none"),
-        replace(SETTINGS, verifier_weights="V1=1"),
-        replace(SETTINGS, v4="legacy"),
+        SETTINGS.model_copy(update={"scale_rewards": "none"}),
+        SETTINGS.model_copy(update={"verifier_weights": "V1=1"}),
+        SETTINGS.model_copy(update={"v4": "legacy"}),
         SftSettings(data=("kmp-train",), output="runs/s"),
     ],
     ids=["undivided", "no V4", "no proper score", "SFT"],

@@ -12,7 +12,7 @@ from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.runs import GRPO, SFT, one_thread, record, settings_file
 from training import sft
-from training.config import DpoSettings, Request, SftSettings, read_request
+from training.config import DpoSettings, Request, SftSettings, make, read_request
 from training.data.tokens import with_template
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of, preview
@@ -132,4 +132,4 @@ def test_grpo_with_fewer_questions_than_it_asks_at_a_time_is_refused_in_the_plan
 @pytest.mark.parametrize("name", [" kmp-test", "kmp-test[count]", "kmp-test "])
 def test_a_run_is_never_stopped_by_test_questions_however_they_are_written(name: str):
     with pytest.raises(BadConfig, match="monitor_stop with kmp-test"):
-        DpoSettings(data=("a",), output="x", chain="y", monitor_data=(name,), monitor_stop=True)
+        make(DpoSettings, {"data": "a", "output": "x", "chain": "y", "monitor_data": name, "monitor_stop": True}, "f")

@@ -13,12 +13,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evals.errors import BadConfig, ChainMismatch
@@ -36,7 +36,7 @@ from evals.schema import ReviewExample, RunRecord
 from evals.schema.reports import ReviewScore
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import PredictionRow
-from training.config import ReviewSettings, Setting, read_value, setting
+from training.config import ReviewSettings, Settings, as_document, make
 from training.data.conversations import Conversations
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import Base
@@ -51,26 +51,24 @@ from training.run.folder import STEPS, RunFolder
 from training.run.trainer import SafeTrainer
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Settings):
     """How a reviewer is asked about development papers, and how what it says is cleaned and scored."""
 
-    limit: int = setting("the first N papers alone; 0 = all", default=0, low=0)
-    max_new_tokens: int = setting("longest reply to a part, tokens", default=2_048, low=1)
-    max_parts: int = setting("parts that a long paper is read in", default=4, low=1)
-    context: int = setting("tokens of paper and reply; 0 = what the model reads", default=0, low=0)
-    temperature: float = setting("of sampling; 0 = greedy", default=0.1, low=0.0, high=2.0)
-    seed: int = setting("of sampling and of the draws behind intervals", default=0, low=0)
-    batch: int = setting("parts that are asked about at a time", default=4, low=1)
-    constrain: Literal["auto", "always", "never"] = setting("hold answers to the JSON schema", default="auto")
-    dtype: Literal["float32", "bfloat16", "nf4"] = setting("weights", default="float32")
-    cap: int = setting("concerns kept of each paper; 0 = all", default=20, low=0)
-    encoder: str = setting("what tells whether two concerns agree", default="embedded")
-    threshold: str = setting(
-        "similarity from which they agree, or auto; empty = what is usual for the encoder",
-        default="",
+    limit: int = Field(0, ge=0, description="the first N papers alone; 0 = all")
+    max_new_tokens: int = Field(2_048, ge=1, description="longest reply to a part, tokens")
+    max_parts: int = Field(4, ge=1, description="parts that a long paper is read in")
+    context: int = Field(0, ge=0, description="tokens of paper and reply; 0 = what the model reads")
+    temperature: float = Field(0.1, ge=0.0, le=2.0, description="of sampling; 0 = greedy")
+    seed: int = Field(0, ge=0, description="of sampling and of the draws behind intervals")
+    batch: int = Field(4, ge=1, description="parts that are asked about at a time")
+    constrain: Literal["auto", "always", "never"] = Field("auto", description="hold answers to the JSON schema")
+    dtype: Literal["float32", "bfloat16", "nf4"] = Field("float32", description="weights")
+    cap: int = Field(20, ge=0, description="concerns kept of each paper; 0 = all")
+    encoder: str = Field("embedded", description="what tells whether two concerns agree")
+    threshold: str = Field(
+        "", description="similarity from which they agree, or auto; empty = what is usual for the encoder"
     )
-    draws: int = setting("draws behind each interval", default=1_000, low=1)
+    draws: int = Field(1_000, ge=1, description="draws behind each interval")
 
     @property
     def asking(self) -> Asking:
@@ -87,12 +85,7 @@ class Measure:
 
 def read_measure(values: Mapping[str, object], place: str) -> Measure:
     """Return a measure from values by name, defaults for the rest; BadConfig names what is wrong."""
-    known = [each.name for each in fields(Measure)]
-    unknown = [name for name in values if name not in known]
-    if unknown:
-        raise BadConfig(f"{place} sets {unknown[0]!r}, which is no part of a measure; it takes {', '.join(known)}.")
-    read = {name: read_value(Setting.of(Measure, name), each, place) for name, each in values.items()}
-    measure = Measure(**read)
+    measure = make(Measure, values, place)
     if measure.threshold not in ("", AUTO):
         number_of(measure.threshold)  # refused now, not once the papers have been reviewed
     return measure
@@ -141,7 +134,7 @@ def refuse_learned(papers: Sequence[ReviewExample], learned: Conversations, trai
 
 def key_of(papers: Sequence[ReviewExample], measure: Measure) -> str:
     """Return a short name that changes with the papers, the instructions, and how is measured."""
-    text = json.dumps([asdict(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
+    text = json.dumps([as_document(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -346,9 +339,8 @@ def base_named(run: RunFolder, record: RunRecord) -> str:
 
 def settings_of(record: RunRecord) -> ReviewSettings:
     """Return what a run was trained with, defaults for settings that it did not know yet."""
-    known = [each.name for each in fields(ReviewSettings) if each.name in record.config]
-    read = {name: read_value(Setting.of(ReviewSettings, name), record.config[name], "run.json") for name in known}
-    return ReviewSettings(**read)
+    known = {name: value for name, value in record.config.items() if name in ReviewSettings.model_fields}
+    return make(ReviewSettings, known, "run.json")
 
 
 def write_chain(step: Step, record: RunRecord, base: Base) -> None:

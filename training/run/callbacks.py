@@ -14,7 +14,6 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evals.verifiers import VERIFIERS
-from training.run.energy import Meter
 from training.run.folder import MetricRow, RunFolder, say
 
 WINDOW = 10
@@ -213,17 +212,6 @@ class MetricsCallback(TrainerCallback):
             return
         numbers = {key: _number(value) for key, value in logs.items()}
         self.run.append_metrics({"step": state.global_step, **numbers})
-
-
-class MeterCallback(TrainerCallback):
-    """Reads the counters of energy after each step: some start anew within the hour."""
-
-    def __init__(self, meter: Meter) -> None:
-        self.meter = meter
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Read them."""
-        self.meter.read()
 
 
 class StopCallback(TrainerCallback):

@@ -23,14 +23,14 @@ from transformers.integrations import TensorBoardCallback
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import RunRecord
-from training.config import Request, StageSettings, read_request
+from training.config import Request, StageSettings, describe, read_request
 from training.data.tokens import notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP
 from training.launch.plan import check_equipment
 from training.models.base import Base, load_base, load_tokenizer
 from training.models.start import Kind, Start, append_stage
-from training.run.callbacks import MeterCallback, MetricsCallback, StopCallback
-from training.run.energy import Meter, facts, meter_of
+from training.run.callbacks import MetricsCallback, StopCallback
+from training.run.energy import Meter
 from training.run.folder import (
     LISTS_OF_PATHS,
     PATHS,
@@ -68,15 +68,13 @@ class Session:
             trainer.take_up(self.checkpoint)
         self._keep_boards_apart(trainer)
         trainer.add_callback(MetricsCallback(self.run))
-        trainer.add_callback(MeterCallback(trainer.meter))
         trainer.add_callback(self.stop)
         trainer.add_callback(BetweenRounds(trainer, self.stop))
         try:
             with self.stop.listening():
                 done = trainer.train(resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None)
         except BaseException:  # what the other processes used cannot be asked for any more
-            spent = trainer.spent_before.and_then(trainer.meter.read())
-            self.result |= facts(spent, self.record.config)
+            self.result |= trainer.spent_before.and_then(trainer.meter.read()).facts()
             raise
         if not done.global_step:
             raise TrainingStopped(
@@ -87,7 +85,7 @@ class Session:
         losses = trainer.losses_so_far()
         if losses is not None:
             self.result["train_loss"] = round(losses / done.global_step, 6)
-        self.result |= facts(trainer.spent_so_far(), self.record.config)
+        self.result |= trainer.spent_so_far().facts()
         if self.stop.reason:
             self.result[STOPPED_BECAUSE] = self.stop.reason
         return not self.stop.is_asked
@@ -125,6 +123,8 @@ def run_command(
     words = sys.argv[1:] if arguments is None else list(arguments)
     if not words or "--help" in words or "-h" in words:
         say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
+        for name in kind.model_fields:
+            say(f"  --{describe(kind, name)}")
         raise SystemExit(0 if words else 2)
     try:
         request = read_request(kind, words)
@@ -255,13 +255,13 @@ def load_base_for(settings: StageSettings, base: Base) -> tuple[PreTrainedModel,
 
 
 def _meter() -> Meter:
-    """Return the meter of this process: its GPUs, and of each machine's first process the processors."""
+    """Return the meter of the GPUs of this process."""
     state, gpus = processes(), []
     if torch.cuda.is_available():
         is_alone = state.num_processes == 1
         used = range(torch.cuda.device_count()) if is_alone else [state.local_process_index]
         gpus = [f"GPU-{torch.cuda.get_device_properties(each).uuid}" for each in used]
-    return meter_of(gpus, counts_processors=state.is_local_main_process)
+    return Meter(gpus)
 
 
 def _end_badly(

@@ -91,7 +91,7 @@ class SafeTrainer(Trainer):
         if (checkpoint / TOTALS).is_file():
             known = json.loads((checkpoint / TOTALS).read_text(encoding="utf-8"))
             self.loss_sum = known["loss_sum"]
-            self.spent_before = Spent(known["joules"], known["seconds"])
+            self.spent_before = Spent.of(known)
         else:
             self.loss_sum = None
 
