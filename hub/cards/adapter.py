@@ -109,7 +109,7 @@ def _active(stages: Sequence[ChainStage]) -> list[str]:
     return active
 
 
-ADAPTER_CARD_TEMPLATE = Path(__file__).parent / "templates" / "adapter.md"
+ADAPTER_TEMPLATE = Path(__file__).parent / "templates" / "adapter.md"
 METHODS = {
     "sft": "supervised fine-tuning (SFT)",
     "dpo": "direct preference optimisation (DPO)",
@@ -238,7 +238,7 @@ def _body(card: AdapterCard) -> str:
     names = [source.name for source in run.data()]
     stage = card.lineage.stages[-1]
     return filled_in(
-        ADAPTER_CARD_TEMPLATE,
+        ADAPTER_TEMPLATE,
         card=card,
         run=run,
         record=run.record,
@@ -304,7 +304,7 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-TEMPLATE = Path(__file__).parent / "templates" / "base.md"
+BASE_TEMPLATE = Path(__file__).parent / "templates" / "base.md"
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ class BaseCard:
 def base_card(card: BaseCard) -> str:
     """Return README.md: front matter and body."""
     body = filled_in(
-        TEMPLATE,
+        BASE_TEMPLATE,
         card=card,
         origin=card.origin,
         packed=card.origin.packed,

@@ -19,8 +19,7 @@ from pydantic import Field, ValidationError
 from evals.errors import LabError
 from evals.questions import pairs
 from evals.questions.checking import trick_scores
-from evals.questions.sets import SPLITS as SetsSPLITS
-from evals.questions.sets import examine, question_row, raw_rows
+from evals.questions.sets import SPLITS, examine, question_row, raw_rows
 from evals.schema import ChoiceTruth, Example
 from evals.schema.publishing import Finding
 from evals.schema.record import Record
@@ -53,9 +52,9 @@ def bad_rows(path: str, file: Path) -> Iterator[Finding]:
         yield Finding(check="rows", path=path, line=each.line, problem=problem, remedy=each.remedy)
 
 
-def tables(file: Path) -> dict[str, tuple[dict[str, Any], ...]]:
+def question_tables(file: Path) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the rows of a set without bad rows, by the Hub's name of their split; empty columns are left out."""
-    made: dict[str, list[dict[str, Any]]] = {NAMES[split]: [] for split in SetsSPLITS}
+    made: dict[str, list[dict[str, Any]]] = {NAMES[split]: [] for split in SPLITS}
     for _, data in raw_rows(file)[0]:
         row = question_row(data)
         flat: dict[str, Any] = {**row.model_dump(mode="json"), "kind": row.truth.kind}
@@ -374,7 +373,7 @@ def count(rows: Iterable[Row], kind: RowKind) -> Counts:
             tables[name].update(map(_word, values(row, path)))
         for name in kind.inner:
             for each in values(row, f"{name}[]"):
-                found.inner.setdefault(name, {}).update(dict.fromkeys(_rowcounts_columns(each)))
+                found.inner.setdefault(name, {}).update(dict.fromkeys(_column_names(each)))
         if "concerns" in kind.inner:
             lengths.append(len(row.get("concerns") or []))
     found.distinct = {name: len(each) for name, each in seen.items()}
@@ -419,7 +418,7 @@ def _rater(told: Mapping[str, Any]) -> str | None:
     return next((str(told[name]) for name in RATERS if told.get(name)), None)
 
 
-def _rowcounts_columns(element: Any) -> Sequence[str]:
+def _column_names(element: Any) -> Sequence[str]:
     return list(element) if isinstance(element, dict) else []
 
 
@@ -450,7 +449,7 @@ def _word(value: Any) -> str:
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS = (".jsonl", ".parquet")
 CARD, GUIDELINES = "README.md", "GUIDELINES.md"
-SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "test": "test"}
+HUB_SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -539,7 +538,7 @@ def _tables(parts: Mapping[str, Part], name: str | None) -> tuple[str, list[Tabl
         return name, [
             Table(path, _place(path, split, files), rows, split=split)
             for path in files
-            for split, rows in tables(_file(parts[path])).items()
+            for split, rows in question_tables(_file(parts[path])).items()
         ]
     if not files:
         reports = [(path, report_of(_file(parts[path]))) for path in parts if path.endswith(".json")]
@@ -634,7 +633,7 @@ def _configs(tables: Sequence[Table]) -> list[dict[str, Any]]:
             }
             for source in sources
         ]
-    splits = [SPLITS.get(_name(table).removeprefix("sft_")) for table in tables]
+    splits = [HUB_SPLITS.get(_name(table).removeprefix("sft_")) for table in tables]
     if None not in splits and len(set(splits)) == len(tables):
         files = [{"split": split, "path": table.file} for split, table in zip(splits, tables, strict=True)]
         return [{"config_name": "default", "data_files": files}]

@@ -2,8 +2,8 @@
 
     with LocalHub(folder) as hub: print(hub.url)
 
-It keeps repositories in a folder and is safe to restart. It is no proof that huggingface.co takes what
-it takes: it checks how the protocol is used and what cards say, and nothing else.
+It keeps repositories in a folder and is safe to restart. It checks how the protocol is used and what cards
+say; that huggingface.co takes the same upload is not proven by it.
 """
 
 from hub.local.app import LocalHub, serve

@@ -1,7 +1,6 @@
 """Handlers: where large files go, by LFS or by xet."""
 
 import hashlib
-import json
 import os
 import shutil
 import struct
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import hf_xet
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from hub.local.state import Call, Objects, Refusal, answer
+from hub.local.state import Call, Objects, Refusal
 
 RECORD = 48
 LAST = b"\xff" * 32
@@ -29,20 +28,6 @@ class Stored(NamedTuple):
 
     name: str
     size: int
-
-
-def scheme(folder: Path) -> str:
-    """Return the address that makes the client's xet library work on a folder."""
-    return f"local://{folder}"
-
-
-def find(folder: Path, sha256: str) -> Stored | None:
-    """Return the xet file with this SHA-256, None if no shard names it."""
-    for shard in sorted((folder / CHUNKS / "shards").glob("*.mdb")):
-        found = shard_files(shard.read_bytes()).get(sha256)
-        if found is not None:
-            return found
-    return None
 
 
 def shard_files(shard: bytes) -> dict[str, Stored]:
@@ -64,14 +49,24 @@ def shard_files(shard: bytes) -> dict[str, Stored]:
 
 def bring(folder: Path, sha256: str, objects: Objects) -> str | None:
     """Make a xet upload an object of the Hub and return its xet name; None if it is not there."""
-    stored = find(folder, sha256)
+    shards = sorted((folder / CHUNKS / "shards").glob("*.mdb"))
+    stored = next((found[sha256] for shard in shards if sha256 in (found := shard_files(shard.read_bytes()))), None)
     if stored is None or objects.has(sha256):
         return stored.name if stored else None
     unfinished = objects.unfinished()
     view = Path(tempfile.mkdtemp(dir=objects.folder.parent, prefix="view-"))
     try:
-        _copy_view(folder, view)
-        _download(view, stored, unfinished)
+        # The client's process holds the lock on the store's database, so a copy is read.
+        for file in (folder / CHUNKS).rglob("*"):
+            if file.is_file():
+                target = view / file.relative_to(folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                (shutil.copy if file.suffix == ".redb" else os.link)(file, target)
+        group = LIBRARY.XetSession().new_file_download_group(
+            endpoint=f"local://{view}", token="local", token_expiry_unix_secs=int(time.time()) + HOUR
+        )
+        with group as running:
+            running.start_download_file(LIBRARY.XetFileInfo(stored.name, stored.size), str(unfinished))
         if hashlib.sha256(unfinished.read_bytes()).hexdigest() != sha256:
             raise Refusal(400, f"the xet upload of {sha256} is not whole")
         unfinished.replace(objects.path(sha256))
@@ -81,27 +76,6 @@ def bring(folder: Path, sha256: str, objects: Objects) -> str | None:
     return stored.name
 
 
-def _copy_view(folder: Path, view: Path) -> None:
-    """Make the store readable beside the client, whose process holds the lock on its database."""
-    for file in (folder / CHUNKS).rglob("*"):
-        if file.is_file():
-            target = view / file.relative_to(folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if file.suffix == ".redb":
-                shutil.copy(file, target)
-            else:
-                os.link(file, target)
-
-
-def _download(view: Path, stored: Stored, target: Path) -> None:
-    expiry = int(time.time()) + HOUR
-    group = LIBRARY.XetSession().new_file_download_group(
-        endpoint=scheme(view), token="local", token_expiry_unix_secs=expiry
-    )
-    with group as running:
-        running.start_download_file(LIBRARY.XetFileInfo(stored.name, stored.size), str(target))
-
-
 def _hexadecimal(digest: bytes) -> str:
     return "".join(f"{part:016x}" for part in struct.unpack("<4Q", digest))
 
@@ -109,50 +83,52 @@ def _hexadecimal(digest: bytes) -> str:
 def batch(call: Call) -> Response:
     """Say where each object goes; one that is here gets no address, so nobody sends it again."""
     wanted = call.document()
-    if wanted.get("operation") == "upload":
-        call.writable()
-    else:
-        call.readable()
+    call.repository("write" if wanted.get("operation") == "upload" and "ref" in wanted else "read")
     objects = []
     for each in wanted.get("objects", []):
         one = {"oid": each["oid"], "size": each["size"], "authenticated": True}
         if not call.hub.objects.has(each["oid"]):
             place = f"{call.base}/_lfs/{each['oid']}"
-            one["actions"] = {
-                "upload": {"href": place, "header": {}},
-                "verify": {"href": f"{place}/verify", "header": {}},
-            }
+            one["actions"] = {"upload": {"href": place}, "verify": {"href": f"{place}/verify"}}
         objects.append(one)
-    return answer({"transfer": "basic", "objects": objects})
+    return JSONResponse({"transfer": "basic", "objects": objects})
 
 
 async def receive(call: Call) -> Response:
-    """Keep an object as it is sent."""
-    await call.hub.objects.receive(call.parts["sha256"], call.request.stream())
-    return Response(headers={"ETag": f'"{call.parts["sha256"]}"'})
+    """Keep an object as it is sent, never whole in memory; 400 if it is not what was announced."""
+    sha256, objects, digest = call.parts["sha256"], call.hub.objects, hashlib.sha256()
+    unfinished = objects.unfinished()
+    try:
+        with unfinished.open("wb") as file:
+            async for chunk in call.request.stream():
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise Refusal(400, f"the content's sha256 is {digest.hexdigest()}, not {sha256}")
+        unfinished.replace(objects.path(sha256))
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Response(headers={"ETag": f'"{sha256}"'})
 
 
-async def verify(call: Call) -> Response:
+def verify(call: Call) -> Response:
     """Say whether an object is here, whole."""
-    wanted = json.loads(await call.request.body())
+    wanted = call.document()
     path = call.hub.objects.path(call.parts["sha256"])
     if not path.is_file() or path.stat().st_size != wanted.get("size"):
         raise Refusal(400, "the object is not here, or has another size")
-    return answer({})
+    return JSONResponse({})
 
 
 def read_token(call: Call) -> Response:
     """Give leave to read from the xet store."""
-    call.readable()
+    call.repository("read")
     return _token(call)
 
 
 def write_token(call: Call) -> Response:
     """Give leave to write to the xet store."""
-    if call.is_pull_request:
-        call.readable()
-    else:
-        call.writable()
+    call.repository("read" if call.is_pull_request else "write")
     return _token(call)
 
 
@@ -160,10 +136,6 @@ def _token(call: Call) -> Response:
     folder = call.hub.options.xet
     if folder is None:
         raise Refusal(404, "this Hub offers no xet store; set HF_HUB_DISABLE_XET=1")
-    place, expiry = scheme(folder), int(time.time()) + HOUR
-    headers = {
-        "X-Xet-Cas-Url": place,
-        "X-Xet-Token-Expiration": str(expiry),
-        "X-Xet-Access-Token": "local",
-    }
-    return answer({"casUrl": place, "exp": expiry, "accessToken": "local"}, headers=headers)
+    place, expiry = f"local://{folder}", int(time.time()) + HOUR
+    headers = {"X-Xet-Cas-Url": place, "X-Xet-Token-Expiration": str(expiry), "X-Xet-Access-Token": "local"}
+    return JSONResponse({"casUrl": place, "exp": expiry, "accessToken": "local"}, headers=headers)

@@ -420,6 +420,10 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
     folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,
     xet: Annotated[bool, typer.Option("--xet", help="Take large files by xet instead of LFS.")] = False,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE:N", help="Answer the next N uploads with the error CODE. Repeatable."),
+    ] = None,
 ) -> None:
     """Serve a Hub of your own at http://127.0.0.1:7870, to try a publication without the internet.
 
@@ -432,14 +436,21 @@ def serve(
     """
     from platformdirs import user_data_path
 
-    from hub.local import Hub, Options
+    from hub.local import Fault, Hub, Options
     from hub.local import serve as start
 
+    faults = []
+    for each in fault or ():
+        code, _, times = each.partition(":")
+        if not (code.isdecimal() and times.isdecimal() and 400 <= int(code) < 600):
+            raise LabError(f"--fault {each}: give an HTTP error and a number of requests, such as 429:3.")
+        faults.append(Fault(status=int(code), times=int(times)))
     place = folder or user_data_path("assay", appauthor=False) / "hub"
     kept = place / "xet" if xet else None
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     hub = Hub(place, Options(tokens={TOKEN: "you"}, xet=kept))
+    hub.faults += faults
     notes.print(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")
     notes.print(f"It keeps its repositories in {place}", soft_wrap=True)
     notes.print("In another terminal, tell every Hub client about it:")

@@ -122,12 +122,3 @@ def head(name: str) -> str:
 
 def history(name: str) -> list[str]:
     return [each.title for each in api().list_repo_commits(name)]
-
-
-def space(name: str) -> tuple[str, str]:
-    made = api()
-    made.create_repo(name, repo_type="space", space_sdk="gradio", exist_ok=True)
-    made.add_space_secret(name, "KEY", "not kept")
-    made.add_space_variable(name, "COLOUR", "green")
-    stage = made.get_space_runtime(name).stage
-    return stage, str(sorted(made.get_space_variables(name)))

@@ -4,7 +4,7 @@ import pytest
 
 from hub.local import Fault, Hub
 from tests.hub import calls
-from tests.hub.client import OTHER, TOKEN
+from tests.hub.client import OTHER
 
 BINARY = bytes(range(256)) * 300
 
@@ -148,12 +148,6 @@ def test_a_good_card_is_taken(stand):
     assert stand.run(calls.card_problems, "---\nlicense: mit\nbase_model: a/b\n---\n# A") is None
 
 
-def test_a_space_keeps_what_it_was_told_but_no_secret(stand):
-    assert stand.run(calls.space, "org/space") == ("NO_APP_FILE", "['COLOUR']")
-    saved = stand.hub.repositories.find("space", "org/space")
-    assert saved.secrets == ("KEY",)
-
-
 def test_everything_is_there_after_a_restart(stand):
     stand.run(calls.create, "org/kept", private=True)
     stand.run(calls.commit, "org/kept", {"a.txt": b"kept"})
@@ -191,9 +185,3 @@ def test_an_upload_torn_in_the_middle_leaves_no_object(stand):
     stand.hub.faults.append(Fault("PUT", "/_lfs/", drop=True, times=20))
     assert stand.run(calls.attempt, calls.commit, "org/torn", {"w.bin": content})[0] != "nothing"
     assert {path.name for path in stand.hub.objects.folder.iterdir()} == before
-
-
-def test_the_token_of_the_tests_is_not_the_one_of_serve():
-    from hub.local import Options
-
-    assert TOKEN not in Options().tokens
