@@ -70,7 +70,7 @@ def agreement(as_json: Json = False) -> None:
     from evals.stats.agreement import agreement as agreed
     from lab.services import open_store
     from lab.settings import from_environment
-    from lab.store.answers import CHOICES, ratings_of
+    from lab.store.outcomes import CHOICES, ratings_of
 
     store = open_store(from_environment().database_url)
     ratings = list(ratings_of(store.preference_pairs()))

@@ -16,7 +16,6 @@ from evals.io import rows_write_whole as write_whole
 from evals.leaderboard import READING, LeaderboardRow, Standings, shown_ranks
 from evals.readers import Agreement, ReaderReport
 from evals.report import HEADLINE, MEASURES, WAYS, reading
-from evals.review.page import COLUMNS, made_rows, named
 from evals.run import Rescored
 from evals.schema import Claim, EvalReport, Metric, Record, Share, Verdict
 from evals.schema.reports import (
@@ -543,6 +542,8 @@ def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) 
     """Return one table per instrument and reference, then what others published."""
     tables = []
     for board in boards:
+    from evals.review.page import named
+
         rows = [
             (
                 rank,
@@ -574,6 +575,8 @@ def made_table(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
 
 def published_table(found: Sequence[PublishedResult]) -> Table:
     """Return published results as they stand in their files, with how many faults they have."""
+    from evals.review.page import COLUMNS, made_rows
+
     rows = [
         (
             each.system,
@@ -643,6 +646,8 @@ def _tests(report: ReviewReport) -> Table:
 
 
 def _errors(system: SystemReport) -> Table:
+    from evals.review.page import named
+
     rows = [(f"answer {mode}", n) for mode, n in system.errors.modes.items()]
     rows += [(f"human concerns found: {name}", n) for name, n in system.errors.recall.items()]
     return table_of(f"errors of {system.score.system}", ("what", "articles"), rows)

@@ -31,7 +31,7 @@ from evals.schema.votes import (
 )
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from lab.store.answers import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, ratings_of
+from lab.store.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, ratings_of
 
 LEFT_OUT: dict[ExportFormat, tuple[Reason, ...]] = {
     "dpo": ("held_out", "tie", "both_bad", "identical_texts"),

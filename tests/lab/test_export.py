@@ -11,7 +11,7 @@ from evals.questions import kmp_test, kmp_training, pathway_heldout, pathway_tra
 from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
 from lab.compare.export import build_export, write_export, zip_export
 from lab.compare.tab import Desk, bank_question
-from lab.store.answers import JudgedPair
+from lab.store.outcomes import JudgedPair
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)

@@ -8,7 +8,7 @@ import pytest
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import kmp_test, pathway_heldout
 from lab.compare.export import build_export, write_export
-from lab.store.answers import JudgedPair
+from lab.store.outcomes import JudgedPair
 from tests.lab.votes import NOON, answer, vote
 from training.data.preferences import read_preferences
 
