@@ -1,0 +1,73 @@
+"""How votes fell: counts per pair of stages, and ratings for the statistics of agreement."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evals.schema import Answer, Choice, Comparison, StagePairCounts
+from evals.stats.agreement import Rating
+
+CHOICES = ("first", "second", "tie", "both_bad")
+"""What a rater may choose between two answers, whichever side they stood on."""
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """One standing vote with the two answers it was cast on."""
+
+    vote: Comparison
+    left: Answer
+    right: Answer
+
+
+class Outcome(NamedTuple):
+    """So many votes that fell the same way. `winner` is None for a tie and for both bad."""
+
+    first: str
+    second: str
+    choice: Choice
+    winner: str | None
+    same_text: bool
+    votes: int
+
+
+def outcome_of(stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1) -> Outcome:
+    """Return how votes fell between the stages shown left and right."""
+    first, second = sorted(stages)
+    winner = {"left": stages[0], "right": stages[1]}.get(choice)
+    return Outcome(first, second, choice, winner, same_text, votes)
+
+
+def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
+    """Return one count per pair of stages, pairs in alphabetical order."""
+    pairs: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        pairs.setdefault((outcome.first, outcome.second), []).append(outcome)
+    return tuple(
+        StagePairCounts(
+            first=first,
+            second=second,
+            first_chosen=sum(one.votes for one in seen if one.winner == first),
+            second_chosen=sum(one.votes for one in seen if one.winner == second != first),
+            ties=sum(one.votes for one in seen if one.choice == "tie"),
+            both_bad=sum(one.votes for one in seen if one.choice == "both_bad"),
+        )
+        for (first, second), seen in sorted(pairs.items())
+    )
+
+
+def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
+    """Yield each vote as a rating of a unit: two texts as answers to a question, in a fixed order.
+
+    Raters who were given the same texts rated the same unit, whenever and in whichever order they saw
+    them. Two equal texts hold no choice and are left out.
+    """
+    for pair in pairs:
+        if pair.left.text == pair.right.text:
+            continue
+        texts = sorted((pair.left.text, pair.right.text))
+        unit = json.dumps([pair.vote.question, *texts], ensure_ascii=False)
+        chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
+        choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
+        yield Rating(unit, pair.vote.rater, choice)
