@@ -53,21 +53,13 @@ def test_the_option_that_a_question_names_first_is_a_coin_toss_and_never_what_a_
     assert found.keys() == {"direct"} and 0.2 < found["direct"] / 48 < 0.65
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "echo the question, 62%",
-        "echo as a statement, 62%",
-        "all options listed, 60%",
-        "only a confidence, 50%",
-        "empty answer",
-    ],
-)
-@pytest.mark.parametrize("data", ["pathways-heldout", "kmp-test"])
-def test_saying_nothing_earns_nothing(name: str, data: str) -> None:
-    examples = DATASETS[data]()
-    answers = baseline_answers(examples).get(name, [])
-    assert {verify(x, text, read="answer").reward for x, text in zip(examples, answers, strict=False)} <= {0.0}
+def test_saying_nothing_earns_nothing() -> None:
+    idle = ("echo the question, 62%", "echo as a statement, 62%", "all options listed, 60%")
+    for examples in (HELD_OUT, DATASETS["kmp-test"]()):
+        answers = baseline_answers(examples)
+        for name in (*idle, "only a confidence, 50%", "empty answer"):
+            pairs = zip(examples, answers.get(name, []), strict=False)
+            assert {verify(x, text, read="answer").reward for x, text in pairs} <= {0.0}, name
 
 
 def test_the_tissue_rule_knows_which_way_a_tissue_mostly_goes() -> None:

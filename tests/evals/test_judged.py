@@ -100,27 +100,12 @@ CLOSED = Task(ASKED, "x", "up / down / cannot be told", ("up", "down", CANNOT_BE
 OPEN = Task("Which tissue?", "x", "a name")
 
 
-@pytest.mark.parametrize(
-    ("task", "answer", "may_stand"),
-    [
-        (CLOSED, "up", True),
-        (CLOSED, "Up", True),
-        (CLOSED, "upregulated", True),
-        (CLOSED, "none", True),
-        (CLOSED, "both: up; down", True),
-        (CLOSED, "both: up", False),
-        (CLOSED, "both: up; sideways", False),
-        (CLOSED, "up / down", False),
-        (CLOSED, "up / down / cannot be told", True),
-        (CLOSED, "it depends", False),
-        (CLOSED, " ", False),
-        (OPEN, "the thymus", True),
-        (OPEN, "none", True),
-        (OPEN, "", False),
-    ],
-)
-def test_a_reading_outside_the_options_does_not_stand(task: Task, answer: str, may_stand: bool):
-    assert (problem_of(task, answer) == "") is may_stand
+def test_a_reading_outside_the_options_does_not_stand():
+    fine = ("up", "Up", "upregulated", "none", "both: up; down", "up / down / cannot be told")
+    bad = ("both: up", "both: up; sideways", "up / down", "it depends", " ")
+    assert [answer for answer in fine if problem_of(CLOSED, answer)] == []
+    assert [answer for answer in bad if not problem_of(CLOSED, answer)] == []
+    assert [bool(problem_of(OPEN, answer)) for answer in ("the thymus", "none", "")] == [False, False, True]
 
 
 @pytest.mark.parametrize(
