@@ -540,10 +540,10 @@ def report_tables(report: ReviewReport) -> Group:
 
 def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) -> Group:
     """Return one table per instrument and reference, then what others published."""
-    tables = []
-    for board in boards:
     from evals.review.page import named
 
+    tables = []
+    for board in boards:
         rows = [
             (
                 rank,
