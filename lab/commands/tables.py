@@ -569,14 +569,14 @@ def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) 
 
 def made_table(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
     """Return the table of who answered, none where no system's rows tell."""
+    from evals.review.page import COLUMNS, made_rows
+
     rows = made_rows(systems)
     return [table_of("who answered", COLUMNS, rows)] if rows else []
 
 
 def published_table(found: Sequence[PublishedResult]) -> Table:
     """Return published results as they stand in their files, with how many faults they have."""
-    from evals.review.page import COLUMNS, made_rows
-
     rows = [
         (
             each.system,
@@ -628,6 +628,8 @@ def _gates(report: ReviewReport) -> Table:
 
 
 def _tests(report: ReviewReport) -> Table:
+    from evals.review.page import named
+
     rows = [
         (
             f"{each.first} → {each.second}",
@@ -646,8 +648,6 @@ def _tests(report: ReviewReport) -> Table:
 
 
 def _errors(system: SystemReport) -> Table:
-    from evals.review.page import named
-
     rows = [(f"answer {mode}", n) for mode, n in system.errors.modes.items()]
     rows += [(f"human concerns found: {name}", n) for name, n in system.errors.recall.items()]
     return table_of(f"errors of {system.score.system}", ("what", "articles"), rows)
