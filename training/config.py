@@ -214,6 +214,12 @@ class DpoSettings(StageSettings):
         0.1, ge=1e-4, le=10.0, description="pull towards the chain it starts from; below 0.1 knowledge is lost easily"
     )
     loss_type: str = Field("sigmoid", description="one of TRL's losses: sigmoid, ipo, hinge, robust, apo_zero, ...")
+    sft_weight: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        description="weight of the SFT loss on the preferred answers (RPO, arXiv:2404.19733): keeps the form of answers",
+    )
     label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     monitor_data: tuple[str, ...] = Field(
