@@ -138,6 +138,12 @@ class DpoSettings(StageSettings):
     loss_type: Literal["sigmoid", "ipo", "hinge", "robust", "apo_zero", "sigmoid_norm"] = setting(
         "TRL's loss", default="sigmoid"
     )
+    sft_weight: float = setting(
+        "weight of the SFT loss on the preferred answers (RPO, arXiv:2404.19733): keeps the form of answers",
+        default=0.0,
+        low=0.0,
+        high=10.0,
+    )
     label_smoothing: float = setting(
         "share of labels taken to be wrong", default=0.0, low=0.0, high=0.49
     )

@@ -94,8 +94,8 @@ def options(settings: DpoSettings) -> dict[str, Any]:
     return {
         **common_arguments(settings),
         "beta": settings.beta,
-        "loss_type": [settings.loss_type],
-        "loss_weights": None,
+        "loss_type": [settings.loss_type, "sft"] if settings.sft_weight else [settings.loss_type],
+        "loss_weights": [1.0, settings.sft_weight] if settings.sft_weight else None,
         "label_smoothing": settings.label_smoothing,
         "f_divergence_type": "reverse_kl",
         "f_alpha_divergence_coef": 0.5,
