@@ -34,7 +34,7 @@ from training.launch.estimate import check_batches
 from training.models.base import Base, find_base, load_tokenizer
 from training.models.policy import policy_of
 from training.models.start import Start, start_of
-from training.refine.items import ItemBook, kept_items, with_kept_items
+from training.refine.items import ItemBook
 from training.refine.reward import Judging, RefinerReward, fit_judge, judge_facts, judging_of
 from training.refine.watch import HackingWatch, HeldOut, Pace, PlateauWatch
 from training.run.callbacks import SAMPLING_RULES, AlertCallback
@@ -58,7 +58,6 @@ def train(request: Request) -> None:
     tokenizer = load_tokenizer(base)
     data, held = held_out(data, settings, tokenizer)
     data = fitting(data, settings, tokenizer)
-    data = with_kept_items(data, kept_items(settings), has_static=settings.static_rubrics)
     check_batches(settings, data.count, processes().num_processes)
     judging = judging_of(settings)
     say(f"trying the judge {judging.judge.label} on known pairs")
@@ -114,9 +113,8 @@ def build_trainer(
         say(f"{len(data.trimmed)} records are trimmed to fit")
     for why, count in data.left_out.items():
         say(f"{count} records are left out: {why}")
-    book = ItemBook(settings.retire_after, settings.contrast_floor, data.dropped_static)
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
-    reward = RefinerReward(settings.reward(), judging, book, stop)
+    reward = RefinerReward(settings.reward(), judging, ItemBook(settings.retire_after), stop)
     trainer = PolicyTrainer(
         model=policy_of(model, start, settings),
         args=GRPOConfig(**options(settings)),
@@ -129,22 +127,22 @@ def build_trainer(
 
 
 class JudgeCallback(TrainerCallback, ExportableState):
-    """Keeps the retired items in step over all processes and checkpoints, and closes the judge's lines."""
+    """Keeps the retired items the same over all processes and checkpoints, and closes the judge's connections."""
 
     def __init__(self, trainer: PolicyTrainer, reward: RefinerReward) -> None:
         self._trainer, self._reward = trainer, reward
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
-        return {"args": {}, "attributes": self._reward.book.kept()}
+        """Return what a checkpoint stores."""
+        return {"args": {}, "attributes": self._reward.book.state()}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Take up what the checkpoint kept that training goes on from."""
-        kept = state.stateful_callbacks
-        if isinstance(kept, dict) and type(self).__name__ in kept:
-            self._reward.book.load(kept[type(self).__name__]["attributes"])
+        """Load the state of the checkpoint that training resumes from."""
+        stored = state.stateful_callbacks
+        if isinstance(stored, dict) and type(self).__name__ in stored:
+            self._reward.book.load(stored[type(self).__name__]["attributes"])
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
         """Count what all processes saw, so that the answers of a group have the same items everywhere."""
@@ -153,7 +151,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Let go of the judge's connections inside the loop that made them."""
+        """Close the judge's connections inside the loop that made them."""
         asyncio.run_coroutine_threadsafe(self._reward.close(), self._trainer.async_loop).result()
 
 

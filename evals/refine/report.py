@@ -5,27 +5,24 @@ Rows about one tissue or one study are not independent: draws and swaps take who
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.model import Model, Progress, Sampling
 from evals.refine.bank import BASELINES
 from evals.refine.citation import copied
 from evals.refine.grammar import HARD, WORD
-from evals.refine.items import PREFIX, Measure, OtherSet, by_writer
 from evals.refine.judge import Verdicts
 from evals.refine.prompt import messages
 from evals.refine.records import records_sha256
-from evals.refine.rubric import Item
 from evals.refine.score import Prepared, explain, prepare
-from evals.schema.refiner import JudgedItem, RefinerRecord, RewardConfig
+from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import (
     Metric,
     RefinerComparison,
@@ -55,14 +52,8 @@ class Answered:
         """Return the answer read and checked, to be graded by all items."""
         return prepare(self.record, self.text, config)
 
-    def row(
-        self,
-        prepared: Prepared,
-        verdicts: Verdicts | None,
-        judge: str,
-        other_items: tuple[JudgedItem, ...] = (),
-    ) -> RefinerRow:
-        """Return the row of a report; `other_items` are those of another writer, judged beside it."""
+    def row(self, prepared: Prepared, verdicts: Verdicts | None, judge: str) -> RefinerRow:
+        """Return the answer's row of a report."""
         reading = prepared.reading
         texts = [part.text for part in (*reading.claims, *reading.uncited)]
         return RefinerRow(
@@ -73,7 +64,6 @@ class Answered:
             copied=copied(texts, prepared.evidence),
             words=sum(len(WORD.findall(text)) for text in texts),
             scored=explain(prepared, verdicts, judge),
-            other_items=other_items,
         )
 
 
@@ -98,18 +88,11 @@ def answers(
     return [each for stage in stages for each in found[stage]]
 
 
-def beside(prepared: Prepared, items: tuple[Item, ...]) -> Prepared:
-    """Return an answer to be judged by other items alone, without its citations."""
-    config = prepared.config.model_copy(update={"apply_citation": False})
-    return replace(prepared, items=items, config=config)
-
-
 def baseline_answers(records: Sequence[RefinerRecord]) -> list[Answered]:
     """Return what takes no model, for every record."""
     return [Answered(name, record, policy(record), "given") for name, policy in BASELINES.items() for record in records]
 
 
-Made = TypeVar("Made", bound=BaseModel)
 METRICS = (
     "reward",
     "rubric",
@@ -127,10 +110,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the answers of a report come from, who judged them, and how to make them again.
-
-    `other_items` are those of another writer that the answers were judged by too.
-    """
+    """Where the answers of a report come from, who judged them, and how to make them again."""
 
     data_name: str
     chain_name: str
@@ -142,7 +122,6 @@ class Origin:
     versions: Mapping[str, str]
     created_at: datetime
     command: str
-    other_items: OtherSet | None = None
 
 
 def build(rows: Sequence[RefinerRow], records: Sequence[RefinerRecord], origin: Origin) -> RefinerReport:
@@ -150,8 +129,6 @@ def build(rows: Sequence[RefinerRow], records: Sequence[RefinerRecord], origin: 
     return RefinerReport(
         data_name=origin.data_name,
         data_sha256=records_sha256(records),
-        other_items=origin.other_items.name if origin.other_items else None,
-        other_items_sha256=origin.other_items.sha256 if origin.other_items else None,
         chain_name=origin.chain_name,
         stage_checksums=dict(origin.stage_checksums),
         judge=origin.judge,
@@ -180,33 +157,26 @@ def value_of(row: RefinerRow, metric: str) -> float | None:
     return getattr(scored, metric)
 
 
-def measures_of(rows: Sequence[RefinerRow]) -> Mapping[str, Measure]:
-    """Return every metric of some rows by its name: `METRICS`, then the rubric by who wrote the items."""
-    return {**{name: partial(value_of, metric=name) for name in METRICS}, **by_writer(rows)}
-
-
 def summaries(rows: Sequence[RefinerRow], draws: int = DRAWS, seed: int = 0) -> tuple[RefinerSummary, ...]:
     """Return the means of every stage, in the order of the rows."""
-    measures = measures_of(rows)
     return tuple(
         RefinerSummary(
             stage=stage,
             is_baseline=stage in BASELINES,
-            metrics=_metrics([row for row in rows if row.stage == stage], measures, draws, seed),
+            metrics=_metrics([row for row in rows if row.stage == stage], draws, seed),
         )
         for stage in dict.fromkeys(row.stage for row in rows)
     )
 
 
-def compare(first: tuple[RefinerReport, str], second: tuple[RefinerReport, str], seed: int = 0) -> RefinerComparison:
+def compare(
+    report: RefinerReport, stage: str, other: RefinerReport, other_stage: str, seed: int = 0
+) -> RefinerComparison:
     """Return the paired differences of two stages, second minus first.
 
-    p after Holm is within one of two families: `METRICS`, and the rubric by who wrote its items, whose
-    figures are parts and differences of a metric. Items of another writer are compared if both reports
-    have the same. IncomparableReports unless
-    records, judge and reward are the same; BadConfig for an unknown stage.
+    p after Holm is over all `METRICS`. IncomparableReports unless records, judge and reward are the same;
+    BadConfig for an unknown stage.
     """
-    (report, _), (other, _) = first, second
     for name in ("data_sha256", "judge", "judge_mode", "reward"):
         if getattr(report, name) != getattr(other, name):
             raise IncomparableReports(
@@ -214,14 +184,14 @@ def compare(first: tuple[RefinerReport, str], second: tuple[RefinerReport, str],
                 f" {_short(getattr(other, name))}), so a difference would say nothing about the stages;"
                 " answer the same records under the same judge: assay refiner run."
             )
-    sides = [_rows(*each) for each in (first, second)]
-    pairs = [(sides[0][name], sides[1][name]) for name in sides[0]]
-    measures = _shared(report, other)
-    found = [_difference(pairs, (name, of), seed) for name, of in measures.items()]
-    adjusted = _adjusted(found)
+    first, second = _rows(report, stage), _rows(other, other_stage)
+    pairs = [(first[name], second[name]) for name in first]
+    found = [_difference(pairs, metric, seed) for metric in METRICS]
+    known = [(d.metric, d.p_permutation) for d in found if d.p_permutation is not None]
+    adjusted = dict(zip((name for name, _ in known), holm([p for _, p in known]), strict=True))
     return RefinerComparison(
-        first=first[1],
-        second=second[1],
+        first=stage,
+        second=other_stage,
         data_name=report.data_name,
         judge=report.judge,
         n=len(pairs),
@@ -230,45 +200,27 @@ def compare(first: tuple[RefinerReport, str], second: tuple[RefinerReport, str],
     )
 
 
-def _adjusted(found: Sequence[RefinerDifference]) -> Mapping[str, float]:
-    """Return p after Holm by metric, in each family alone: how many writers there are costs `METRICS` nothing."""
-    known = [(d.metric, d.p_permutation) for d in found if d.p_permutation is not None]
-    families = [[each for each in known if (each[0] in METRICS) is of] for of in (True, False)]
-    return {name: p for family in families for (name, _), p in zip(family, holm([p for _, p in family]), strict=True)}
-
-
 def read_report(path: Path) -> RefinerReport:
     """Return a stored report; LabError if it is missing or not one."""
-    return read_made(path, RefinerReport, "report of a refiner", "assay refiner run")[0]
-
-
-def read_made(path: Path, kind: type[Made], called: str, by: str) -> tuple[Made, bytes]:
-    """Return what a command wrote to a file, and the file's bytes; LabError if it is missing or another."""
     try:
-        content = path.read_bytes()
-        return kind.model_validate_json(content), content
+        return RefinerReport.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise LabError(f"there is no {called} at {path}; make one with `{by} --out {path}`.") from None
+        raise LabError(
+            f"there is no report of a refiner at {path}; make one with `assay refiner run --out {path}`."
+        ) from None
     except (ValidationError, OSError) as error:
         problem = str(error).splitlines()[0]
-        raise LabError(f"{path} is no {called} ({problem}); name one that `{by}` wrote.") from None
+        raise LabError(
+            f"{path} is no report of a refiner ({problem}); name one that `assay refiner run` wrote."
+        ) from None
 
 
-def _shared(report: RefinerReport, other: RefinerReport) -> Mapping[str, Measure]:
-    """Return the metrics that two reports share."""
-    if report.other_items_sha256 == other.other_items_sha256:
-        return measures_of((*report.rows, *other.rows))
-    bare = [row.model_copy(update={"other_items": ()}) for row in (*report.rows, *other.rows)]
-    return measures_of(bare)
-
-
-def _metrics(rows: Sequence[RefinerRow], measures: Mapping[str, Measure], draws: int, seed: int) -> dict[str, Metric]:
+def _metrics(rows: Sequence[RefinerRow], draws: int, seed: int) -> dict[str, Metric]:
     found = {}
-    for name, of in measures.items():
-        known = [(row.cluster, value) for row in rows if (value := of(row)) is not None]
+    for name in METRICS:
+        known = [(row.cluster, value) for row in rows if (value := value_of(row, name)) is not None]
         missing = len(rows) - len(known)
-        lacking = "a verdict or such an item" if name.startswith(PREFIX) else "a verdict"
-        note = f"{missing} of {len(rows)} answers without {lacking}" if missing else None
+        note = f"{missing} of {len(rows)} answers without a verdict" if missing else None
         if not known:
             found[name] = Metric(value=None, n=0, note=note or "no answer")
             continue
@@ -289,14 +241,11 @@ def _interval(clusters: Sequence[str], values: Floats, draws: int, seed: int) ->
     return None if span is None or is_point(span) else span
 
 
-def _difference(
-    pairs: Sequence[tuple[RefinerRow, RefinerRow]], measure: tuple[str, Measure], seed: int
-) -> RefinerDifference:
-    metric, of = measure
+def _difference(pairs: Sequence[tuple[RefinerRow, RefinerRow]], metric: str, seed: int) -> RefinerDifference:
     known = [
         (one.cluster, before, after)
         for one, other in pairs
-        if (before := of(one)) is not None and (after := of(other)) is not None
+        if (before := value_of(one, metric)) is not None and (after := value_of(other, metric)) is not None
     ]
     if not known:
         return RefinerDifference(

@@ -12,15 +12,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from evals.schema.refiner import OWN, STATIC, Polarity, RefinerRecord, RewardConfig, RubricItem
+from evals.schema.refiner import Polarity, RefinerRecord, RewardConfig, RubricItem
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One behaviour that an answer is graded by. `key` is unique among the items of a record.
-
-    `source` is who wrote it; None = whoever wrote the record.
-    """
+    """One behaviour that an answer is graded by. `key` is unique among the items of a record."""
 
     key: str
     title: str
@@ -28,38 +25,20 @@ class Item:
     polarity: Polarity
     weight: float = 1.0
     origin: Literal["instance", "static"] = "instance"
-    source: str | None = None
-
-    @property
-    def writer(self) -> str:
-        """Who wrote the item, as reports call them."""
-        return STATIC if self.origin == "static" else self.source or OWN
 
 
 def items_of(record: RefinerRecord, config: RewardConfig) -> tuple[Item, ...]:
     """Return the items of a record: its wanted ones, its unwanted ones, then the static set if it is on."""
-    instance = instance_items(record.positive_rubrics, record.negative_rubrics)
-    return (*instance, *(static_items() if config.static_rubrics else ()))
-
-
-def instance_items(wanted: Sequence[RubricItem], unwanted: Sequence[RubricItem]) -> tuple[Item, ...]:
-    """Return wanted and unwanted behaviours as items to grade by."""
     sides: tuple[tuple[str, Polarity, Sequence[RubricItem]], ...] = (
-        ("+", "positive", wanted),
-        ("-", "negative", unwanted),
+        ("+", "positive", record.positive_rubrics),
+        ("-", "negative", record.negative_rubrics),
     )
-    return tuple(
-        Item(
-            f"{sign}:{each.title}",
-            each.title,
-            each.description,
-            polarity,
-            each.weight,
-            source=each.source,
-        )
+    own = (
+        Item(f"{sign}:{each.title}", each.title, each.description, polarity, each.weight)
         for sign, polarity, items in sides
         for each in items
     )
+    return (*own, *(static_items() if config.static_rubrics else ()))
 
 
 @cache
@@ -67,15 +46,7 @@ def static_items() -> tuple[Item, ...]:
     """Return the items that every record is graded by, from static.json."""
     rows = json.loads(files("evals.refine").joinpath("static.json").read_text(encoding="utf-8"))
     return tuple(
-        Item(
-            f"static:{row['title']}",
-            row["title"],
-            row["description"],
-            row["polarity"],
-            1.0,
-            "static",
-        )
-        for row in rows
+        Item(f"static:{row['title']}", row["title"], row["description"], row["polarity"], 1.0, "static") for row in rows
     )
 
 
@@ -97,13 +68,8 @@ def rubric_score(items: Sequence[Item], raws: Iterable[float | None], scale: flo
     Needs at least one item.
     """
     values = [value(item, share(raw, scale)) for item, raw in zip(items, raws, strict=True)]
-    return weighted([item.weight for item in items], values)
-
-
-def weighted(weights: Sequence[float], values: Sequence[float | None]) -> float | None:
-    """Return the weighted mean of shares, 0..1; None if one is missing. Needs at least one."""
     known = [each for each in values if each is not None]
     if len(known) < len(values):
         return None
-    total = math.fsum(w * v for w, v in zip(weights, known, strict=True)) / math.fsum(weights)
-    return min(1.0, total)
+    earned = math.fsum(item.weight * each for item, each in zip(items, known, strict=True))
+    return min(1.0, earned / math.fsum(item.weight for item in items))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evals.errors import BadConfig
 from evals.refine.citation import NO_SCORES, CitationScores, asked_ids, broken_limit, citation_scores
-from evals.refine.grammar import HARD, Claim, Evidence, Reading, evidence_of, format_bonus, format_checks, parse
+from evals.refine.grammar import HARD, Evidence, Reading, evidence_of, format_bonus, format_checks, parse
 from evals.refine.judge import Inquiry, Verdicts
 from evals.refine.rubric import Item, items_of, rubric_score, share, value
 from evals.schema.refiner import (
@@ -118,7 +118,8 @@ def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
         return Settled(None, NO_SCORES, zero, zero, str(prepared.settled))
     config = prepared.config
     rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
-    citation = _citation(prepared, verdicts)
+    sources = prepared.record.sources if config.citation_level == "paper" else None
+    citation = citation_scores(prepared.reading.claims, prepared.cited, verdicts, sources, prepared.record.answerable)
     if prepared.settled is not None:
         return Settled(rubric, citation, 0.0, 0.0, prepared.settled)
     quality = _quality(prepared, rubric, citation)
@@ -126,12 +127,6 @@ def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
         return Settled(rubric, citation, None, None, "a verdict is missing, so there is no reward")
     reason = "graded by rubric and citations" if config.apply_citation else "graded by rubric"
     return Settled(rubric, citation, quality, config.verification_reward * quality, reason)
-
-
-def _citation(prepared: Prepared, verdicts: Verdicts) -> CitationScores:
-    record, config = prepared.record, prepared.config
-    sources = record.sources if config.citation_level == "paper" else None
-    return citation_scores(prepared.reading.claims, prepared.cited, verdicts, sources, record.answerable)
 
 
 def _quality(prepared: Prepared, rubric: float | None, citation: CitationScores) -> float | None:
@@ -179,7 +174,7 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
         format_bonus=prepared.bonus,
         claims=_claims(prepared, verdicts),
         uncited=_uncited(prepared, verdicts),
-        items=judged_items(prepared, verdicts),
+        items=_items(prepared, verdicts),
         rubric=settled.rubric,
         citation_precision=citation.precision,
         citation_recall=citation.recall,
@@ -191,7 +186,7 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
     )
 
 
-def judged_items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedItem, ...]:
+def _items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedItem, ...]:
     """Return the items of an answer with their verdicts; `verdicts` None = nobody was asked."""
     found = []
     for place, item in enumerate(prepared.items):
@@ -203,7 +198,6 @@ def judged_items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedI
                 description=item.description,
                 polarity=item.polarity,
                 origin=item.origin,
-                source=item.source,
                 weight=item.weight,
                 raw=raw,
                 score=score,
@@ -218,6 +212,9 @@ def _claims(prepared: Prepared, verdicts: Verdicts | None) -> tuple[CheckedClaim
     found = []
     for place, (claim, asked) in enumerate(zip(prepared.reading.claims, prepared.cited, strict=True)):
         support = verdicts.support[place] if verdicts else None
+        limit = broken_limit(claim, prepared.config)
+        unknown = None if asked else "cites nothing that is in the evidence"
+        note = f"{limit}: counted as unsupported" if limit else unknown
         given = dict(zip(asked, verdicts.relevance[place], strict=True)) if verdicts else {}
         found.append(
             CheckedClaim(
@@ -234,17 +231,10 @@ def _claims(prepared: Prepared, verdicts: Verdicts | None) -> tuple[CheckedClaim
                     )
                     for name in claim.ids
                 ),
-                note=_note(prepared, claim, asked),
+                note=note,
             )
         )
     return tuple(found)
-
-
-def _note(prepared: Prepared, claim: Claim, asked: tuple[str, ...]) -> str | None:
-    limit = broken_limit(claim, prepared.config)
-    if limit is not None:
-        return f"{limit}: counted as unsupported"
-    return None if asked else "cites nothing that is in the evidence"
 
 
 def _uncited(prepared: Prepared, verdicts: Verdicts | None) -> tuple[UncitedPassage, ...]:

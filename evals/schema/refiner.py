@@ -1,4 +1,4 @@
-"""Pairs of answers to one record of which one is better, and what they show about rubric items."""
+"""Stored records of the refiner: questions with evidence, graded answers, and what people made of them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,27 +24,19 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 """Settings by name: those of new runs, and those of the published model's card."""
 
 
-OWN, STATIC = "record", "static"
-"""Who wrote an item that names nobody: whoever wrote its record; and the set that fits every record."""
+def _without_source(row: object) -> object:
+    """Return a stored row without `source`, which rubric items once had."""
+    return {key: value for key, value in row.items() if key != "source"} if isinstance(row, dict) else row
 
 
 class RubricItem(Record):
-    """One behaviour to look for in an answer; which list it stands in says whether it is wanted.
-
-    `source` names who wrote it, a teacher model or a person; None = whoever wrote the record.
-    """
+    """One behaviour to look for in an answer; which list it stands in says whether it is wanted."""
 
     title: Title
     description: str = Field(min_length=1)
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
-    source: Title | None = None
 
-    @field_validator("source")
-    @classmethod
-    def _is_no_reserved_name(cls, source: str | None) -> str | None:
-        if source == STATIC:
-            raise ValueError(f"{STATIC!r} stands for the items that fit every record; name who wrote this one")
-        return source
+    _upgrade = model_validator(mode="before")(_without_source)
 
 
 class RefinerRecord(Record):
@@ -180,25 +172,20 @@ class UncitedPassage(Record):
 class JudgedItem(Record):
     """A rubric item with its verdict: the judge's number, its quote from the answer, and what it earns.
 
-    `value` is what enters the mean: `score`, turned round for an unwanted behaviour. None = missing.
-    `source` is who wrote the item, as far as its record says.
+    `value` is what enters the mean: `score`, inverted for an unwanted behaviour. None = missing.
     """
 
     title: str
     description: str
     polarity: Polarity
     origin: Literal["instance", "static"]
-    source: str | None = None
     weight: float
     raw: float | None
     score: Share | None
     value: Share | None
     quote: str = ""
 
-    @property
-    def writer(self) -> str:
-        """Who wrote the item, as reports call them."""
-        return STATIC if self.origin == "static" else self.source or OWN
+    _upgrade = model_validator(mode="before")(_without_source)
 
 
 class ScoredAnswer(Record):
@@ -289,37 +276,8 @@ class Worked(Record):
     marks: tuple[Mark, ...] = ()
 
 
-class OtherItems(Record):
-    """Items of another writer for one record. `record` is its id; `source` names the writer."""
-
-    record: str = Field(min_length=1)
-    source: Title
-    positive_rubrics: tuple[RubricItem, ...] = ()
-    negative_rubrics: tuple[RubricItem, ...] = ()
-
-    @model_validator(mode="after")
-    def _says_who_wrote_what(self) -> "OtherItems":
-        if self.source in (OWN, STATIC):
-            raise ValueError(f"source is {self.source!r}, which stands for items of the first set")
-        items = (*self.positive_rubrics, *self.negative_rubrics)
-        if not items:
-            raise ValueError("there is no item; give positive_rubrics or negative_rubrics")
-        if any(each.source not in (None, self.source) for each in items):
-            raise ValueError("an item names another source than its row; a row has one writer")
-        titles = [each.title for each in items]
-        twice = next((title for title in titles if titles.count(title) > 1), None)
-        if twice is not None:
-            raise ValueError(
-                f"two items have the title {twice!r}, so one behaviour would count twice; titles are unique"
-            )
-        return self
-
-
 PreferredBy = Literal["people", "rule", "unstated"]
 """Who says which answer is better: people; a rule that made a good answer worse; nobody says."""
-Finding = Literal["agrees", "seldom", "contradicts", "too few pairs", "too few groups"]
-UNDECIDED: tuple[Finding, ...] = ("too few pairs", "too few groups")
-"""Findings that show nothing about an item."""
 
 
 class AnswerPair(Record):
@@ -340,62 +298,3 @@ class AnswerPair(Record):
         if self.better == self.worse:
             raise ValueError("better and worse are the same answer; a pair has two")
         return self
-
-
-class ItemFigures(Record):
-    """A kind of rubric item, and how often it sides with the better answer of a pair.
-
-    A kind is all items of one writer, polarity and title: what is known of a kind from some records
-    holds for records that are trained on. `decided` pairs got two different verdicts; `ties` two equal
-    ones, `missing` lack one. `share` is the mean, over the `groups` of records that decided, of each
-    one's share of `consistent` pairs, with its 95 % Wilson interval over groups; both are None where
-    nothing was decided. `is_kept` follows from `finding`: too few pairs or groups of them show nothing,
-    so such items are kept.
-    """
-
-    writer: str
-    polarity: Polarity
-    title: str
-    pairs: int = Field(ge=0)
-    decided: int = Field(ge=0)
-    consistent: int = Field(ge=0)
-    ties: int = Field(ge=0)
-    missing: int = Field(ge=0)
-    groups: int = Field(ge=0)
-    share: Share | None
-    interval: tuple[float, float] | None
-    finding: Finding
-    is_kept: bool
-
-
-class ItemReport(Record):
-    """Rubric items held against preferences; `assay train refiner` takes it and drops what is not kept.
-
-    `groups` are those of the pairs' records, which are never trained on with this report. `unreadable`
-    counts pairs left out because one answer breaks a hard rule of the grammar, so nobody judges it.
-    `traces` are checksums of these records' questions and passages, so that a copy under another id is
-    known. Reports from before groups were counted have a `min_groups` of 1.
-    """
-
-    schema_version: Literal[1] = 1
-    pairs_name: str
-    pairs_sha256: str
-    pairs: int = Field(ge=0)
-    unreadable: int = Field(ge=0)
-    preferred_by: dict[PreferredBy, int]
-    groups: tuple[str, ...]
-    traces: tuple[str, ...] = ()
-    judge: str
-    judge_mode: str
-    min_decided: int = Field(ge=1)
-    min_share: Share
-    min_groups: int = Field(default=1, ge=1)
-    items: tuple[ItemFigures, ...]
-    versions: dict[str, str]
-    created_at: datetime
-    command: str
-
-    @property
-    def dropped(self) -> frozenset[tuple[str, Polarity, str]]:
-        """Writer, polarity and title of the items that are not kept."""
-        return frozenset((each.writer, each.polarity, each.title) for each in self.items if not each.is_kept)

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evals.schema.questions import Example, Message, Verdict
 from evals.schema.record import Record, Share
-from evals.schema.refiner import JudgedItem, RewardConfig, ScoredAnswer
+from evals.schema.refiner import RewardConfig, ScoredAnswer
 from evals.schema.reviewruns import Spread
 from evals.schema.reviews import MadeBy
 
@@ -456,11 +456,16 @@ class ReviewReport(Record):
     published: tuple[PublishedResult, ...] = ()
 
 
+def _without_other_items(stored: object) -> object:
+    """Return a stored row or report without the second set of rubric items that it could once hold."""
+    gone = ("other_items", "other_items_sha256")
+    return {key: value for key, value in stored.items() if key not in gone} if isinstance(stored, dict) else stored
+
+
 class RefinerRow(Record):
     """One record answered by one stage. `cluster` is kept together when rows are resampled.
 
-    `copied` is the share of its words that stand in one passage in runs of twelve or more. `other_items`
-    are those of another writer than the record's: they are judged beside it and in no reward.
+    `copied` is the share of its words that stand in one passage in runs of twelve or more.
     """
 
     stage: str
@@ -470,7 +475,8 @@ class RefinerRow(Record):
     copied: Share | None
     words: int = Field(ge=0)
     scored: ScoredAnswer
-    other_items: tuple[JudgedItem, ...] = ()
+
+    _upgrade = model_validator(mode="before")(_without_other_items)
 
 
 class RefinerSummary(Record):
@@ -485,15 +491,12 @@ class RefinerReport(Record):
     """Everything needed to trust, recompute and compare what a refiner answered.
 
     Always graded by all items. `judge` names who gave the verdicts: a judge that compares words says so.
-    `other_items` is what the set of another writer is called, None if there was none. Version 1 had no
-    such items and did not say who wrote an item.
+    Version 2 could hold a second set of rubric items, which is skipped when one is read.
     """
 
     schema_version: Literal[1, 2] = 2
     data_name: str
     data_sha256: str
-    other_items: str | None = None
-    other_items_sha256: str | None = None
     chain_name: str
     stage_checksums: dict[str, str]
     judge: str
@@ -506,12 +509,14 @@ class RefinerReport(Record):
     rows: tuple[RefinerRow, ...]
     summaries: tuple[RefinerSummary, ...]
 
+    _upgrade = model_validator(mode="before")(_without_other_items)
+
 
 class RefinerDifference(Record):
     """A metric of two stages on the same records: second minus first, over clusters.
 
-    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected for every test
-    of its family: the metrics, or the rubric by who wrote its items.
+    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected over all
+    metrics.
     Null where a metric is defined for neither, or an interval would be a single point.
     """
 

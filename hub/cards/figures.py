@@ -11,7 +11,6 @@ from PIL import Image, ImageDraw, ImageFont
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.refine.items import PREFIX
 from evals.report import HEADLINE, calibration_of, reading, stages_of
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import Control, RefinerReport, ReviewReport, ReviewScore
@@ -292,10 +291,6 @@ REFINER_NOTE = (
     " named below makes of rubric and citations; it is no measure of truth beyond that judge. A figure with an n"
     " of its own is over those answers alone."
 )
-WRITER_NOTE = (
-    " *Rubric by* counts the items of one writer alone; those of another writer than the records' are in no"
-    " reward. *Above*: how far the records' own items are ahead on the same answers."
-)
 REVIEW_NOTE = (
     "In brackets: 95 % intervals, by resampling papers. *Above permuted* is what is left of F1 after the same"
     " lists were held against other papers: the part that comes from having read this one. The count bound"
@@ -355,11 +350,9 @@ def _read(file: Path) -> Judged | None:
 
 
 def _refined(report: RefinerReport) -> Measured:
-    columns = COLUMNS | {name: name for name in _by_writer(report)}
-
     def row(name: str, metrics: Mapping[str, Metric]) -> tuple[str, ...]:
         n = metrics["reward"].n
-        return (name, str(n), *(_over(metrics.get(key), n) for key in columns))
+        return (name, str(n), *(_over(metrics.get(key), n) for key in COLUMNS))
 
     rows = [(each.is_baseline, row(each.stage, each.metrics)) for each in report.summaries]
     facts = {
@@ -372,12 +365,12 @@ def _refined(report: RefinerReport) -> Measured:
     return Measured(
         data=report.data_name,
         group="all",
-        columns=("stage", "n", *columns.values()),
+        columns=("stage", "n", *COLUMNS.values()),
         rows=tuple(cells for is_baseline, cells in rows if not is_baseline),
         baselines=tuple(cells for is_baseline, cells in rows if is_baseline),
         facts=tuple(facts.items()),
         figure=None,
-        note=REFINER_NOTE + (WRITER_NOTE if len(columns) > len(COLUMNS) else ""),
+        note=REFINER_NOTE,
         asked="records",
     )
 
@@ -386,12 +379,6 @@ def _over(metric: Metric | None, n: int) -> str:
     """Return a figure with its interval, and with its own n where that is not `n`."""
     is_defined = metric is not None and metric.value is not None
     return shown(metric) + (f", n {metric.n}" if is_defined and metric.n != n else "")
-
-
-def _by_writer(report: RefinerReport) -> list[str]:
-    """Return the metrics that set items of another writer beside the records' own; none without such."""
-    names = dict.fromkeys(name for each in report.summaries for name in each.metrics)
-    return [name for name in names if report.other_items and name.startswith(PREFIX)]
 
 
 def _reviewed(score: ReviewScore) -> Measured:

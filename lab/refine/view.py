@@ -62,8 +62,6 @@ def _item(item: JudgedItem) -> str:
     kind = say("refine.item.wanted" if wanted else "refine.item.unwanted")
     weight = "" if item.weight == 1.0 else f" · {say('refine.item.weight', weight=item.weight)}"
     static = f" · {say('refine.item.static')}" if item.origin == "static" else ""
-    if item.source:
-        static += f" · {say('refine.item.source', source=item.source)}"
     return (
         f'<li class="{tone}"><b>{escape(item.title)}</b> <small>{escape(kind + weight + static)}</small>'
         f'<p>{escape(in_words(item.description))}</p><p><span class="badge {_badge(tone)}">{escape(verdict)}</span>'

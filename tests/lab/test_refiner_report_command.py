@@ -12,15 +12,12 @@ from evals.refine.bank import BASELINES
 from evals.refine.records import records_sha256
 from evals.refine.report import read_report
 from evals.schema.refiner import RefinerRecord
-from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
 from tests.training.runs import one_thread
 
 __all__ = ["one_thread"]
-
-SHIPPED = Path(__file__).parents[2] / "training/embedded/refiner/grpo/reports/held-out.json"
 
 
 @pytest.fixture(scope="module")
@@ -92,82 +89,35 @@ def test_two_stages_of_a_report_are_compared(folder: Path):
 
 @pytest.fixture(scope="module")
 def again(folder: Path) -> Path:
-    """The report judged again, by items of another writer too."""
-    items, out = folder / "theirs.jsonl", folder / "again.json"
-    item = {"title": "flight", "description": 'Says "in flight".'}
-    rows = [{"record": r["id"], "source": "Ada", "positive_rubrics": [item]} for r in RECORDS]
-    items.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    words = ["rescore", str(folder / "report.json"), "--judge", "heuristic", "--items", str(items)]
+    """The report judged again."""
+    out = folder / "again.json"
+    words = ["rescore", str(folder / "report.json"), "--judge", "heuristic"]
     words += ["--data", str(folder / "records.jsonl"), "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "who wrote its items" in done.stdout and "Ada" in done.stdout
     return out
 
 
 def test_answers_are_judged_again_without_a_model_and_keep_their_rewards(folder: Path, again: Path):
     old, new = read_report(folder / "report.json"), read_report(again)
     assert [row.scored for row in new.rows] == [row.scored for row in old.rows]
-    assert new.other_items == "theirs.jsonl"
-    means = {each.stage: each.metrics["rubric by Ada"].value for each in new.summaries}
-    assert (means["reference"], means["always abstains"]) == (1.0, 0.0)
     assert new.stage_checksums == old.stage_checksums
 
 
 def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(folder: Path, again: Path):
     first, second = read_report(again).command.split(" && ")
     assert first == read_report(folder / "report.json").command
-    assert second.startswith("assay refiner rescore REPORT.json") and "theirs.jsonl" in second
+    assert second.startswith("assay refiner rescore REPORT.json")
     assert str(folder) not in again.read_text(encoding="utf-8")
 
 
 def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     with JudgeServer() as server:
         words = ["rescore", str(again), "--judge", server.url, "--model", "tiny-judge"]
-        words += ["--data", str(folder / "records.jsonl"), "--items", str(folder / "theirs.jsonl")]
+        words += ["--data", str(folder / "records.jsonl")]
         done = CliRunner().invoke(app, [*words, "--out", str(folder / "served.json")])
         assert done.exit_code == 0, done.output
-        titles = {item["text"].partition(":")[0] for r in server.requests for item in r.items}
-        together = [{item["text"].partition(":")[0] for item in r.items} for r in server.requests]
-    assert {"flight", "way"} <= titles
-    assert not any({"flight", "way"} <= each for each in together)
     assert "tiny-judge" in read_report(folder / "served.json").judge
-
-
-def test_the_table_says_over_how_many_answers_a_mean_is_where_that_is_not_all(folder: Path, tmp_path: Path):
-    item = {"title": "flight", "description": 'Says "in flight".'}
-    row = {"record": RECORDS[0]["id"], "source": "Ada", "positive_rubrics": [item]}
-    (tmp_path / "one.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    report = Path(shutil.copy(folder / "report.json", tmp_path))
-    words = rescored(report, "--data", folder / "records.jsonl")
-    told = CliRunner().invoke(app, [*words, "--items", str(tmp_path / "one.jsonl")]).stdout
-    own, theirs = told.split("who wrote its items")
-    assert "n 1 of 4" in theirs and "n 4 of 4" not in theirs and " of 4" not in own
-
-
-@pytest.mark.parametrize("lost", ["theirs.jsonl", "second set"])
-def test_items_of_another_writer_are_not_lost_unless_that_is_said(folder: Path, again: Path, tmp_path: Path, lost: str):
-    report, out = tmp_path / "old.json", tmp_path / "new.json"
-    kept = read_report(again).model_copy(update={"other_items": lost})
-    report.write_text(kept.model_dump_json(), encoding="utf-8")
-    words = rescored(report, "--data", folder / "records.jsonl")
-    refused = CliRunner().invoke(app, words)
-    assert f"items of {lost} too, and they would be left out" in str(refused.exception)
-    assert not out.exists()
-    assert CliRunner().invoke(app, [*words, "--items", "none"]).exit_code == 0
-    assert read_report(out).other_items is None
-
-
-def test_our_own_second_set_does_not_take_the_place_of_items_of_another_writer(tmp_path: Path):
-    old = RefinerReport.model_validate_json(SHIPPED.read_text(encoding="utf-8"))
-    kept, words = tmp_path / "old.json", rescored(tmp_path / "old.json")
-    kept.write_text(old.model_dump_json(), encoding="utf-8")
-    assert CliRunner().invoke(app, words).exit_code == 0
-    assert read_report(tmp_path / "new.json").other_items == old.other_items == "second set"
-    theirs = old.model_copy(update={"other_items": "theirs.jsonl"})
-    kept.write_text(theirs.model_dump_json(), encoding="utf-8")
-    refused = str(CliRunner().invoke(app, words).exception)
-    assert "theirs.jsonl too, and they would be replaced by those of second set" in refused
 
 
 @pytest.mark.parametrize("named", ["recs.jsonl (first 2)", "recs (first draft).jsonl (first 2)"])

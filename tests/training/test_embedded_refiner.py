@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.refine.bank import refiner_bank
-from evals.refine.items import second_set
 from evals.refine.records import records_sha256
 from evals.refine.report import read_report
 from evals.schema.reports import RefinerReport
@@ -65,31 +64,7 @@ def test_the_page_says_what_the_report_says(report: RefinerReport, column: int, 
     ]
 
 
-@pytest.mark.parametrize(
-    ("column", "writer"),
-    [(0, "record"), (1, "static"), (2, "second set"), (3, "record above second set")],
-)
-def test_the_page_says_what_items_of_each_writer_say(report: RefinerReport, column: int, writer: str):
-    page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
-    section = page.split("## Items of another writer")[1].split("## Speed")[0]
-    rows = re.findall(r"^\| ([A-Za-z ]+) \| (\d.+) \|$", section, re.M)
-    assert [NAMES.get(name, name) for name, _ in rows] == [each.stage for each in report.summaries]
-    found = [each.metrics[f"rubric by {writer}"] for each in report.summaries]
-    assert {each.n for each in found} == {len(refiner_bank().test)}
-    assert [cells.split(" | ")[column] for _, cells in rows] == [
-        f"{each.value:.2f}" + (f" [{each.low:.2f}, {each.high:.2f}]" if each.low is not None else "") for each in found
-    ]
-
-
-def test_its_answers_are_graded_by_the_second_set_as_it_is(report: RefinerReport):
-    known = second_set()
-    assert (report.other_items, report.other_items_sha256) == (known.name, known.sha256)
-    for row in report.rows:
-        items = known.items[row.scored.record_id]
-        assert [(i.title, i.writer) for i in row.other_items] == [(i.title, i.writer) for i in items]
-
-
-def test_a_report_on_the_first_records_is_judged_again_by_the_second_set_too(report: RefinerReport, tmp_path: Path):
+def test_a_report_on_the_first_records_is_judged_again(report: RefinerReport, tmp_path: Path):
     first = refiner_bank().test[:2]
     rows = [row for row in report.rows if row.scored.record_id in {each.id for each in first}]
     told = {"data_name": "refiner-test (first 2)", "data_sha256": records_sha256(first)}
@@ -100,4 +75,3 @@ def test_a_report_on_the_first_records_is_judged_again_by_the_second_set_too(rep
     assert done.exit_code == 0, done.output
     again = read_report(out)
     assert again.rows == tuple(rows)
-    assert again.other_items_sha256 == second_set().sha256

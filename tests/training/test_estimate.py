@@ -1,5 +1,3 @@
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from evals.errors import BadConfig
 from tests.models import tiny_base
-from training.config import DpoSettings, GrpoSettings, RefinerSettings, SftSettings
+from training.config import DpoSettings, GrpoSettings, SftSettings
 from training.launch.estimate import check_batches, estimate, shape_of, steps_of
 from training.models.policy import lora_of, stacked_policy
 
@@ -148,32 +146,6 @@ def test_answers_that_do_not_divide_among_groups_and_processes_are_refused(
         return
     with pytest.raises(BadConfig, match=problem):
         check_batches(settings, 100, processes)
-
-
-@pytest.mark.parametrize(
-    ("values", "processes", "is_refused"),
-    [
-        ({"batch": 2}, 2, True),
-        ({"batch": 6, "accumulation": 2}, 2, False),
-        ({"batch": 6}, 2, True),
-        ({"batch": 4}, 2, False),
-        ({"batch": 4}, 1, False),
-        ({"batch": 2, "generation_batch": 8}, 2, False),
-        ({"batch": 2, "noise_limit": 1.0}, 2, False),
-    ],
-)
-def test_items_are_left_out_as_noise_only_where_a_process_grades_whole_groups(
-    values: dict[str, object], processes: int, is_refused: bool
-):
-    judge = {"judge": "http://127.0.0.1:8000/v1", "judge_votes": 3, "chain": "runs/sft"}
-    settings = RefinerSettings(**{**GRPO, **judge, "noise_limit": 0.5, **values})
-    if not is_refused:
-        check_batches(settings, 100, processes)
-        return
-    with pytest.raises(BadConfig, match=r"noise_limit is 0\.5.* by different items") as refused:
-        check_batches(settings, 100, processes)
-    advised = int(re.search(r"multiple of (\d+)", str(refused.value))[1])
-    check_batches(replace(settings, generation_batch=advised), 100, processes)
 
 
 def test_fewer_questions_than_are_asked_at_a_time_are_refused_and_count_no_step():

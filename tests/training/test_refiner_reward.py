@@ -13,14 +13,14 @@ from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts
 from evals.refine.rubric import items_of
 from evals.refine.score import settle
 from evals.schema.refiner import RewardConfig
-from tests.evals.refiner.answers import GOOD, record
+from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.rewarding import Log, Talked, called
 from training.data.refiner import grpo_row
 from training.judge.client import HttpJudge
 from training.judge.judge import StopRule
 from training.judge.questions import HttpSettings
-from training.refine.items import ItemBook, figures_of, means, spread
+from training.refine.items import ItemBook, figures_of, group_spread, means
 from training.refine.reward import Judging, RefinerReward, records_of
 
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
@@ -189,8 +189,7 @@ def test_what_was_not_judged_is_no_visit():
 
 
 def test_figures_that_do_not_apply_stay_out_of_the_mean():
-    reward = reward_by(HeuristicJudge())
-    case = reward._prepared(record(), CUT)
+    case = prepared(CUT)
     found = means([figures_of(case, None, settle(case, None))])
     assert "answer/ids_per_claim" not in found
     assert found["score/format"] == 0.0
@@ -207,5 +206,5 @@ def test_a_server_that_fails_now_and_then_leaves_the_other_rows_alone():
 
 
 def test_the_spread_of_scores_is_their_standard_deviation():
-    for scores in ([0.0, 2.0], [1.0], [0.1] * 7, [0.0, 0.5, 1.5, 2.0, 2.0]):
-        assert spread(scores) == pytest.approx(pstdev(scores), abs=1e-12)
+    for scores in ([0.0, 2.0], [0.1] * 7, [0.0, 0.5, 1.5, 2.0, 2.0]):
+        assert group_spread({"r1": {"way": scores}}) == pytest.approx(pstdev(scores), abs=1e-12)

@@ -10,7 +10,7 @@ from evals.errors import BadConfig
 from evals.schema import RunRecord
 from training.config import STAGES, RefinerSettings
 from training.run.checkpoints import seal
-from training.run.folder import RunFolder, public_config, public_path
+from training.run.folder import RunFolder, config_changes, public_config, public_path
 
 
 def record(**changes: object) -> RunRecord:
@@ -150,7 +150,7 @@ def test_other_settings_or_data_never_go_on_with_a_run(run: RunFolder, changes, 
         run.begin(record(**changes))
 
 
-CAME_LATER = ("aggregation", "items_report", "held_out_keep", "contrast_floor", "packing")
+CAME_LATER = ("aggregation", "held_out_keep", "packing")
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -168,6 +168,14 @@ def test_a_run_from_before_a_setting_does_not_go_on_with_another_value(run: RunF
     run.begin(record(stage="sft", config={"epochs": 2}))
     with pytest.raises(BadConfig, match="packing: False, now True"):
         run.begin(record(stage="sft", config={"epochs": 2, "packing": True}))
+
+
+def test_a_setting_that_is_gone_matters_only_if_it_changed_the_run():
+    def known(**gone: object) -> RunRecord:
+        return record(stage="refiner", config=gone)
+
+    assert config_changes(known(noise_limit=1.0, second_judge="", items_report=""), {}) == []
+    assert config_changes(known(noise_limit=0.5), {}) == ["noise_limit: 0.5, now None"]
 
 
 def test_how_often_to_save_may_change_when_going_on(run: RunFolder):

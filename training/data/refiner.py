@@ -32,10 +32,6 @@ class RefinerData:
     """Passages taken from a record that was over the budget, by its id."""
     is_for_sft: bool = False
     """Whether answers are learned from references, not sampled."""
-    dropped: dict[str, str | int] = field(default_factory=dict)
-    """What became of rubric items that a report dropped, for run.json; nothing if there was none."""
-    dropped_static: frozenset[str] = frozenset()
-    """Keys of the items of the set that fits every record which are not asked."""
 
     @property
     def count(self) -> int:
@@ -57,17 +53,12 @@ class RefinerData:
             "prompt_sha256": hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest(),
             **{f"rows of {name}": count for name, count in self.counts.items()},
             **{f"left out, {why}": count for why, count in self.left_out.items()},
-            **self.dropped,
         }
 
     def without(self, names: Collection[str], why: str) -> "RefinerData":
         """Return the data without the records of these ids, which are counted under `why`."""
         kept = tuple(record for record in self.records if record.id not in set(names))
         return replace(self, records=kept, left_out={**self.left_out, why: len(names)})
-
-    def changed(self, change: Callable[[RefinerRecord], RefinerRecord]) -> "RefinerData":
-        """Return the data with every record as `change` makes it."""
-        return replace(self, records=tuple(map(change, self.records)))
 
     def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
         """Return the data without some of its groups, and these alone; BadConfig for too few groups.

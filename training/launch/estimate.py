@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, RefinerSettings, SampledSettings, SftSettings, StageSettings
+from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -153,8 +153,6 @@ def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> Non
         return
     sampled, group = _sampled(settings, processes), settings.num_generations
     _check_division(settings, sampled, processes)
-    if isinstance(settings, RefinerSettings):
-        _check_whole_groups(settings, sampled, processes)
     together = sampled // group
     if rows < together:
         raise BadConfig(
@@ -185,22 +183,6 @@ def _check_division(settings: SampledSettings, sampled: int, processes: int) -> 
             f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
             " which share vLLM's copies; use a divisor of them, or another --num_processes."
         )
-
-
-def _check_whole_groups(settings: RefinerSettings, sampled: int, processes: int) -> None:
-    """Raise BadConfig if items are left out as noise by processes that share the answers to a question.
-
-    Each sees only its own answers, so one group would be graded by different items.
-    """
-    if settings.noise_limit >= 1.0 or not sampled // processes % settings.num_generations:
-        return
-    whole = math.lcm(settings.num_generations, settings.batch) * processes
-    raise BadConfig(
-        f"noise_limit is {settings.noise_limit:g}, and each of {processes} processes grades"
-        f" {sampled // processes} answers at a time, no whole groups of num_generations"
-        f" {settings.num_generations}: answers to one question would be graded by different items. Use a"
-        f" multiple of {whole} as generation_batch, or noise_limit 1."
-    )
 
 
 def _sampled(settings: SampledSettings, processes: int) -> int:

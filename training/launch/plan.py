@@ -35,7 +35,6 @@ from training.launch.accelerate import NO_FSDP, Launch
 from training.launch.estimate import Estimate, check_batches, estimate, shape_of
 from training.models.base import EMBEDDED, EMBEDDED_HUB_ID, FOLDER_NAME, HUB_ID, default_cache
 from training.models.manifest import read_chain
-from training.refine.items import kept_items, with_kept_items
 from training.run.folder import RunFolder
 
 PACKAGES = {
@@ -207,20 +206,18 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
 
 
 def _judge_problems(settings: RefinerSettings) -> tuple[str, ...]:
-    """Return why the judges could not be asked from here; BadConfig for an address that never may be.
+    """Return why the judge could not be asked from here; BadConfig for an address that never may be.
 
     A run makes sure of its key itself: where a plan is made for another machine, it need not be here.
     """
-    problems: list[str] = []
-    second = settings.second_judge if settings.second_share else ""
-    for word in (settings.judge, second):
-        if word and word != HEURISTIC:
-            address = checked_address(word, allow_remote=settings.judge_allow_remote)
-            try:
-                key_of(settings.judge_key_env, address)
-            except BadConfig as error:
-                problems.append(str(error))
-    return tuple(dict.fromkeys(problems))
+    if settings.judge == HEURISTIC:
+        return ()
+    address = checked_address(settings.judge, allow_remote=settings.judge_allow_remote)
+    try:
+        key_of(settings.judge_key_env, address)
+    except BadConfig as error:
+        return (str(error),)
+    return ()
 
 
 def _data(
@@ -242,9 +239,6 @@ def _data(
         check_refiner_chain(of_chain)
         if isinstance(settings, RefinerSettings) and settings.held_out_steps:
             records, _ = records.parted(settings.held_out_share, settings.seed)
-        if isinstance(settings, RefinerSettings):
-            has_static = settings.static_rubrics
-            records = with_kept_items(records, kept_items(settings), has_static=has_static)
         return records
     return sft_data(settings.data, settings.seed)
 

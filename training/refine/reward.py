@@ -8,7 +8,7 @@ a judge that fails would cost an answer points. The parts go to the log instead.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -26,18 +26,7 @@ from training.config import HEURISTIC, RefinerSettings
 from training.judge.client import HttpJudge
 from training.judge.judge import ProbeResult, StopRule, by_deadline, judge_of, late, probe
 from training.judge.questions import VERSION, HttpSettings
-from training.refine.items import (
-    Figures,
-    ItemBook,
-    Look,
-    figures_of,
-    gap,
-    group_spread,
-    is_read_twice,
-    means,
-    noisy_items,
-    without,
-)
+from training.refine.items import Figures, ItemBook, figures_of, group_spread, means
 from training.rewards import Answer, text_of
 
 LogMetric = Callable[[str, float], None]
@@ -47,16 +36,10 @@ COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
 
 @dataclass(frozen=True)
 class Judging:
-    """Who judges and for how long: one judge that rewards, and perhaps one that looks on at a share.
-
-    Items whose votes lie further apart than `noise_limit`, a share of the scale, are left out; 1 = none.
-    """
+    """Who judges, and for how long."""
 
     judge: Judge
     deadline_seconds: float = 600.0
-    noise_limit: float = 1.0
-    second: Judge | None = None
-    second_share: float = 0.05
 
 
 @dataclass(frozen=True)
@@ -112,12 +95,14 @@ class RefinerReward:
         fails the gate has its reward without a judge.
         """
         records = records_of(columns, prompts, len(completions))
-        rows, looks = await self._rows(records, completions, has_log=log_metric is not None)
-        self._note(rows)
+        rows = await self._rows(records, completions, has_log=log_metric is not None)
         asked = [row for row in rows if row.verdicts is not None]
+        for row in asked:
+            if row.verdicts is not None:
+                self.book.note(row.prepared.record.id, row.prepared.items, row.verdicts.raws)
         missing = sum(row.settled.reward is None for row in asked)
         if log_metric is not None:
-            self._log(rows, log_metric, missing, gap(looks, self.config.verification_reward))
+            self._log(rows, log_metric, missing)
         if log_extra is not None:
             _log_parts(rows, log_extra)
         problems = {problem for row in asked if row.verdicts for problem in row.verdicts.problems}
@@ -125,86 +110,39 @@ class RefinerReward:
         return [row.settled.reward for row in rows]
 
     async def close(self) -> None:
-        """Let go of the judges' connections, from inside the loop that made them."""
-        for judge in (self.judging.judge, self.judging.second):
-            if isinstance(judge, HttpJudge):
-                await judge.close()
-
-    def _prepared(self, record: RefinerRecord, text: str) -> Prepared:
-        items = self.book.asked(record.id, items_of(record, self.config))
-        return prepare(record, text, self.config, items or None)
+        """Close the judge's connections, from inside the loop that made them."""
+        if isinstance(self.judging.judge, HttpJudge):
+            await self.judging.judge.close()
 
     async def _rows(
         self, records: Sequence[RefinerRecord], completions: Sequence[Answer], *, has_log: bool
-    ) -> tuple[list[_Row], list[Look]]:
-        """Return the answers graded, and what a second judge, asked at the same time, says of some.
-
-        Each is read and graded while others wait for their judge. All ends at the deadline: what the
-        second judge has not said by then costs no answer its reward.
-        """
+    ) -> list[_Row]:
+        """Return the answers graded, each read while others wait for their judge; all ends at the deadline."""
+        judge = self.judging.judge
         cases: list[Prepared] = []
         done: dict[int, _Row] = {}
-        seen: dict[int, Verdicts] = {}
-        first, second = self.judging.judge, self.judging.second if has_log else None
 
         async def graded(place: int, case: Prepared) -> None:
-            verdicts = None if case.settled is not None else await first.judge(case.inquiry())
+            verdicts = None if case.settled is not None else await judge.judge(case.inquiry())
             done[place] = _row(case, verdicts, has_log=has_log)
-
-        async def looked_at(place: int, case: Prepared, judge: Judge) -> None:
-            seen[place] = await judge.judge(case.inquiry())
 
         def work() -> Iterator[Coroutine[Any, Any, None]]:
             for place, (record, answer) in enumerate(zip(records, completions, strict=True)):
-                case = self._prepared(record, text_of(answer))
+                items = self.book.asked(record.id, items_of(record, self.config))
+                case = prepare(record, text_of(answer), self.config, items or None)
                 cases.append(case)
                 yield graded(place, case)
-                if second and not case.settled and is_read_twice(case, self.judging.second_share):
-                    yield looked_at(place, case, second)
 
         seconds = self.judging.deadline_seconds
         await by_deadline(work(), seconds)
-        self._write_caches()
-        rows = [
+        if isinstance(judge, HttpJudge):
+            judge.write_cache()
+        return [
             done.get(place) or _row(case, late(case.inquiry(), seconds), has_log=has_log)
             for place, case in enumerate(cases)
         ]
-        rows = self._without_noise(rows, has_log=has_log)
-        looks = [(rows[at].prepared, rows[at].settled, cases[at], seen[at]) for at in sorted(seen)]
-        return rows, looks
 
-    def _write_caches(self) -> None:
-        for judge in (self.judging.judge, self.judging.second):
-            if isinstance(judge, HttpJudge):
-                judge.write_cache()
-
-    def _without_noise(self, rows: list[_Row], *, has_log: bool) -> list[_Row]:
-        """Return the answers graded by the items on which the judge agrees with itself."""
-        limit = self.judging.noise_limit
-        if limit >= 1.0:
-            return rows
-        judged = [(row.prepared, row.verdicts) for row in rows if row.verdicts is not None]
-        noisy, graded = noisy_items(judged, limit), []
-        for row in rows:
-            if row.verdicts is not None:
-                keys = noisy[row.prepared.record.id]
-                seen = {
-                    "judge/apart": row.figures.get("judge/apart"),
-                    "items/left_out": len(keys) / len(row.prepared.items),
-                }
-                if keys:
-                    row = _row(*without(row.prepared, row.verdicts, keys), has_log=has_log)
-                row = replace(row, figures={**row.figures, **seen})
-            graded.append(row)
-        return graded
-
-    def _note(self, rows: Sequence[_Row]) -> None:
-        for row in rows:
-            if row.verdicts is not None:
-                prepared = row.prepared
-                self.book.note(prepared.record.id, prepared.items, row.verdicts.raws)
-
-    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int, apart: float | None) -> None:
+    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int) -> None:
         """Log means over the answers, and what happened on the line to the judge."""
         found = means(row.figures for row in rows)
         asked = sum(row.verdicts is not None for row in rows)
@@ -214,8 +152,6 @@ class RefinerReward:
         spread = group_spread(self.book.seen)
         if spread is not None:
             found["items/group_spread"] = spread / self.config.score_scale
-        if apart is not None:
-            found["judge/second_gap"] = apart
         judge = self.judging.judge
         if isinstance(judge, HttpJudge):
             counts = judge.take_counts()
@@ -278,14 +214,22 @@ def _log_parts(rows: Sequence[_Row], log: LogExtra) -> None:
 
 def judging_of(settings: RefinerSettings) -> Judging:
     """Return who judges; BadConfig for an address that may not be asked, or a key that is not set."""
-    wants_second = settings.second_judge and settings.second_share
-    return Judging(
-        judge=_judge(settings, settings.judge, settings.judge_model),
-        deadline_seconds=settings.judge_deadline_seconds,
-        second=_judge(settings, settings.second_judge, "") if wants_second else None,
-        second_share=settings.second_share,
-        noise_limit=settings.noise_limit,
+    if settings.judge == HEURISTIC:
+        return Judging(judge_of("heuristic"), settings.judge_deadline_seconds)
+    server = HttpSettings(
+        base_url=settings.judge,
+        model=settings.judge_model,
+        key_variable=settings.judge_key_env,
+        allow_remote=settings.judge_allow_remote,
+        mode=settings.judge_mode,
+        concurrency=settings.judge_concurrency,
+        timeout_seconds=settings.judge_timeout_seconds,
+        retries=settings.judge_retries,
+        seed=settings.seed,
+        votes=settings.judge_votes,
+        cache=Path(settings.judge_cache).expanduser() if settings.judge_cache else None,
     )
+    return Judging(judge_of("http", server), settings.judge_deadline_seconds)
 
 
 def fit_judge(judging: Judging) -> ProbeResult:
@@ -296,7 +240,7 @@ def fit_judge(judging: Judging) -> ProbeResult:
 
 
 def judge_facts(settings: RefinerSettings, judging: Judging, found: ProbeResult) -> dict[str, str]:
-    """Return what run.json keeps of the judges: who they are, how they are asked, how they were tried.
+    """Return what run.json keeps of the judge: who it is, how it is asked, how it was tried.
 
     Never an address or a key.
     """
@@ -307,26 +251,4 @@ def judge_facts(settings: RefinerSettings, judging: Judging, found: ProbeResult)
         "judge_votes": str(settings.judge_votes),
         "judge_prompt": VERSION if is_http else "none",
         "judge_probe": f"{found.right} of {found.total} known pairs ordered right",
-        **({"also judged by": judging.second.label} if judging.second else {}),
     }
-
-
-def _judge(settings: RefinerSettings, word: str, model: str) -> Judge:
-    if word == HEURISTIC:
-        return judge_of("heuristic")
-    return judge_of(
-        "http",
-        HttpSettings(
-            base_url=word,
-            model=model,
-            key_variable=settings.judge_key_env,
-            allow_remote=settings.judge_allow_remote,
-            mode=settings.judge_mode,
-            concurrency=settings.judge_concurrency,
-            timeout_seconds=settings.judge_timeout_seconds,
-            retries=settings.judge_retries,
-            seed=settings.seed,
-            votes=settings.judge_votes,
-            cache=Path(settings.judge_cache).expanduser() if settings.judge_cache else None,
-        ),
-    )

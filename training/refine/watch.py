@@ -340,14 +340,7 @@ BANDS = (
     Band(
         "judge/apart",
         "the judge's votes on an item lie {now:.0%} of the scale apart, {before:.0%} at the start: its verdicts"
-        " on these answers are noise; set noise_limit, or use another judge",
-        slack=0.1,
-        needs_reward=False,
-    ),
-    Band(
-        "judge/second_gap",
-        "the two judges differ by {now:.0%} of the highest reward, {before:.0%} at the start: what is"
-        " learned pleases the first one alone",
+        " on these answers are noise; use another judge",
         slack=0.1,
         needs_reward=False,
     ),

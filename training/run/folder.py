@@ -147,7 +147,9 @@ MAY_CHANGE_ON_RESUME = (
     "held_out_patience",
 )
 """Settings that leave the trained weights as they are."""
-PATHS = ("base", "output", "chain", "judge_cache", "items_report")
+REMOVED = {"noise_limit": 1.0, "contrast_floor": 1.0, "second_judge": "", "second_share": 0.05, "items_report": ""}
+"""Settings that older runs stored, with the values under which they changed nothing."""
+PATHS = ("base", "output", "chain", "judge_cache")
 """Settings that may be paths of this machine."""
 LISTS_OF_PATHS = ("data", "monitor_data")
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
@@ -336,11 +338,13 @@ def public_config(settings: StageSettings) -> dict[str, Any]:
 def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
     """Return the `changes` from a run's settings to those wanted now.
 
-    A setting that came after the run counts as its default, which is what the run did without it.
+    A setting that came after the run counts as its default, which is what the run did without it; one that
+    is gone by now counts only if it changed the run.
     """
     unsaid = defaults(STAGES[known.stage])
     came_later = {key: value for key, value in unsaid.items() if key in wanted}
-    return changes({**came_later, **known.config}, wanted)
+    stored = {key: value for key, value in known.config.items() if key not in REMOVED or value != REMOVED[key]}
+    return changes({**came_later, **stored}, wanted)
 
 
 def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:

@@ -56,7 +56,7 @@ def test_an_answer_without_a_verdict_stays_out_of_the_mean_and_is_counted():
 
 def test_two_stages_are_compared_record_by_record_and_corrected_for_every_test():
     rows = [*rows_of("sft", [BROKEN] * 12), *rows_of("refiner", [GOOD] * 12)]
-    found = compare((report(rows), "sft"), (report(rows), "refiner"))
+    found = compare(report(rows), "sft", report(rows), "refiner")
     reward = next(each for each in found.differences if each.metric == "reward")
     assert (found.n, found.n_clusters) == (12, 6)
     assert reward.first == 0.0 and reward.difference == reward.second
@@ -66,7 +66,7 @@ def test_two_stages_are_compared_record_by_record_and_corrected_for_every_test()
 
 def test_equal_stages_have_no_difference_and_no_interval_of_one_point():
     rows = [*rows_of("sft", [GOOD, BAD] * 3), *rows_of("refiner", [GOOD, BAD] * 3)]
-    found = compare((report(rows), "sft"), (report(rows), "refiner"))
+    found = compare(report(rows), "sft", report(rows), "refiner")
     assert {(d.difference, d.interval, d.p_permutation) for d in found.differences} == {(0.0, None, 1.0)}
 
 
@@ -82,13 +82,13 @@ def test_equal_stages_have_no_difference_and_no_interval_of_one_point():
 def test_reports_of_another_judge_other_records_or_another_reward_are_not_compared(changed):
     rows = [*rows_of("sft", [GOOD]), *rows_of("refiner", [GOOD])]
     with pytest.raises(IncomparableReports, match=next(iter(changed))):
-        compare((report(rows), "sft"), (report(rows, **changed), "refiner"))
+        compare(report(rows), "sft", report(rows, **changed), "refiner")
 
 
 def test_an_unknown_stage_is_refused_with_those_that_there_are():
     rows = rows_of("sft", [GOOD])
     with pytest.raises(BadConfig, match="it has sft"):
-        compare((report(rows), "sft"), (report(rows), "refiner"))
+        compare(report(rows), "sft", report(rows), "refiner")
 
 
 def test_a_report_is_read_back_as_it_was_written(tmp_path: Path):
