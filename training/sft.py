@@ -19,7 +19,6 @@ from trl import SFTConfig, SFTTrainer
 from evals.questions import SYSTEM_PROMPT
 from evals.refine.prompt import SYSTEM_PROMPT as REFINER_PROMPT
 from training.config import Request, SftSettings
-from training.data.questions import Row as QuestionsRow
 from training.data.questions import TrainingData, sft_data, sft_row
 from training.data.refiner import RefinerData, are_records, check_refiner_chain, refiner_data
 from training.data.tokens import Row, check_packing, length_of, within
@@ -147,7 +146,7 @@ def build_trainer(settings: SftSettings, data: Taught, start: Start, base: Base)
     return supervised_trainer(settings, lessons, start, loaded, options(settings))
 
 
-def _rows(data: Taught, start: Start) -> dict[str, QuestionsRow]:
+def _rows(data: Taught, start: Start) -> Mapping[str, Row]:
     """Return what TRL is given of each row, by the name of the row."""
     if isinstance(data, RefinerData):
         return data.trl_rows()
