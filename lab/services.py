@@ -210,7 +210,7 @@ def server_reader(name: str, server: ReviewServer) -> "Reader":
 
 def show_review_board(settings: Settings) -> str:
     """Return the leaderboard of the scores that lie beside the reviewer chain, as HTML."""
-    from lab.review.view import board_view
+    from lab.review.board import board_view
 
     return board_view(chain_folder(settings.reviewer) / REPORTS)
 

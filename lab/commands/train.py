@@ -222,7 +222,7 @@ def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> N
 
 def _check_equipment(plan: "Plan") -> None:
     from lab.train.runner import has_gpu
-    from training.launch.plan import check_equipment
+    from training.launch.equipment import check_equipment
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 
@@ -301,7 +301,7 @@ def _noted(plan: "Plan", seen: "Preview") -> tuple[str, ...]:
 
 def _lacking(plan: "Plan") -> tuple[str, ...]:
     from lab.train.runner import has_gpu
-    from training.launch.plan import missing
+    from training.launch.equipment import missing
 
     return missing(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
 

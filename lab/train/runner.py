@@ -25,7 +25,7 @@ from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, i
 from lab.ui.text import say
 from training.config import STAGES, advice, read_values
 from training.launch.accelerate import Launch
-from training.launch.plan import check_equipment
+from training.launch.equipment import check_equipment
 from training.run.folder import PROCESSES, RunFolder
 
 SHIPPED = Path(__file__).resolve().parents[2] / "training" / "configs"

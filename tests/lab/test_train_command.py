@@ -198,7 +198,7 @@ def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(
 ):
     tiny_base(settings.parent / "model")
     monkeypatch.setattr("lab.train.runner.has_gpu", lambda: False)
-    monkeypatch.setattr("training.launch.plan.is_installed", lambda package: package == "torch")
+    monkeypatch.setattr("training.launch.equipment.is_installed", lambda package: package == "torch")
     words = ("sft", "--config", settings, "--profile", "zero2", "--report_to", "wandb")
     problems = " ".join(dry(*words)["problems"])
     for part in ("profile zero2 is for GPUs", "pip install deepspeed", "pip install wandb"):

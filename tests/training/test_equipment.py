@@ -3,7 +3,7 @@ import pytest
 from evals.errors import BadConfig
 from training.config import GrpoSettings, SftSettings
 from training.launch.accelerate import Launch
-from training.launch.plan import check_equipment, missing
+from training.launch.equipment import check_equipment, missing
 
 
 def sft(**values: object) -> SftSettings:

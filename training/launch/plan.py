@@ -1,9 +1,8 @@
 """What a training command would do: settings, rows, the exact line, what it needs. Knows nothing of torch."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +19,6 @@ from training.config import (
     GrpoSettings,
     RefinerSettings,
     ReviewSettings,
-    SampledSettings,
     StageSettings,
     as_document,
     read_request,
@@ -31,86 +29,11 @@ from training.data.questions import TrainingData, grpo_data, grpo_row, sft_data,
 from training.data.refiner import RefinerData, are_records, check_refiner_chain, refiner_data
 from training.data.tokens import length_of, limit_of, notes_of, sequences_of, with_template, within
 from training.judge.client import checked_address, key_of
-from training.launch.accelerate import NO_FSDP, Launch
+from training.launch.accelerate import Launch
 from training.launch.estimate import Estimate, check_batches, estimate, shape_of
 from training.models.base import EMBEDDED, EMBEDDED_HUB_ID, FOLDER_NAME, HUB_ID, default_cache
 from training.models.manifest import read_chain
 from training.run.folder import RunFolder
-
-PACKAGES = {
-    "flash_attention_2": ("flash_attn", "pip install flash-attn --no-build-isolation"),
-    "flash_attention_3": ("flash_attn_interface", "build flash-attention's hopper/ folder"),
-    "trackio": ("trackio", "pip install trackio"),
-    "wandb": ("wandb", "pip install wandb"),
-    "tensorboard": ("tensorboard", "pip install tensorboard"),
-}
-"""By value of a setting: the package that it needs, and how to get it."""
-VLLM = 'pip install "vllm>=0.22,<=0.31"'
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
-    return find_spec(package) is not None
-
-
-def missing(
-    settings: StageSettings,
-    *,
-    has_gpu: bool,
-    has: Callable[[str], bool] | None = None,
-    launch: Launch | None = None,
-) -> tuple[str, ...]:
-    """Return what settings and launch need and this machine lacks, a sentence each, with what to do."""
-    has = has or is_installed
-    found = _for_launch(launch, has_gpu, has) if launch else []
-    if settings.weights == "nf4" and not has("bitsandbytes"):
-        found.append("weights nf4 needs the package bitsandbytes, which is not installed: pip install bitsandbytes.")
-    for value in (settings.attention, settings.report_to):
-        package, remedy = PACKAGES.get(value, ("", ""))
-        if package and not has(package):
-            found.append(f"{value} needs the package {package}, which is not installed: {remedy}.")
-    if settings.attention.startswith("flash") and not has_gpu:
-        found.append(f"attention {settings.attention} runs on GPUs only; use sdpa here.")
-    if isinstance(settings, SampledSettings) and settings.vllm != "off":
-        found += _vllm(settings, has_gpu, has)
-    return tuple(found)
-
-
-def check_equipment(
-    settings: StageSettings,
-    *,
-    has_gpu: bool,
-    has: Callable[[str], bool] | None = None,
-    launch: Launch | None = None,
-) -> None:
-    """Raise BadConfig, saying what to do, if this machine lacks what the settings or the launch need."""
-    lacking = missing(settings, has_gpu=has_gpu, has=has, launch=launch)
-    if lacking:
-        raise BadConfig(" ".join(lacking))
-
-
-def _for_launch(launch: Launch, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
-    found = []
-    named = f"profile {launch.profile}" if launch.profile else "the launcher's configuration"
-    if launch.wants_gpus and not has_gpu:
-        found.append(f"{named} is for GPUs, and there is none here; use --profile cpu or multi-cpu.")
-    elif launch.uses_fsdp and not has_gpu:
-        found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
-    if launch.uses_deepspeed and not has("deepspeed"):
-        found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
-    return found
-
-
-def _vllm(settings: SampledSettings, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
-    found = []
-    if not has_gpu:
-        found.append(
-            f"vllm is {settings.vllm}, and vLLM samples on GPUs only; use vllm off here, which samples"
-            " with transformers."
-        )
-    if not has("vllm"):
-        found.append(f"vllm is {settings.vllm}, but vLLM is not installed: {VLLM}.")
-    return found
 
 
 @dataclass(frozen=True)

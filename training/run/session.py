@@ -26,7 +26,7 @@ from evals.schema import RunRecord
 from training.config import Request, StageSettings, describe, read_request
 from training.data.tokens import notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP
-from training.launch.plan import check_equipment
+from training.launch.equipment import check_equipment
 from training.models.base import Base, load_base, load_tokenizer
 from training.models.start import Kind, Start, append_stage
 from training.run.callbacks import MetricsCallback, StopCallback
