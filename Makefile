@@ -44,6 +44,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ty check
+	$(BIN)/python -m tests.budgets
 	$(BIN)/python -m pytest tests/test_architecture.py
 	$(PYTEST) $(ARGS)
 
