@@ -70,7 +70,9 @@ def main() -> int:
     for name, found in shared_names(product).items():
         sys.stdout.write(f"{len(found)} x {name}: {', '.join(found)}\n")
     if over:
-        sys.stdout.write(f"over budget: {', '.join(over)}. Remove as much as you add, or less of what few would miss.\n")
+        sys.stdout.write(
+            f"over budget: {', '.join(over)}. Remove as much as you add, or less of what few would miss.\n"
+        )
     return int(bool(over))
 
 

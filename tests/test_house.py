@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from tests.budgets import budgets, modules, n_lines, shared_names
 from tests.imports import imports_of
 from tests.test_architecture import MAY_IMPORT
 
@@ -214,3 +215,19 @@ def test_ci_runs_what_a_person_runs_and_a_missing_browser_counts():
     assert script.stat().st_mode & 0o111
     assert "make test" in script.read_text()
     assert "export CI=true" in script.read_text()
+
+
+def test_every_package_has_a_budget_and_keeps_to_it():
+    limits = budgets((ROOT / "AGENTS.md").read_text(encoding="utf-8"))
+
+    assert set(limits) == {"evals", "training", "hub", "lab", "tests"}
+    found = {name: (sum(map(n_lines, modules(ROOT / name))), len(modules(ROOT / name))) for name in limits}
+    assert {name: size for name, size in found.items() if size[0] > limits[name][0] or size[1] > limits[name][1]} == {}
+
+
+def test_two_classes_of_one_name_are_named_with_their_places():
+    shared = shared_names(
+        [ROOT / "evals/schema/votes.py", ROOT / "lab/store/tables.py", ROOT / "lab/commands/verify.py"]
+    )
+
+    assert shared["AnswerRow"] == ["lab/store/tables.py", "lab/commands/verify.py"]

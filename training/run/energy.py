@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 JOULES_PER_KWH = 3.6e6
+NVML = "pynvml"
+"""Where a GPU is, `nvidia-ml-py` gives it; nothing of ours needs it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Meter:
             self._why = "no GPU was used"
             return
         try:
-            self._nvml = nvml or import_module("pynvml")
+            self._nvml = nvml or import_module(NVML)
         except ImportError:
             self._why = "NVML's package is not installed (pip install nvidia-ml-py)"
             return
