@@ -20,7 +20,7 @@ from lab.gpu import the_gpu
 from lab.services import Services, build_services, once
 from lab.settings import Settings, from_environment
 from lab.store.answers import ToldStore
-from lab.store.database import upgrade
+from lab.store.migrate import upgrade
 from lab.ui.text import say
 from lab.visitors import can_sign_in
 from training.models.manifest import BARE, read_chain

@@ -138,7 +138,7 @@ def open_store(url: str) -> "Store":
     from lab.store.answers import Store, is_current
 
     if not is_current(url):
-        from lab.store.database import upgrade
+        from lab.store.migrate import upgrade
 
         upgrade(url)
     return Store(url)

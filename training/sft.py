@@ -19,9 +19,10 @@ from trl import SFTConfig, SFTTrainer
 from evals.questions import SYSTEM_PROMPT
 from evals.refine.prompt import SYSTEM_PROMPT as REFINER_PROMPT
 from training.config import Request, SftSettings
+from training.data.packing import check_packing
 from training.data.questions import TrainingData, sft_data, sft_row
 from training.data.refiner import RefinerData, are_records, check_refiner_chain, refiner_data
-from training.data.tokens import Row, check_packing, length_of, within
+from training.data.tokens import Row, length_of, within
 from training.models.base import Base, find_base, load_tokenizer
 from training.models.policy import policy_of
 from training.models.start import Start, start_of

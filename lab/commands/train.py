@@ -99,7 +99,8 @@ def _inside(path: Path) -> str:
 
 if TYPE_CHECKING:
     from training.launch.estimate import Estimate
-    from training.launch.plan import Plan, Preview, TokenRow
+    from training.launch.plan import Plan
+    from training.launch.preview import Preview, TokenRow
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -273,7 +274,7 @@ def _submit(plan: "Plan", wanted: Wanted) -> None:
 def _look(plan: "Plan", wanted: Wanted) -> None:
     """Print what would be done; exit code 1 if the run would be refused."""
     from lab.train.runner import has_gpu
-    from training.launch.plan import preview
+    from training.launch.preview import preview
 
     seen = preview(plan)
     needs = plan.needs(seen.kept, has_gpu=has_gpu())

@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, exc, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.orm import Session
@@ -151,42 +148,3 @@ def _begin_sqlite(connection: Connection) -> None:
     # between, however long the timeout; taking the write lock at the start makes it wait instead.
     writes = connection.get_execution_options().get("assay_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-SCRIPTS = Path(__file__).parent / "migrations"
-
-
-def upgrade(url: str) -> None:
-    """Create or update the tables at `url`: all of it or nothing, one process at a time.
-
-    Raises LabError for a database made by a newer version, and as `lab.store.database` does.
-    """
-    engine = open_engine(url)
-    try:
-        with writing(engine) as session:
-            connection = session.connection()
-            _wait_for_turn(connection)
-            _refuse_newer(connection)
-            config = Config()
-            config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    finally:
-        engine.dispose()
-
-
-def _wait_for_turn(connection: Connection) -> None:
-    # SQLite has taken its write lock already; PostgreSQL gets one that ends with the transaction.
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('assay-migrations'))"))
-
-
-def _refuse_newer(connection: Connection) -> None:
-    stands_at = revision(connection)
-    known = {script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
-    if stands_at is not None and stands_at not in known:
-        where = connection.engine.url.render_as_string(hide_password=True)
-        raise LabError(
-            f"the store at {where} was made by a newer version (revision {stands_at!r}; this one "
-            f"knows {', '.join(sorted(known))}). Update Assay, or name another database."
-        )

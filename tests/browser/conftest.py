@@ -191,7 +191,7 @@ def scripted_lab(chromium, tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-LAB = "import sys, typer; from lab.commands import serve;sys.argv.insert(1, '--port'); typer.run(serve.lab)"
+LAB = "import sys, typer; from lab.commands import lab;sys.argv.insert(1, '--port'); typer.run(lab.lab)"
 
 
 @pytest.fixture(scope="session")

@@ -180,7 +180,7 @@ def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    code = "from lab.commands import serve; import typer; typer.run(serve.lab)"
+    code = "from lab.commands import lab; import typer; typer.run(lab.lab)"
     environment = os.environ | {
         "ASSAY_CACHE": str(tmp_path / "cache"),
         "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}",

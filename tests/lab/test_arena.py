@@ -5,7 +5,7 @@ from evals.schema.votes import VoteEvent
 from lab.app import build_app
 from lab.arena import place_of_votes
 from lab.store.answers import ToldStore
-from lab.store.database import upgrade
+from lab.store.migrate import upgrade
 from lab.visitors import NEEDED, can_sign_in
 from tests.lab.votes import answer, services_in, url_in, vote
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from evals.errors import LabError
-from evals.refine.items import read_pairs
 from evals.refine.prompt import messages
 from evals.refine.records import read_records
+from evals.schema.refiner import AnswerPair
 from lab.refine.session import (
     answer,
     correct,
@@ -158,7 +158,8 @@ def test_pairs_with_their_record_are_what_rubric_items_are_held_against(desk, tm
 
     _, file = make_file(desk.room, desk.visitor, "pairs", tmp_path / "out")
 
-    (pair,) = read_pairs(Path(file))
+    (line,) = Path(file).read_text().splitlines()
+    pair = AnswerPair.model_validate_json(line)
     assert (pair.better, pair.worse, pair.preferred_by) == (HALF, GOOD, "people")
     assert pair.record.model_dump() == RECORD.model_dump()
 

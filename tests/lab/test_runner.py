@@ -119,7 +119,7 @@ def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_pa
     [
         ({"learning_rate": "fast"}, "the form sets learning_rate to 'fast'; it takes a number"),
         ({"lora_r": "0"}, "a whole number from 1 to 512"),
-        ({"data": ""}, "the form says nothing about data"),
+        ({"data": ""}, "data is not set; add data"),
         ({"output": "elsewhere/new"}, "where this page would not find it again"),
     ],
 )

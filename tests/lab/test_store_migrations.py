@@ -13,7 +13,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from evals.errors import LabError
 from lab.store.answers import Store, is_current
-from lab.store.database import SCRIPTS, open_engine, upgrade, writing
+from lab.store.database import open_engine, writing
+from lab.store.migrate import SCRIPTS, upgrade
 from lab.store.tables import REVISION, ComparisonRow, Table
 from tests.lab.votes import cast, new_store, url_in
 
@@ -49,7 +50,7 @@ def test_upgrading_again_keeps_every_vote_and_the_salt(tmp_path):
 
 
 def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
-    code = f"from lab.store.database import upgrade; upgrade({url_in(tmp_path)!r})"
+    code = f"from lab.store.migrate import upgrade; upgrade({url_in(tmp_path)!r})"
     with ThreadPoolExecutor(2) as pool:
         runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
     assert [run.returncode for run in runs] == [0, 0]

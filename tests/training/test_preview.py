@@ -9,7 +9,8 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_chain
 from tests.training.runs import COMMON, settings_file
-from training.launch.plan import Plan, plan_of, preview
+from training.launch.plan import Plan, plan_of
+from training.launch.preview import preview
 
 STAGES = {"sft": "max_length", "dpo": "max_length", "grpo": "max_prompt_length"}
 

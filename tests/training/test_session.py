@@ -15,7 +15,8 @@ from training import sft
 from training.config import DpoSettings, Request, SftSettings, make, read_request
 from training.data.tokens import with_template
 from training.launch.accelerate import environment
-from training.launch.plan import plan_of, preview
+from training.launch.plan import plan_of
+from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
 from training.run.session import command_line
 

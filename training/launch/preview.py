@@ -1,0 +1,120 @@
+"""A plan looked at closely: rows as tokens with what is learned of them, lengths, and what is left out.
+
+Nothing is fetched and no weights are read: the tokenizer is used if it is on this machine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import cached_file
+
+from evals.errors import BadConfig
+from training.data.refiner import RefinerData
+from training.data.tokens import length_of, limit_of, notes_of, sequences_of, with_template, within
+from training.launch.estimate import check_batches
+from training.launch.plan import Plan
+from training.models.base import EMBEDDED, EMBEDDED_HUB_ID, FOLDER_NAME, HUB_ID, default_cache
+
+SHOWN = 2
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """One sequence of a row: the tokens as text, and how many at its start are not learned from."""
+
+    name: str
+    column: str
+    tokens: tuple[str, ...]
+    given: int
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a run would read. `kept` rows of `rows`; `lengths` in tokens: shortest, median, longest."""
+
+    rows: int
+    kept: int
+    left_out: Mapping[str, int]
+    lengths: tuple[int, int, int] | None
+    examples: tuple[TokenRow, ...]
+    problems: tuple[str, ...] = ()
+    is_refused: bool = False
+    """Whether the run would be refused for its rows."""
+
+
+def preview(plan: Plan) -> Preview:
+    """Return what the run of a plan would read, as far as it can be told on this machine."""
+    rows = plan.rows()
+    tokenizer = tokenizer_here(plan.settings.base)
+    if tokenizer is None:
+        problem = (
+            f"the tokenizer of {plan.settings.base} is not on this machine, so tokens and lengths cannot"
+            " be shown; the first run fetches it."
+        )
+        return Preview(len(rows), len(rows), {}, None, (), (problem,))
+    data = plan.data
+    if isinstance(data, RefinerData):
+        budget = limit_of(plan.settings)[1]
+        data = data.shortened(budget, lambda row: length_of(row, tokenizer))
+        rows = data.trl_rows()
+    lengths = {name: length_of(row, tokenizer) for name, row in rows.items()}
+    refusals: tuple[str, ...] = ()
+    kept = set(rows)
+    try:
+        fitting = within(data, lengths, plan.settings)
+        kept -= {name for name, size in lengths.items() if size > limit_of(plan.settings)[1]}
+        check_batches(plan.settings, len(kept), plan.launch.processes)
+        left_out = fitting.record()
+    except BadConfig as error:
+        refusals, left_out = (str(error),), data.record()
+    shown = [name for name in rows if name in kept][:SHOWN]
+    sizes = sorted(lengths.values())
+    return Preview(
+        rows=len(rows),
+        kept=len(kept),
+        left_out={key: int(n) for key, n in left_out.items() if key.startswith("left out")},
+        lengths=(sizes[0], round(median(sizes)), sizes[-1]),
+        examples=tuple(each for name in shown for each in _tokens(name, rows[name], tokenizer)),
+        problems=refusals or notes_of(tokenizer),
+        is_refused=bool(refusals),
+    )
+
+
+def tokenizer_here(source: str) -> PreTrainedTokenizerBase | None:
+    """Return the tokenizer of a base if it lies on this machine, without asking the network."""
+    folder = _folder_here(source)
+    if folder is None or not (folder / "tokenizer_config.json").is_file():
+        return None
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return with_template(tokenizer) if isinstance(tokenizer, PreTrainedTokenizerBase) else None
+
+
+def _folder_here(source: str) -> Path | None:
+    if source == EMBEDDED:
+        unpacked = default_cache() / FOLDER_NAME
+        return unpacked if unpacked.is_dir() else _folder_here(EMBEDDED_HUB_ID)
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    match = HUB_ID.fullmatch(source)
+    if match is None:
+        return None
+    found = cached_file(
+        match["name"],
+        "tokenizer_config.json",
+        revision=match["revision"],
+        local_files_only=True,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return Path(found).parent if found else None
+
+
+def _tokens(name: str, row: Mapping[str, object], tokenizer: PreTrainedTokenizerBase) -> list[TokenRow]:
+    return [
+        TokenRow(name, column, tuple(str(tokenizer.decode([each])) for each in found.ids), found.given)
+        for column, found in sequences_of(row, tokenizer).items()
+    ]
