@@ -49,6 +49,7 @@ class Turns:
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from evals.refine.score import Prepared
+    from evals.schema import Article
     from evals.schema.refiner import RefinerRecord, ScoredAnswer
     from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
     from lab.review.export import Exported
@@ -157,6 +158,20 @@ def load_chain(settings: Settings, progress: Progress) -> Chain:
 def load_reports(chain: str) -> Evaluations:
     """Return the evaluations that lie beside the chain; none if it was never evaluated."""
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
+
+
+def read_paper(file: str | None, text: str | None) -> "Article":
+    """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
+    from lab.review.papers import paper_of
+
+    return paper_of(file, text)
+
+
+def demonstration_paper() -> "Article":
+    """Return a paper to try the reviewer on."""
+    from lab.review.papers import demonstration_paper as found
+
+    return found()
 
 
 def find_readers(settings: Settings) -> "tuple[Reader, ...]":

@@ -1,25 +1,4 @@
-"""Teaching a model to review: the instructions, papers within a budget, and corpora to train on."""
+"""Peer review: prompts and training rows, concerns read, cleaned, matched with human ones, scored, merged, reported.
 
-from evals.review.prompt import (
-    PROMPT_VERSION,
-    Budget,
-    Counter,
-    Piece,
-    check_prompt,
-    pieces_of,
-    prompt_sha256,
-    request,
-    system_prompt,
-)
-
-__all__ = [
-    "PROMPT_VERSION",
-    "Budget",
-    "Counter",
-    "Piece",
-    "check_prompt",
-    "pieces_of",
-    "prompt_sha256",
-    "request",
-    "system_prompt",
-]
+No model lives here: whoever scores brings an encoder (`evals.review.match.Encoder`).
+"""

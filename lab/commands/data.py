@@ -425,7 +425,7 @@ def _review_data_write(
 ) -> None:
     """Write papers, rows, instructions and, as the seal, statistics; each file whole."""
     from evals.io import rows_write_whole as write_whole
-    from evals.review import system_prompt
+    from evals.review.prompt import system_prompt
 
     for split in SPLITS:
         mine = [each for each in examples if each.split == split]

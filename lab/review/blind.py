@@ -9,9 +9,9 @@ from evals.errors import LabError
 from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
 from lab.review.form import Composer
-from lab.review.session import checked, desk_of, paper_of, reader_named, reviewing
+from lab.review.session import checked, desk_of, reader_named, reviewing
 from lab.review.view import read_only
-from lab.services import Services
+from lab.services import Services, read_paper
 from lab.ui.components import ANSWERING, QUIET, heading, notice
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
@@ -64,7 +64,7 @@ def both(
             raise LabError(say("review.blind.same"))
         how = checked(settings)
         readers = [reader_named(services.readers(), name) for name in names]
-        paper = paper_of(None, text) if (text or "").strip() or article is None else article
+        paper = read_paper(None, text) if (text or "").strip() or article is None else article
         services.random.shuffle(readers)
         kept: list[KeptReview] = []
         for number, reader in enumerate(readers, start=1):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from evals.review import Budget, system_prompt
+from evals.review.prompt import Budget, system_prompt
 from evals.schema import Article
 from evals.schema.reviewruns import EngineRecord, ReviewAnswer, ReviewedRow, Reviewer
 from lab.review.session import ReviewSettings, Step

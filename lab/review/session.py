@@ -1,6 +1,5 @@
 """What the Review tab does with papers and reviews: plain functions that give what is to be shown."""
 
-import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +8,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Protocol
 
-from evals.errors import LabError, UnreadableArticle
-from evals.papers import read_article, read_article_file
-from evals.papers.corpus import demonstration as demonstration_corpus
-from evals.papers.families import split_by_family
+from evals.errors import LabError
 from evals.review.places import Map
 from evals.schema import Article
 from evals.schema.reviewruns import (
@@ -27,38 +23,10 @@ from lab.commands.tables import counted
 from lab.review import edit as desk
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
-from lab.services import Services, export_review
+from lab.services import Services, demonstration_paper, export_review, read_paper
 from lab.ui.components import notice
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
-
-SHORTEST_PAPER = 200
-"""Characters below which a text is no paper that anything could be said of."""
-SEED = 0
-"""Of the split, as `assay data review` has it when nothing else is said."""
-HEADING = re.compile(r"^#{1,4} \S", re.M)
-"""What tells pasted Markdown from plain text."""
-
-
-def paper_of(file: str | None, text: str | None) -> Article:
-    """Return the paper that was uploaded or, without a file, pasted; UnreadableArticle says what is wrong."""
-    if file:
-        return read_article_file(Path(file))
-    pasted = (text or "").strip()
-    if not pasted:
-        raise UnreadableArticle(say("review.nothing"))
-    name = "pasted.md" if HEADING.search(pasted) else "pasted.txt"
-    article = read_article(pasted.encode("utf-8", "replace"), name)
-    length = len(article.abstract) + sum(len(each.text) for each in article.sections)
-    if length < SHORTEST_PAPER:
-        raise UnreadableArticle(say("review.short", length=len(pasted), limit=SHORTEST_PAPER))
-    return article
-
-
-def demonstration_paper() -> Article:
-    """Return a paper written for demonstration, one of the test split: no reviewer was trained on it."""
-    return next(each for each in split_by_family(demonstration_corpus(), SEED) if each.split == "test").article
-
 
 WAIT_SECONDS = 0.5
 
@@ -258,7 +226,7 @@ class ReviewView:
 def read(file: str | None, text: str | None) -> tuple[Article | None, ReviewView]:
     """Return the paper that was given and its view, or what is wrong with it."""
     try:
-        article = paper_of(file, text)
+        article = read_paper(file, text)
     except LabError as error:
         return None, ReviewView(notice(str(error), "problem"), paper_view(None), cards(()))
     return article, ReviewView(notice(say("review.reading")), paper_view(article), cards(()))
@@ -284,7 +252,7 @@ def review(
     """
     article, text = given
     try:
-        paper = paper_of(None, text) if (text or "").strip() or article is None else article
+        paper = read_paper(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
         how = checked(settings)
     except LabError as error:

@@ -4,7 +4,6 @@ import pytest
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.papers.collection import read_collection
-from evals.review import Budget, system_prompt
 from evals.review.corpus import (
     CORPORA,
     Recipe,
@@ -16,6 +15,7 @@ from evals.review.corpus import (
     select,
     statistics_of,
 )
+from evals.review.prompt import Budget, system_prompt
 from tests.evals.reviewed import WordCounter, concern, example, prose
 
 COUNTER = WordCounter()

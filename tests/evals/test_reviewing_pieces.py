@@ -1,8 +1,18 @@
 import pytest
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.review import Budget, check_prompt, pieces_of, prompt_sha256, request, system_prompt
-from evals.review.prompt import CUT, allot, instructions, level
+from evals.review.prompt import (
+    CUT,
+    Budget,
+    allot,
+    check_prompt,
+    instructions,
+    level,
+    pieces_of,
+    prompt_sha256,
+    request,
+    system_prompt,
+)
 from tests.evals.reviewed import WordCounter, example, prose
 
 COUNTER = WordCounter()

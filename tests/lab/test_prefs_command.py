@@ -7,7 +7,8 @@ from evals.errors import LabError
 from evals.schema import Choice
 from evals.schema.reviewruns import KeptReview, ReviewAnswer
 from lab.cli import app
-from lab.review.session import ReviewSettings, paper_of
+from lab.review.papers import paper_of
+from lab.review.session import ReviewSettings
 from tests.lab.reviewers import PAPER, ScriptedReader
 from tests.lab.test_refine_views import kept
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote

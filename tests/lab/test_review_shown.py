@@ -6,7 +6,8 @@ import pytest
 
 from evals.errors import LabError, UnreadableArticle
 from lab.review.board import board_view
-from lab.review.session import demonstration_paper, paper_of, read
+from lab.review.papers import demonstration_paper, paper_of
+from lab.review.session import read
 from lab.settings import from_environment
 from lab.ui.components import notice
 from tests.evals.concerns.test_report import scored

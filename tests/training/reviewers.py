@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evals.review import system_prompt
+from evals.review.prompt import system_prompt
 from evals.schema import Article, Section, TextOrigin
 from tests.models import tiny_adapter, tiny_base
 

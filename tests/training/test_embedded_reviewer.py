@@ -8,9 +8,9 @@ import pytest
 from evals.io import read_rows
 from evals.papers.corpus import demonstration
 from evals.papers.families import split_by_family
-from evals.review import check_prompt
 from evals.review.leaderboard import read_score
 from evals.review.page import made_by, made_rows
+from evals.review.prompt import check_prompt
 from evals.schema.reports import Rates, ReviewScore
 from evals.schema.reviews import PredictionRow
 from tests.models import embedded_cache

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evals.review import Budget, request, system_prompt
 from evals.review.parse import parse
+from evals.review.prompt import Budget, request, system_prompt
 from evals.schema import Article, Section
 from tests.training.judge_server import JudgeServer
 from tests.training.reviewers import paper, reviewer_chain

@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, BadRow
 from evals.model import Sampling
-from evals.review import Budget, system_prompt
 from evals.review.parse import parse
+from evals.review.prompt import Budget, system_prompt
 from evals.schema import Message
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from evals.errors import BadConfig, BadRow, ChainMismatch
-from evals.review import PROMPT_VERSION, prompt_sha256, system_prompt
+from evals.review.prompt import PROMPT_VERSION, prompt_sha256, system_prompt
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment, one_thread, record

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.review import Budget, system_prompt
+from evals.review.prompt import Budget, system_prompt
 from evals.schema.reviews import Concern
 from tests.training.reviewers import paper, reviewer_chain
 from tests.training.runs import one_thread

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.review import Budget, system_prompt
+from evals.review.prompt import Budget, system_prompt
 from tests.training.judge_server import Asked, JudgeServer, Reply
 from tests.training.reviewers import paper
 from training.reviewer.engine import Asking, Room, asked_about, row_of

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
@@ -109,5 +110,5 @@ def test_a_chain_whose_first_stage_claims_to_go_on_from_another_is_refused(folde
 
 @pytest.mark.parametrize("mode", ["continue", "merge_then_new"])
 def test_a_first_stage_has_nothing_to_build_on(mode: str):
-    with pytest.raises(BadConfig, match="no chain to build on"):
+    with pytest.raises(ValidationError, match="no chain to build on"):
         SftSettings(data=("kmp-train",), output="run", mode=mode)

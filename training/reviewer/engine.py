@@ -13,10 +13,19 @@ from typing import Literal, Protocol
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from evals.review import Budget, Counter, check_prompt, pieces_of, prompt_sha256, request, system_prompt
 from evals.review.clean import key_of
 from evals.review.parse import parse
-from evals.review.prompt import array_schema, without_marks
+from evals.review.prompt import (
+    Budget,
+    Counter,
+    array_schema,
+    check_prompt,
+    pieces_of,
+    prompt_sha256,
+    request,
+    system_prompt,
+    without_marks,
+)
 from evals.schema import Article, Message
 from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
-from evals.review import PROMPT_VERSION
 from evals.review.corpus import spread
 from evals.review.page import record_beside
+from evals.review.prompt import PROMPT_VERSION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
 from training.reviewer.engine import Asked, Asking, Engine, Reply, asked_about, row_of

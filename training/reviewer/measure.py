@@ -25,11 +25,11 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.io import read_rows, write_whole
 from evals.papers.collection import OWN, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
-from evals.review import PROMPT_VERSION, prompt_sha256, system_prompt
 from evals.review.clean import Cleaning, clean
 from evals.review.leaderboard import read_score
 from evals.review.match import LEXICAL, Encoder, number_of
 from evals.review.page import hand_on, made_by
+from evals.review.prompt import PROMPT_VERSION, prompt_sha256, system_prompt
 from evals.review.report import AUTO, Wanted, measuring_of, read_panel
 from evals.review.score import score
 from evals.schema import ReviewExample, RunRecord

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from evals.errors import BadConfig, LabError
-from evals.review import prompt_sha256, system_prompt
-from evals.review.prompt import array_schema, object_schema
+from evals.review.prompt import array_schema, object_schema, prompt_sha256, system_prompt
 from evals.schema.reviewruns import EngineRecord
 from training.judge.client import checked_address, key_of
 from training.reviewer.engine import Asking, Reply, Room
