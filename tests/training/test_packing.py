@@ -7,7 +7,7 @@ from tests.models import tiny_base
 from tests.training.runs import SFT, one_thread, record, settings_file
 from training import sft
 from training.config import SftSettings, read_request
-from training.data.tokens import check_packing
+from training.data.packing import check_packing
 
 __all__ = ["one_thread"]
 
