@@ -1,5 +1,6 @@
 # make lab     install what is missing and start the lab      make lab PORT=7861
-# make test    install what is missing and run all tests      make test ARGS="tests/evals -x"
+# make test    install what is missing and run the tests      make test ARGS="tests/evals -x"
+# make test-all  the slow rest: kills, two processes, other tools, the network   (make test comes first)
 # make check   format, lint, types, imports, tests: what must hold before a commit
 # make fix     format, and mend what the linter can mend
 # make bench   measure, as ratios against a named reference
@@ -26,7 +27,7 @@ NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \
 	  exit $$status; } >&2
 
-.PHONY: help lab test check fix bench setup lock
+.PHONY: help lab test test-all check fix bench setup lock
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -38,7 +39,10 @@ lab: setup
 	@$(BIN)/assay lab $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
 
 test: setup
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) -m "not slow and not network" $(ARGS)
+
+test-all: setup
+	@$(PYTEST) -m "slow or network" $(ARGS)
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -46,7 +50,7 @@ check: setup
 	$(BIN)/ty check
 	$(BIN)/python -m tests.budgets
 	$(BIN)/python -m pytest tests/test_architecture.py
-	$(PYTEST) $(ARGS)
+	$(PYTEST) -m "not slow and not network" $(ARGS)
 
 fix: setup
 	$(BIN)/ruff format .
