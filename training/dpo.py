@@ -22,11 +22,11 @@ from training.data.tokens import length_of, within
 from training.models.base import Base, find_base, load_tokenizer
 from training.models.policy import policy_of
 from training.models.start import Start, start_of
-from training.run.callbacks import DPO_RULES, AlertCallback
+from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import announce, say
 from training.run.session import Session, common_arguments, load_base_for, record_of, run_command, session
 from training.run.trainer import SafeTrainer
-from training.run.watch import ForgettingMonitor, Limits, Watch
+from training.run.watch import ForgettingMonitor
 
 CAREFUL_BETA = 0.1
 """Below it models of this study lost what they had been taught."""
@@ -110,13 +110,12 @@ def _watch(
     current: Session,
 ) -> None:
     """Let the run be watched: its figures, and what the model still knows."""
-    trainer.add_callback(AlertCallback(current.run, DPO_RULES))
+    trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
     if not settings.monitor_steps:
         return
     questions = watched_questions(settings.monitor_data, settings.monitor_questions, settings.seed, data.questions)
-    watch = Watch(questions, start.system_prompt or SYSTEM_PROMPT, settings.monitor_tokens)
-    limits = Limits(settings.monitor_max_drop, settings.monitor_max_kl, settings.monitor_stop)
-    trainer.add_callback(ForgettingMonitor(trainer, watch, limits, settings.monitor_steps, current))
+    prompt = start.system_prompt or SYSTEM_PROMPT
+    trainer.add_callback(ForgettingMonitor(trainer, settings, questions, prompt, current.run, current.stop.ask))
 
 
 def _warn(settings: DpoSettings) -> None:

@@ -28,7 +28,7 @@ from training.models.base import Base, find_base, load_tokenizer
 from training.models.policy import policy_of
 from training.models.start import Start, start_of
 from training.rewards import OneVerifier, VerifierReward
-from training.run.callbacks import GRPO_RULES, AlertCallback
+from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import announce, say
 from training.run.session import common_arguments, load_base_for, processes, record_of, run_command, session
 from training.run.trainer import SafeTrainer
@@ -90,7 +90,7 @@ def train(request: Request) -> None:
         say(sentence)
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base)
-        trainer.add_callback(AlertCallback(current.run, GRPO_RULES))
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
         if current.train(trainer):
             current.leave(trainer, start, base)
 

@@ -36,8 +36,8 @@ from training.models.policy import policy_of
 from training.models.start import Start, start_of
 from training.refine.items import ItemBook
 from training.refine.reward import Judging, RefinerReward, fit_judge, judge_facts, judging_of
-from training.refine.watch import HackingWatch, HeldOut, Pace, PlateauWatch
-from training.run.callbacks import SAMPLING_RULES, AlertCallback
+from training.refine.watch import HeldOut, Pace, PlateauWatch
+from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import announce, say
 from training.run.session import load_base_for, processes, record_of, run_command, session
 
@@ -66,9 +66,9 @@ def train(request: Request) -> None:
     record = record_of("refiner", request, base, facts)
     with session(record, Path(settings.output), overwrite=request.overwrite) as current:
         trainer = build_trainer(settings, data, start, base, judging)
-        trainer.add_callback(AlertCallback(current.run, SAMPLING_RULES))
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None
-        trainer.add_callback(HackingWatch(current.run, stop))
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("refiner"), stop))
         if held is not None:
             steps, patience = settings.held_out_steps, settings.held_out_patience
             pace = Pace(steps, patience, settings.keeps_best)

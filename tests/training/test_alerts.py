@@ -4,19 +4,19 @@ from pathlib import Path
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from training.run.callbacks import DPO_RULES, GRPO_RULES, AlertCallback, Rule
+from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder
 
-SHARE = Rule("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
-LENGTH = Rule("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)
+SHARE = Alarm("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
+LENGTH = Alarm("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)
 
 
 class Log:
     """A run that logs one figure after the other, and what was said at each step."""
 
-    def __init__(self, folder: Path, *rules: Rule, window: int = 2) -> None:
+    def __init__(self, folder: Path, *rules: Alarm, window: int = 2) -> None:
         self.run = RunFolder(folder)
-        self.callback = AlertCallback(self.run, rules, window)
+        self.callback = AlarmCallback(self.run, rules, window=window)
         self.arguments = TrainingArguments(output_dir=str(folder), use_cpu=True)
         self.step = 0
 
@@ -110,7 +110,7 @@ SPOKEN = [
 
 @pytest.mark.parametrize(("metric", "values", "said"), SPOKEN)
 def test_each_rule_speaks_in_words_about_its_own_figure(metric: str, values: list[float], said: str, tmp_path: Path):
-    log = Log(tmp_path, *GRPO_RULES, *DPO_RULES, window=1)
+    log = Log(tmp_path, *alarms_of("sampling", "grpo", "dpo"), window=1)
     for value in values:
         log.add(**{metric: value})
     assert [text for _, text in log.said() if said in text] == [text for _, text in log.said()]
@@ -133,7 +133,7 @@ HEALTHY = {
 
 
 def test_a_healthy_run_is_left_in_peace(tmp_path: Path):
-    log = Log(tmp_path, *GRPO_RULES, *DPO_RULES)
+    log = Log(tmp_path, *alarms_of("sampling", "grpo", "dpo"))
     for _ in range(6):
         log.add(**HEALTHY)
     assert log.said() == []

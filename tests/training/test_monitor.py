@@ -13,7 +13,7 @@ from training.config import SftSettings
 from training.data.questions import prompt_of, watched_questions
 from training.models.base import find_base, load_base
 from training.models.policy import StackedPeftModel, lora_of, stacked_policy
-from training.run.watch import Watch
+from training.run.watch import KL, LENGTH, forgetting
 
 __all__ = ["one_thread"]
 
@@ -66,19 +66,19 @@ def alone(pair: Pair, question: int, tokens: int) -> tuple[float, int]:
 
 
 def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(policy: Pair):
-    look = Watch(QUESTIONS, SYSTEM_PROMPT, 6).look(*policy)
+    look = forgetting(*policy, QUESTIONS, SYSTEM_PROMPT, 6)
     parts = [alone(policy, number, 6) for number in range(len(QUESTIONS))]
     tokens = sum(length for _, length in parts)
-    assert look.kl == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4)
-    assert look.kl > 0.01
-    assert look.length == pytest.approx(tokens / len(QUESTIONS))
+    assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4)
+    assert look[KL] > 0.01
+    assert look[LENGTH] == pytest.approx(tokens / len(QUESTIONS))
 
 
 def test_a_look_leaves_the_policy_and_chance_as_they_were(policy: Pair):
     model, _ = policy
     model.train()
     before = torch.random.get_rng_state()
-    Watch(QUESTIONS[:3], SYSTEM_PROMPT, 4).look(*policy)
+    forgetting(*policy, QUESTIONS[:3], SYSTEM_PROMPT, 4)
     assert model.training
     assert model.active_adapters[0] == "default"
     assert torch.equal(torch.random.get_rng_state(), before)

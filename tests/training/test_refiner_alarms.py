@@ -14,9 +14,10 @@ from tests.evals.refiner.answers import EVIDENCE, GOOD
 from tests.training.test_refiner_reward import CUT, WRONG, Log, Talked, called
 from training.judge.judge import StopRule
 from training.refine.reward import Judging, RefinerReward
-from training.refine.watch import BANDS, HackingWatch
+from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import RunFolder
 
+BANDS = alarms_of("refiner")
 PUBLISHED = RewardConfig.model_validate({"preset": "published"})
 LONG = " ".join(f"word{n}" for n in range(40))
 WITH_LONG = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in {**EVIDENCE, "L1": LONG}.items())
@@ -72,10 +73,10 @@ GAMES = (
 )  # fmt: skip
 
 
-def played(folder: Path, game: Game, ends: Sequence[str], rounds: int = 3) -> HackingWatch:
+def played(folder: Path, game: Game, ends: Sequence[str], rounds: int = 3) -> AlarmCallback:
     """Return a watch that saw a policy start honestly and end otherwise, three logged rows each."""
     judging = Judging(game.judge or Talked())
-    watch = HackingWatch(RunFolder(folder), window=rounds)
+    watch = AlarmCallback(RunFolder(folder), BANDS, window=rounds)
     arguments = TrainingArguments(output_dir=str(folder), use_cpu=True)
     for step, texts in enumerate((*[game.start] * rounds, *[ends] * rounds), start=1):
         reward = RefinerReward(game.config or RewardConfig(), judging, stop=StopRule(1.0))
@@ -88,7 +89,7 @@ def played(folder: Path, game: Game, ends: Sequence[str], rounds: int = 3) -> Ha
     return watch
 
 
-def rung(watch: HackingWatch) -> list[str]:
+def rung(watch: AlarmCallback) -> list[str]:
     return [str(row["alert"]) for row in watch.run.metric_rows() if "alert" in row]
 
 
@@ -118,7 +119,7 @@ def test_an_answer_that_grows_while_the_reward_does_not_is_no_alarm(tmp_path: Pa
 
 def test_an_alarm_can_end_the_run(tmp_path: Path):
     asked: list[str] = []
-    watch = HackingWatch(RunFolder(tmp_path), asked.append, window=2)
+    watch = AlarmCallback(RunFolder(tmp_path), BANDS, asked.append, window=2)
     for step, canary in enumerate((0.0, 0.0, 0.5, 0.5)):
         state = TrainerState(global_step=step, is_world_process_zero=True)
         arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
@@ -130,7 +131,7 @@ def test_a_resumed_run_knows_the_band_of_its_first_rows(tmp_path: Path):
     run = RunFolder(tmp_path)
     for step in (1, 2):
         run.append_metrics({"step": step, "judge/canary": 0.0})
-    watch = HackingWatch(run, window=2)
+    watch = AlarmCallback(run, BANDS, window=2)
     arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
     watch.on_train_begin(arguments, TrainerState(), TrainerControl())
     assert watch.complaints({"judge/canary": 1.0}) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback
 
 from evals.errors import BadConfig
 from evals.refine.bank import refiner_bank
@@ -18,7 +18,7 @@ from training.config import RefinerSettings, read_request
 from training.data.refiner import refiner_data
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
-from training.refine.watch import SCORE, BestWeights, Glance, HeldOut, Pace, best_of, seen
+from training.refine.watch import SCORE, BestWeights, Glance, HeldOut, Pace, best_of
 from training.run.folder import RunFolder
 
 __all__ = ["one_thread"]
@@ -179,11 +179,6 @@ def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_pa
 )
 def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_as_good(looks, best):
     assert best_of(looks)[0] == best
-
-
-def test_looks_are_remembered_from_the_log_of_a_checkpoint():
-    state = TrainerState(log_history=[{"step": 0, SCORE: 1.0}, {"loss": 1}, {"step": 5, SCORE: 2.0}])
-    assert seen(state) == [(0, 1.0), (5, 2.0)]
 
 
 def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):

@@ -1,11 +1,9 @@
-"""Is what was known being forgotten? The same questions, asked again and again while a model is trained.
+"""Looks at a model while it is trained: greedy answers to what it is not trained on, graded again and again.
 
-Each look writes the model's greedy answers to a set of questions, has their answer lines judged by the
-verifiers, as the reward of GRPO does, and measures how far the model has moved from its reference on the way. A look draws nothing at random,
-so a run with a monitor learns the same weights as one without.
+A look draws nothing at random, so a run that is watched learns the same weights as one that is not.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +26,12 @@ from trl.trainer.utils import use_adapter
 from evals.errors import BadConfig
 from evals.schema import Example
 from evals.verifiers import verify
+from training.config import DpoSettings
 from training.data.questions import prompt_of
 from training.models.generation import end_tokens
 from training.models.policy import REFERENCE, StackedPeftModel
-from training.run.callbacks import alert
-from training.run.session import Session
+from training.run.alarms import alert
+from training.run.folder import RunFolder
 
 ROWS = 8
 """Questions that are answered together."""
@@ -101,141 +100,152 @@ def evaluating(policy: StackedPeftModel) -> Generator[None]:
         policy.train(was_training)
 
 
-def whole_model_or_refused(trainer: Trainer, setting: str) -> None:
-    """Raise BadConfig where the weights are shared out, so that no process could answer by itself."""
-    if trainer.is_fsdp_enabled or _zero_stage(trainer) == 3:
-        raise BadConfig(
-            f"{setting} needs a whole model on each process, and FSDP and ZeRO-3 share one out; set"
-            f" {setting} to 0, or use a profile that does not (single, multi-gpu, zero2)."
-        )
+def answers_to(
+    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Any], tokens: int
+) -> Iterator[Answers]:
+    """Yield greedy answers of at most `tokens` tokens to conversations, ROWS at a time, without dropout."""
+    with torch.no_grad(), evaluating(policy):
+        for start in range(0, len(conversations), ROWS):
+            prompts = [
+                str(tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True))
+                for each in conversations[start : start + ROWS]
+            ]
+            yield answered(policy, tokenizer, prompts, tokens)
 
 
-def _zero_stage(trainer: Trainer) -> int:
-    plugin = trainer.accelerator.state.deepspeed_plugin
-    return plugin.zero_stage if plugin is not None else 0
+class Looks(TrainerCallback):
+    """Measures the policy before the first step, every `every` steps and after the last; logs the figures.
 
-
-ACCURACY, KL = "monitor/accuracy", "monitor/kl"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What is too much: a fall in accuracy (0..1), a distance from the reference (nats per token)."""
-
-    max_drop: float
-    max_kl: float
-    stop: bool = False
-
-
-@dataclass(frozen=True)
-class Look:
-    """What was seen at one moment.
-
-    `accuracy` is the share of questions answered right; `kl` the mean over the answers' tokens of
-    KL(policy || reference) of the next token, exact over the vocabulary, in nats; `length` the mean
-    length of an answer in tokens.
+    What `measure` returns on the first process counts for all of them. A resumed run does not look anew
+    before its first step: what was seen stands in the trainer's own log (`seen`). BadConfig, naming
+    `setting`, where weights are shared out, so that no process could answer by itself.
     """
 
-    accuracy: float
-    kl: float
-    length: float
-
-
-@dataclass(frozen=True)
-class Watch:
-    """What is asked, and how: `tokens` is the longest answer."""
-
-    questions: Sequence[Example]
-    system_prompt: str
-    tokens: int
-
-    def look(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> Look:
-        """Return what the policy answers now, and how far that is from its reference."""
-        right, lengths, divergences = 0, 0, 0.0
-        with torch.no_grad(), evaluating(policy):
-            for start in range(0, len(self.questions), ROWS):
-                rows = self.questions[start : start + ROWS]
-                batch = answered(policy, tokenizer, self._prompts(tokenizer, rows), self.tokens)
-                texts = tokenizer.batch_decode(batch.tokens(), skip_special_tokens=True)
-                right += sum(
-                    verify(row, text, read="answer").verdict == "correct" for row, text in zip(rows, texts, strict=True)
-                )
-                lengths += int(batch.written.sum())
-                divergences += float((_divergence(policy, batch) * batch.written).sum())
-        count = len(self.questions)
-        return Look(right / count, divergences / max(lengths, 1), lengths / count)
-
-    def _prompts(self, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Example]) -> list[str]:
-        return [
-            str(
-                tokenizer.apply_chat_template(
-                    prompt_of(row, self.system_prompt), tokenize=False, add_generation_prompt=True
-                )
+    def __init__(self, trainer: Trainer, every: int, setting: str) -> None:
+        deepspeed = trainer.accelerator.state.deepspeed_plugin
+        if trainer.is_fsdp_enabled or (deepspeed is not None and deepspeed.zero_stage == 3):
+            raise BadConfig(
+                f"{setting} needs a whole model on each process, and FSDP and ZeRO-3 share one out; set"
+                f" {setting} to 0, or use a profile that does not (single, multi-gpu, zero2)."
             )
-            for row in rows
-        ]
+        self.trainer, self.every = trainer, every
 
+    figure = ""
+    """The figure that `seen` returns."""
 
-class ForgettingMonitor(TrainerCallback):
-    """Looks before the first step, every `steps` steps and after the last; says when limits break.
+    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
+        """Return what is seen now, by the names that the log has for it."""
+        raise NotImplementedError
 
-    Figures go where the trainer's go. With `limits.stop` the run is stopped, a checkpoint kept.
-    """
+    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+        """Do what follows from a look, on every process; the log has it already."""
 
-    def __init__(self, trainer: Trainer, watch: Watch, limits: Limits, steps: int, session: Session) -> None:
-        """Watch `trainer`; BadConfig where its weights are sharded, so that no process has a model."""
-        self._trainer, self._watch, self._limits = trainer, watch, limits
-        self._steps, self._session = steps, session
-        self._first: float | None = None
-        whole_model_or_refused(trainer, "monitor_steps")
+    def seen(self, state: TrainerState) -> list[tuple[int, float]]:
+        """Return the steps that were looked at and the figure there."""
+        return [(int(row["step"]), row[self.figure]) for row in state.log_history if self.figure in row]
+
+    @property
+    def policy(self) -> StackedPeftModel:
+        """The model that learns."""
+        policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        assert isinstance(policy, StackedPeftModel)
+        return policy
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Look at what is known before anything is learned; a resumed run remembers it."""
-        known = [row[ACCURACY] for row in state.log_history if ACCURACY in row]
-        self._first = known[0] if known else self._look(state, control).accuracy
+        """Look before anything is learned."""
+        if not self.seen(state):
+            self._look(state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Look, and compare with the first time."""
-        if state.global_step % self._steps and state.global_step < state.max_steps:
-            return
-        look = self._look(state, control)
-        for complaint in self._complaints(look):
-            if state.is_world_process_zero:
-                alert(self._session.run, state.global_step, complaint)
-            if self._limits.stop:
-                self._session.stop.ask(complaint)
+        """Look where it is time."""
+        if state.global_step % self.every == 0 or state.global_step >= state.max_steps:
+            self._look(state, control)
 
-    def _look(self, state: TrainerState, control: TrainerControl) -> Look:
-        """Return what the first process sees, so that all of them decide alike."""
-        policy = self._trainer.accelerator.unwrap_model(self._trainer.model)
-        tokenizer = self._trainer.processing_class
-        assert isinstance(policy, StackedPeftModel)
+    def _look(self, state: TrainerState, control: TrainerControl) -> None:
+        tokenizer = self.trainer.processing_class
         assert isinstance(tokenizer, PreTrainedTokenizerBase)
-        with self._trainer.accelerator.autocast():
-            seen: list[Any] = [self._watch.look(policy, tokenizer)]
-        look = broadcast_object_list(seen)[0]
+        with self.trainer.accelerator.autocast():
+            found: list[Any] = [self.measure(self.policy, tokenizer)]
+        figures = broadcast_object_list(found)[0]
         log_is_due = control.should_log  # logging here must not take the place of the trainer's own
-        Trainer.log(self._trainer, {ACCURACY: look.accuracy, KL: look.kl, "monitor/length": look.length})
+        Trainer.log(self.trainer, dict(figures))
         control.should_log = log_is_due
-        return look
+        self.looked(figures, state, control)
 
-    def _complaints(self, look: Look) -> list[str]:
-        first, limits = self._first or 0.0, self._limits
+
+ACCURACY, KL, LENGTH = "monitor/accuracy", "monitor/kl", "monitor/length"
+
+
+class ForgettingMonitor(Looks):
+    """Is what was known being forgotten? Says when accuracy falls or the distance grows beyond the settings.
+
+    With `monitor_stop` the run is stopped then, a checkpoint kept.
+    """
+
+    figure = ACCURACY
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        settings: DpoSettings,
+        questions: Sequence[Example],
+        system_prompt: str,
+        run: RunFolder,
+        stop: Callable[[str], None],
+    ) -> None:
+        super().__init__(trainer, settings.monitor_steps, "monitor_steps")
+        self._settings, self._questions, self._prompt = settings, questions, system_prompt
+        self._run, self._stop = run, stop
+
+    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
+        """Return how the questions are answered now, and how far that is from the reference."""
+        return forgetting(policy, tokenizer, self._questions, self._prompt, self._settings.monitor_tokens)
+
+    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+        """Complain of what broke a limit."""
+        first, settings = self.seen(state)[0][1], self._settings
         found = []
-        if first - look.accuracy > limits.max_drop:
+        if first - figures[ACCURACY] > settings.monitor_max_drop:
             found.append(
-                f"of {len(self._watch.questions)} watched questions {look.accuracy:.0%} are answered right,"
-                f" {first:.0%} before training: knowledge is being lost; raise beta or lower"
-                " learning_rate"
+                f"of {len(self._questions)} watched questions {figures[ACCURACY]:.0%} are answered right,"
+                f" {first:.0%} before training: knowledge is being lost; raise beta or lower learning_rate"
             )
-        if look.kl > limits.max_kl:
+        if figures[KL] > settings.monitor_max_kl:
             found.append(
-                f"answers are {look.kl:.2g} nats per token away from the reference (allowed"
-                f" {limits.max_kl:g}): raise beta or lower learning_rate"
+                f"answers are {figures[KL]:.2g} nats per token away from the reference (allowed"
+                f" {settings.monitor_max_kl:g}): raise beta or lower learning_rate"
             )
-        return found
+        for complaint in found:
+            if state.is_world_process_zero:
+                alert(self._run, state.global_step, complaint)
+            if settings.monitor_stop:
+                self._stop(complaint)
+
+
+def forgetting(
+    policy: StackedPeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[Example],
+    system_prompt: str,
+    tokens: int,
+) -> dict[str, float]:
+    """Return the share of questions answered right, their distance from the reference, their mean length.
+
+    Answers are read by their answer lines, as the reward of GRPO does. The distance is the mean over the
+    answers' tokens of KL(policy || reference) of the next token, exact over the vocabulary, in nats.
+    """
+    texts: list[str] = []
+    length, divergence = 0, 0.0
+    conversations = [prompt_of(each, system_prompt) for each in questions]
+    for batch in answers_to(policy, tokenizer, conversations, tokens):
+        texts += tokenizer.batch_decode(batch.tokens(), skip_special_tokens=True)
+        length += int(batch.written.sum())
+        divergence += float((_divergence(policy, batch) * batch.written).sum())
+    pairs = zip(questions, texts, strict=True)
+    right = sum(verify(question, text, read="answer").verdict == "correct" for question, text in pairs)
+    return {ACCURACY: right / len(questions), KL: divergence / max(length, 1), LENGTH: length / len(questions)}
 
 
 def _divergence(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
