@@ -37,7 +37,7 @@ PROMPTS = [[Message(role="user", content=text)] for text in ("How many?", "Which
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     folder = tiny_base(tmp_path_factory.mktemp("form"))
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return Writer(model, tiny_tokenizer(), Stack(model, {}), active_adapters(()))
+    return Writer(Stack(model, {}), tiny_tokenizer(), active_adapters(()))
 
 
 def form(writer: Writer, **options: object) -> Form:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
 from evals.model import Progress, Sampling
@@ -66,12 +66,13 @@ __all__ = [
 class LoadedChain:
     """A chain on one base in memory. Safe to use from several threads: batches take turns.
 
-    `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions`
+    `base` is the base as it was found, which other chains may share (`load_chain(beside=...)`). `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions`
     say where the base is not the one that was named.
     """
 
     def __init__(self, manifest: ChainManifest, base: Base, writer: Writer, dtype: Dtype) -> None:
         self.manifest = manifest
+        self.base = base
         self.dtype = dtype
         self.substitutions = base.substitutions
         self.stages = (BASE_STAGE, *(stage.name for stage in manifest.stages))
@@ -90,6 +91,11 @@ class LoadedChain:
     def context(self) -> int:
         """How many tokens question and answer may have together."""
         return self._writer.context
+
+    @property
+    def stack(self) -> Stack:
+        """The model with the adapters laid over it."""
+        return self._writer.stack
 
     def messages(self, question: str) -> tuple[Message, ...]:
         """Return a question as the stages were trained to read it: after the system prompt."""
@@ -144,23 +150,25 @@ def load_chain(
     *,
     base: str | None = None,
     cache: Path | None = None,
+    beside: Sequence[LoadedChain] = (),
 ) -> LoadedChain:
     """Return the chain called `name`, every check passed, on an accelerator where there is one.
 
     `name` is "embedded", a run folder, a chain.json, or base:NAME for a base model alone. `base`
-    names the base model where it is not where the manifest says. Raises MissingModel if something
-    is not here, ChainMismatch if something is not what it was when the chain was made.
+    names the base model where it is not where the manifest says. A base that one of the chains `beside`
+    stands on is not loaded again: both then take turns on it. Raises MissingModel if something is not here, ChainMismatch if something is not what it was when the chain was made.
     """
     report = progress or _silent
     if str(name).startswith(BARE):
-        return _load_bare(str(name).removeprefix(BARE), dtype, report, cache)
+        return _load_bare(str(name).removeprefix(BARE), dtype, report, cache, beside)
     chain = read_chain(name)
     found = find_base(base or base_source(chain, cache), _first_half(report), cache)
     report(0.5, "checking the chain")
-    tokenizer = load_tokenizer(found)
+    other = _on_same_base(found, dtype, beside)
+    tokenizer = other.tokenizer if other else load_tokenizer(found)
     refuse(name, file_findings(chain, found, tokenizer))
     report(0.6, "loading the model")
-    running = _Running(chain, load_model(found, dtype, best_device()), tokenizer, dtype)
+    running = _Running(chain, other.stack if other else _stack_of(found, dtype), tokenizer, dtype)
     report(0.9, "checking what the chain computes")
     refuse(name, running.probe_findings())
     report(1.0, "ready")
@@ -184,25 +192,36 @@ def check_chain(
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok for finding in findings):
-        model = load_model(found, "float32", best_device())
-        findings += _Running(chain, model, tokenizer, "float32").probe_findings()
+        findings += _Running(chain, _stack_of(found, "float32"), tokenizer, "float32").probe_findings()
     return findings
 
 
-class _Running:
-    """A chain's model with its adapters stacked, before anybody may ask it anything."""
+def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> LoadedChain | None:
+    wanted = (base.folder, base.weights_sha256, dtype)
+    return next((each for each in chains if (each.base.folder, each.base.weights_sha256, each.dtype) == wanted), None)
 
-    def __init__(self, chain: Chain, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, dtype: Dtype) -> None:
+
+def _stack_of(base: Base, dtype: Dtype) -> Stack:
+    return Stack(load_model(base, dtype, best_device()), {})
+
+
+class _Running:
+    """A chain's adapters on its base, before anybody may ask it anything."""
+
+    def __init__(self, chain: Chain, stack: Stack, tokenizer: PreTrainedTokenizerBase, dtype: Dtype) -> None:
         stages = chain.manifest.stages
-        adapters = {stage.name: read_adapter(chain.adapter_folder(stage)) for stage in stages}
         self._manifest = chain.manifest
         self._dtype = dtype
-        self._model, self._tokenizer = model, tokenizer
-        self._stack = Stack(model, adapters)
-        self._active = active_adapters(stages)
+        self._tokenizer, self._stack = tokenizer, stack
+        with stack.lock:
+            mine = f"{len(stack.adapters)}/"  # two chains may have stages of one name
+            stack.add({f"{mine}{stage.name}": read_adapter(chain.adapter_folder(stage)) for stage in stages})
+        self._active = {
+            stage: frozenset(f"{mine}{name}" for name in names) for stage, names in active_adapters(stages).items()
+        }
 
     def writer(self) -> Writer:
-        return Writer(self._model, self._tokenizer, self._stack, self._active)
+        return Writer(self._stack, self._tokenizer, self._active)
 
     def probe_findings(self) -> tuple[Finding, ...]:
         """Return one finding per stage, or one that says why the probe cannot be compared."""
@@ -215,21 +234,25 @@ class _Running:
             return tuple(broken_probe_finding(stage, fault) for stage, fault in faults.items())
         prompt = self._manifest.base_probe.prompt
         rows = [self._active[stage] for stage in probes]
-        measured = measure(self._model, self._tokenizer, prompt, self._stack, rows)
+        with self._stack.lock:
+            measured = measure(self._stack.model, self._tokenizer, prompt, self._stack, rows)
         return tuple(
             probe_finding(stage, distance(probe, logprobs), TOLERANCE[self._dtype])
             for (stage, probe), logprobs in zip(probes.items(), measured, strict=True)
         )
 
 
-def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) -> LoadedChain:
+def _load_bare(
+    source: str, dtype: Dtype, report: Progress, cache: Path | None, beside: Sequence[LoadedChain]
+) -> LoadedChain:
     """Return a base model as a chain with no adapters, so it can be asked before any training."""
     base = find_base(source, _first_half(report), cache)
     report(0.6, "loading the model")
-    model, tokenizer = load_model(base, dtype, best_device()), load_tokenizer(base)
-    stack = Stack(model, {})
+    other = _on_same_base(base, dtype, beside)
+    stack, tokenizer = (other.stack, other.tokenizer) if other else (_stack_of(base, dtype), load_tokenizer(base))
     prompt = probe_prompt(tokenizer, SYSTEM_PROMPT)
-    (measured,) = measure(model, tokenizer, prompt, stack, [frozenset()])
+    with stack.lock:
+        (measured,) = measure(stack.model, tokenizer, prompt, stack, [frozenset()])
     manifest = ChainManifest(
         name=f"{BARE}{base.public_name}",
         system_prompt=SYSTEM_PROMPT,
@@ -238,7 +261,7 @@ def _load_bare(source: str, dtype: Dtype, report: Progress, cache: Path | None) 
         stages=(),
     )
     report(1.0, "ready")
-    return LoadedChain(manifest, base, Writer(model, tokenizer, stack, active_adapters(())), dtype)
+    return LoadedChain(manifest, base, Writer(stack, tokenizer, active_adapters(())), dtype)
 
 
 def base_source(chain: Chain, cache: Path | None = None) -> str:

@@ -296,21 +296,18 @@ class Manner:
 
 
 class Writer:
-    """Writes answers with one stacked model. One batch runs at a time; others wait their turn."""
+    """Writes answers of one chain with a stacked model. One batch runs at a time; others wait their turn."""
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
         stack: Stack,
+        tokenizer: PreTrainedTokenizerBase,
         adapters_of_stage: Mapping[str, frozenset[str]],
     ) -> None:
-        self._model = model
+        self.stack, model = stack, stack.model
         self._generate = cast(Callable[..., torch.Tensor], model.generate)
         self.tokenizer = tokenizer
-        self._stack = stack
         self._adapters_of_stage = dict(adapters_of_stage)
-        self._lock = threading.Lock()
         self.ends = end_tokens(model, tokenizer)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0]
         self.context = int(getattr(model.config, "max_position_embeddings", 2048))
@@ -340,7 +337,7 @@ class Writer:
         answers: dict[int, Completion] = {}
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
-            with self._lock:
+            with self.stack.lock:
                 texts = self._run([rows[place] for place in places], Manner(sampling, form))
             for place, tokens in zip(places, texts, strict=True):
                 answers[place] = self._completion(rows[place].stage, tokens)
@@ -416,9 +413,9 @@ class Writer:
         for place, row in enumerate(rows):
             ids[place, width - len(row.prompt) :] = torch.tensor(row.prompt)
             attention[place, width - len(row.prompt) :] = 1
-        device = self._model.device
+        device = self.stack.model.device
         adapters = [self._adapters_of_stage[row.stage] for row in rows]
-        with torch.inference_mode(), self._stack.rows(adapters):
+        with torch.inference_mode(), self.stack.rows(adapters):
             written = self._generate(
                 input_ids=ids.to(device),
                 attention_mask=attention.to(device),
@@ -445,12 +442,12 @@ class Writer:
         try:
             has_turn = False
             while not halt.is_set() and not has_turn:
-                has_turn = self._lock.acquire(timeout=WAIT_SECONDS)
+                has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
             if has_turn:
                 try:
                     self._run(rows, manner, streamer, halt)
                 finally:
-                    self._lock.release()
+                    self.stack.lock.release()
             streamer.close("cancelled" if halt.is_set() else "length")
             streamer.pieces.put(None)
         except BaseException as error:  # handed to the reader, who raises it

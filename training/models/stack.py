@@ -6,12 +6,14 @@ batch. Adapters are laid side by side, never merged: A = [A1; A2; ...], B = [B1,
     y = W x + B (mask * (A x))
 
 where a row's mask keeps the adapters that belong to its stage. This is exact, over 4-bit weights
-too. It refuses to know what a stage is: it is told which adapters each row uses.
+too. It refuses to know what a stage is: it is told which adapters each row uses. Adapters of another chain
+on the same base are added later; a batch computes the adapters of its own chain alone.
 
 Two things make it fast on a processor. Layers that read the same input (query, key and value; gate
 and up) become one product, and A is appended to W, so that W x and A x are that same product.
 """
 
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import cast
@@ -19,6 +21,7 @@ from typing import cast
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import PreTrainedModel
 
 from evals.errors import BadConfig, ChainMismatch
 from training.models.adapters import Adapter, LoraPair
@@ -39,24 +42,35 @@ class Columns:
 
 
 class Stack:
-    """The adapters laid over a model, and the one place that says which rows use which."""
+    """The adapters laid over a model, and the one place that says which rows use which.
 
-    def __init__(self, model: nn.Module, adapters: Mapping[str, Adapter]) -> None:
+    `lock` is held while a batch runs: several chains may share the model.
+    """
+
+    def __init__(self, model: PreTrainedModel, adapters: Mapping[str, Adapter]) -> None:
         """Replace the adapted layers of `model`, in place.
 
         Raises ChainMismatch if an adapter was made for layers that the model does not have.
         """
-        self.adapters = tuple(adapters)
+        self.model, self.lock = model, threading.Lock()
+        self.adapters: tuple[str, ...] = ()
         self._columns: dict[tuple[str, ...], Columns] = {}
         reference = next(model.parameters())
         self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
         self._device = reference.device
-        targets = pairs_by_layer(model, adapters)
+        self.add(adapters)
+
+    def add(self, adapters: Mapping[str, Adapter]) -> None:
+        """Lay further adapters over the model; their names are not yet in `adapters`. Raises as above."""
+        if not adapters:
+            return
+        model, targets = self.model, pairs_by_layer(self.model, adapters)
         with torch.no_grad():
             for group in _groups(model, targets):
                 self._replace(model, group, targets)
-            if adapters:
+            if not self.adapters:
                 _let_go_of_file(model)
+        self.adapters += tuple(adapters)
 
     @contextmanager
     def rows(self, adapters_of_row: Sequence[frozenset[str]]) -> Generator[None]:
@@ -65,8 +79,9 @@ class Stack:
         if unknown:
             raise KeyError(f"no adapter {sorted(unknown)}; there are {list(self.adapters)}")
         try:
-            if any(adapters_of_row):
-                for columns in self._columns.values():
+            wanted = frozenset().union(*adapters_of_row)
+            for columns in self._columns.values():
+                if not wanted.isdisjoint(columns.owners):
                     columns.mask = self._mask(columns.owners, adapters_of_row)
             yield
         finally:
@@ -90,26 +105,51 @@ class Stack:
         columns = self._columns.setdefault(owners, Columns(owners))
         down, up = _matrices(layers, pairs)
         down, up = down.to(self._device, self._dtype), up.to(self._device, self._dtype)
+        product = _product_of(layers[0])
+        if product is not None:
+            product.more.append(LowRank(down, up, columns))
+            return
         plain = _plain_layers(layers)
         if not plain:
-            model.set_submodule(group[0], Beside(layers[0], down, up, columns))
+            model.set_submodule(group[0], Beside(layers[0], LowRank(down, up, columns)))
             return
         product = JointProduct(plain, down, up, columns)
         for place, name in enumerate(group):
             model.set_submodule(name, product if len(group) == 1 else Part(product, place))
 
 
+class LowRank(nn.Module):
+    """Adapters of layers with one input: A (columns, inputs) and B (outputs, columns)."""
+
+    def __init__(self, down: torch.Tensor, up: torch.Tensor, columns: Columns) -> None:
+        super().__init__()
+        self.columns = columns
+        self.down = nn.Parameter(down, False)
+        self.up = nn.Parameter(up, False)
+
+    def forward(self, inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+        """Return the layers' outputs with the adapters' part, where a row uses one of them."""
+        mask = self.columns.mask
+        if mask is None:
+            return outputs
+        _check_rows(mask, inputs)
+        low = functional.linear(inputs.to(self.down.dtype), self.down) * mask
+        return outputs + functional.linear(low, self.up).to(outputs.dtype)
+
+
 class JointProduct(nn.Module):
     """Linear layers with one input as one product, adapters included.
 
     Alone in its place it is called like the layer it replaces; with several layers, each place
-    holds a `Part` of it.
+    holds a `Part` of it. `more` are the adapters that were added later.
     """
 
     def __init__(self, layers: Sequence[nn.Linear], down: torch.Tensor, up: torch.Tensor, columns: Columns) -> None:
         super().__init__()
         self.sizes = [layer.out_features for layer in layers]
-        self.outputs = sum(self.sizes)
+        self.outputs = self.out_features = sum(self.sizes)
+        self.in_features = layers[0].in_features
+        self.more = nn.ModuleList()
         self.columns = columns
         self.weight = nn.Parameter(torch.cat([*(layer.weight for layer in layers), down]), False)
         self.bias = _joint_bias(layers, down.shape[0])
@@ -118,6 +158,12 @@ class JointProduct(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the outputs of all layers side by side."""
+        outputs = self._joint(inputs)
+        for added in self.more:
+            outputs = added(inputs, outputs)
+        return outputs
+
+    def _joint(self, inputs: torch.Tensor) -> torch.Tensor:
         mask = self.columns.mask
         if mask is None:
             bias = None if self.bias is None else self.bias[: self.outputs]
@@ -152,6 +198,7 @@ class Part(nn.Module):
         if place == 0:
             self.product = product  # registered once, so parameters are not counted three times
         self.ask = product.part
+        self.in_features, self.out_features = product.in_features, product.sizes[place]
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return what the replaced layer would, plus its adapters."""
@@ -161,22 +208,14 @@ class Part(nn.Module):
 class Beside(nn.Module):
     """Adapters beside a layer that is called as it is, such as one with 4-bit weights."""
 
-    def __init__(self, layer: nn.Module, down: torch.Tensor, up: torch.Tensor, columns: Columns) -> None:
+    def __init__(self, layer: nn.Module, adapters: LowRank) -> None:
         super().__init__()
-        self.layer = layer
-        self.columns = columns
-        self.down = nn.Parameter(down, False)
-        self.up = nn.Parameter(up, False)
+        self.layer, self.adapters = layer, adapters
+        self.out_features, self.in_features = _shape(layer)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the layer's output plus its adapters."""
-        outputs = cast(torch.Tensor, self.layer(inputs))
-        mask = self.columns.mask
-        if mask is None:
-            return outputs
-        _check_rows(mask, inputs)
-        low = functional.linear(inputs.to(self.down.dtype), self.down) * mask
-        return outputs + functional.linear(low, self.up).to(outputs.dtype)
+        return cast(torch.Tensor, self.adapters(inputs, self.layer(inputs)))
 
 
 def _matrices(
@@ -223,7 +262,7 @@ def _groups(model: nn.Module, targets: Mapping[str, Mapping[str, LoraPair]]) -> 
         siblings = next((names for names in SIBLINGS if last in names), (last,))
         group = tuple(f"{parent}.{sibling}" if parent else sibling for sibling in siblings)
         is_whole = all(_exists(model, member) for member in group)
-        if is_whole and _plain_layers([model.get_submodule(member) for member in group]):
+        if is_whole and _are_joinable([model.get_submodule(member) for member in group]):
             groups[group] = None
         else:
             groups[name,] = None
@@ -253,9 +292,23 @@ def _plain_layers(layers: Sequence[nn.Module]) -> list[nn.Linear]:
     return plain if len(plain) == len(layers) else []
 
 
+def _product_of(layer: nn.Module) -> JointProduct | None:
+    """Return the product that answers in a layer's place already; None for a layer of its own."""
+    if isinstance(layer, Part):
+        return layer.ask.__self__
+    return layer if isinstance(layer, JointProduct) else None
+
+
+def _are_joinable(layers: Sequence[nn.Module]) -> bool:
+    """Whether layers can be one product, or are one already."""
+    product = _product_of(layers[0])
+    return bool(_plain_layers(layers)) if product is None else all(_product_of(each) is product for each in layers)
+
+
 def _shape(layer: nn.Module) -> tuple[int, int]:
     """Return (outputs, inputs) of a linear layer, packed ones included; zeros for anything else."""
-    return (layer.out_features, layer.in_features) if isinstance(layer, nn.Linear) else (0, 0)
+    known = isinstance(layer, nn.Linear | JointProduct | Part | Beside)
+    return (int(layer.out_features), int(layer.in_features)) if known else (0, 0)
 
 
 def _joint_bias(layers: Sequence[nn.Linear], columns: int) -> nn.Parameter | None:
