@@ -44,7 +44,7 @@ from evals.schema.questions import (
     UncertaintyTruth,
     Verdict,
 )
-from evals.schema.record import Choice, Direction, Record, Share
+from evals.schema.record import Choice, Direction, Grade, Record, Share
 from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
 from evals.schema.runs import BaseIdentity, ChainManifest, ChainStage, Probe, RunRecord
 from evals.schema.votes import Answer, Comparison, StagePairCounts, VoteCounts
@@ -74,6 +74,7 @@ __all__ = [
     "Example",
     "FactsTruth",
     "Figure",
+    "Grade",
     "GroundTruth",
     "LabelTruth",
     "MechanismTruth",

@@ -1,10 +1,11 @@
 """What a stage answered, what it claimed, and what the verifiers thought of it."""
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from evals.schema.record import Direction, Record, Share
+from evals.schema.record import Direction, Grade, Record, Share
 
 CANNOT_BE_TOLD = "cannot be told from these data"
 """The answer that every question accepts, and that is right where the data cannot answer."""
@@ -290,3 +291,16 @@ class Verdict(Record):
     reward: Share | None
     answer: str | None = None
     read_by: Literal["answer", "text", "judge"] | None = None
+
+    @cached_property
+    def grade(self) -> Grade:
+        """The verdict as every task's grader gives it."""
+        return Grade(
+            verdict=self.verdict,
+            reward=self.reward,
+            parts=self.scores,
+            confidence=self.confidence.value,
+            read_by=self.read_by,
+            reason=self.reason,
+            detail=self,
+        )

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
 Direction = Literal["UP", "DOWN"]
 Choice = Literal["left", "right", "tie", "both_bad"]
@@ -13,3 +13,21 @@ class Record(BaseModel):
     """Base for every record: immutable, and unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Grade(Record):
+    """What a task's grader made of one completion.
+
+    `reward` is in 0..1, or None where nothing could be graded: a judge that failed never makes a 0. `parts` are the
+    terms that the reward is made of, `counts` what pooled rates add up, `confidence` what the answer states about
+    itself (0..1), `read_by` how it was read, `detail` the task's own record.
+    """
+
+    verdict: str | None = None
+    reward: Share | None = None
+    parts: dict[str, float | None] = Field(default_factory=dict)
+    counts: dict[str, float] = Field(default_factory=dict)
+    confidence: Share | None = None
+    read_by: str | None = None
+    reason: str = ""
+    detail: SerializeAsAny[Record] | None = None

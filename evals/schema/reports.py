@@ -1,12 +1,13 @@
 """One reviewer at the checkpoints of its training, compared on development papers."""
 
 from datetime import datetime
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from evals.schema.questions import Example, Message, Verdict
-from evals.schema.record import Record, Share
+from evals.schema.record import Grade, Record, Share
 from evals.schema.refiner import RewardConfig, ScoredAnswer
 from evals.schema.reviewruns import Spread
 from evals.schema.reviews import MadeBy
@@ -21,6 +22,21 @@ class EvalRow(Record):
     completion: str
     finish_reason: Literal["stop", "length", "cancelled"]
     verdict: Verdict
+
+    @property
+    def id(self) -> str:
+        """The question."""
+        return self.example.id
+
+    @property
+    def cluster(self) -> str:
+        """The unit of resampling."""
+        return self.example.cluster
+
+    @property
+    def grade(self) -> Grade:
+        """The verdict as every task's grader gives it."""
+        return self.verdict.grade
 
 
 class Metric(Record):
@@ -244,6 +260,27 @@ class ArticleScore(Record):
     pairs: tuple[MatchedPair, ...]
     n_matched_permuted: float | None = None
     """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
+
+    @property
+    def id(self) -> str:
+        """The article."""
+        return self.article_id
+
+    @property
+    def cluster(self) -> str:
+        """The unit of resampling: each article for itself."""
+        return self.article_id
+
+    @cached_property
+    def grade(self) -> Grade:
+        """The counts as every task's grader gives them; F1 is the reward."""
+        counted = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major", "soft")
+        return Grade(
+            reward=self.f1,
+            parts={"precision": self.precision, "recall": self.recall, "f1": self.f1},
+            counts={name: getattr(self, name) for name in counted},
+            detail=self,
+        )
 
 
 class GroupSpans(Record):

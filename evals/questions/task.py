@@ -1,0 +1,123 @@
+"""The task `questions`: a question on biology, its answer read and held against the truth.
+
+Groups: "all"; "unaided", the headline; and each kind by its name. Where gene sets are asked for their directions,
+"unaided" leaves out the questions on what a set stands for (kinds "mechanism" and "term"): they name the direction,
+or ask for none. In any other set of questions it is all of them. Free answers (kinds "rubric" and "facts") are not
+scored and are in no group.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from evals.questions.baselines import baseline_answers
+from evals.questions.prompt import SYSTEM_PROMPT, conversation
+from evals.readers import Way, verdicts_on
+from evals.schema import EvalRow, Example, Grade, Message
+from evals.stats import scores
+from evals.stats.calibration import Settings, bin_edges, ece
+from evals.stats.intervals import Floats
+from evals.task import Measure, Task, calibrated, mean, share
+from evals.verifiers import SCORED, VERIFIERS, Scoring
+from evals.verifiers.judged import Answer, AnswerReader
+
+HEADLINE = "unaided"
+DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "mechanism"))
+"""Kinds of question on gene sets in flight."""
+MEANINGS = frozenset(("mechanism", "term"))
+"""Kinds that never stand in one headline with directions."""
+
+
+def has_line(row: EvalRow) -> bool:
+    """Return whether the answer line names one answer, and a confidence line 0 to 100 %."""
+    verdict = row.verdict
+    is_named = verdict.read_by == "answer" and verdict.verdict in ("correct", "incorrect")
+    return is_named and verdict.confidence.status == "stated"
+
+
+def is_scored(row: EvalRow) -> bool:
+    """Return whether the row is scored, so that it counts in metrics; a rubric is only by a judge."""
+    return row.example.ground_truth.kind in SCORED or row.verdict.reward is not None
+
+
+def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
+    """Return the scored rows by group; a group without rows is left out."""
+    scored = [row for row in rows if is_scored(row)]
+    kinds = {row.example.ground_truth.kind for row in scored}
+    aided = MEANINGS if kinds & DIRECTIONS else frozenset()
+    unaided = [row for row in scored if row.example.ground_truth.kind not in aided]
+    groups = {"all": scored, HEADLINE: unaided}
+    for row in scored:
+        groups.setdefault(row.example.ground_truth.kind, []).append(row)
+    return {name: members for name, members in groups.items() if members}
+
+
+def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
+    return ece(c, y, w, bin_edges(c, Settings()))
+
+
+def _part(name: str) -> Measure:
+    return mean(lambda row: row.grade.parts.get(name), undefined="applies to none of these questions")
+
+
+def _verdict(name: str) -> Callable[[EvalRow], bool]:
+    return lambda row: row.grade.verdict == name
+
+
+def _confidence(status: str) -> Callable[[EvalRow], bool]:
+    return lambda row: row.verdict.confidence.status == status
+
+
+class Questions(Task[Example]):
+    """Questions with a truth. `read` is how answers are read, by `judge` where that is "judge"."""
+
+    name = "questions"
+    headline = HEADLINE
+    metrics: Mapping[str, Measure] = {
+        "accuracy": share(_verdict("correct")),
+        "reward": mean(lambda row: row.grade.reward or 0.0),
+        **{name: _part(name) for name in VERIFIERS},
+        "ece": calibrated(_ece, is_tested=False),
+        "brier": calibrated(scores.brier),
+        "base_rate_brier": calibrated(scores.base_rate_brier, None),
+        "log_loss": calibrated(scores.log_loss),
+        "auroc": calibrated(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
+        "aurc": calibrated(scores.aurc),
+        "mean_confidence": calibrated(scores.mean_confidence, None),
+        "line_share": share(has_line),
+        "stated_share": share(_confidence("stated")),
+        "missing_share": share(_confidence("missing"), "lower"),
+        "invalid_share": share(_confidence("invalid"), "lower"),
+        "no_claim_share": share(_verdict("no_claim"), "lower"),
+        "contradictory_share": share(_verdict("contradictory"), "lower"),
+    }
+
+    def __init__(
+        self,
+        rows: Sequence[Example] = (),
+        system_prompt: str = SYSTEM_PROMPT,
+        read: Way = "auto",
+        scoring: Scoring | None = None,
+        judge: AnswerReader | None = None,
+    ) -> None:
+        self.rows, self.system_prompt, self.read = rows, system_prompt, read
+        self.scoring, self.judge = scoring, judge
+
+    def examples(self, split: str) -> list[Example]:
+        """Return the rows of a split, in their order."""
+        return [row for row in self.rows if row.split == split]
+
+    def prompt(self, example: Example) -> tuple[Message, ...]:
+        """Return the conversation that asks, with the options of the question in the instruction."""
+        return conversation(example, self.system_prompt)
+
+    def grade(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Grade]:
+        """Return one grade each, with the `Verdict` as its detail."""
+        answers = [Answer(row.ground_truth, row.prompt, text) for row, text in zip(examples, completions, strict=True)]
+        return [verdict.grade for verdict in verdicts_on(answers, self.read, self.scoring, self.judge)]
+
+    def baselines(self, train: Sequence[Example], asked: Sequence[Example]) -> dict[str, list[str]]:
+        """Return the answers of every trivial policy that has something to say to any of the questions."""
+        return baseline_answers(asked, train)
+
+    def groups(self, rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
+        """Return the rows as "all", "unaided" and by kind of question."""
+        return grouped(rows)

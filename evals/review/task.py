@@ -1,0 +1,115 @@
+"""The task `review`: a paper, the concerns that a model has about it, held against those of human reviewers."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from evals.review.controls import Index, Paper, generic_concerns, permuted
+from evals.review.match import Panel, match, panel_of
+from evals.review.parse import parse
+from evals.review.prompt import head_of, request, sections_of, system_prompt
+from evals.review.rates import counts_of, f1_of
+from evals.review.score import Measuring, articles_of
+from evals.schema import Grade, Message, ReviewExample
+from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
+from evals.task import Measure, Task, pooled, ratio
+
+CONCERNS = 10
+"""Concerns of a baseline on each paper."""
+
+
+class Review(Task[ReviewExample]):
+    """Papers with human concerns. `measuring` gives what two lists of concerns are matched with."""
+
+    name = "review"
+    order = "f1_above_permuted"
+    metrics: Mapping[str, Measure] = {
+        "f1_above_permuted": Measure(
+            lambda row: (
+                None
+                if row.n_matched_permuted is None
+                else (row.n_matched, row.n_human, row.n_predicted, row.n_matched_permuted)
+            ),
+            lambda _, matched, human, predicted, by_chance: (
+                f1_of(matched, human, predicted) - f1_of(by_chance, human, predicted)
+            ),
+        ),
+        "f1": pooled(
+            lambda _, matched, human, predicted: f1_of(matched, human, predicted),
+            *("n_matched", "n_human", "n_predicted"),
+        ),
+        "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
+        "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
+        "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
+    }
+
+    def __init__(
+        self, papers: Sequence[ReviewExample] = (), measuring: Callable[[Panel], Measuring] | None = None
+    ) -> None:
+        self.papers, self.measuring = papers, measuring
+
+    def examples(self, split: str) -> list[ReviewExample]:
+        """Return the papers of a split, in their order."""
+        return [paper for paper in self.papers if paper.split == split]
+
+    def prompt(self, example: ReviewExample) -> tuple[Message, ...]:
+        """Return the conversation that asks about a whole paper (`evals.review.prompt.pieces_of` cuts long ones)."""
+        sections = (f"## {name}\n{text}" for name, text in sections_of(example.article))
+        paper = "\n\n".join(filter(None, (head_of(example.article), *sections)))
+        return Message(role="system", content=system_prompt()), Message(role="user", content=request(paper))
+
+    def grade(self, examples: Sequence[ReviewExample], completions: Sequence[str]) -> list[Grade]:
+        """Return one grade each, with the `ArticleScore` as its detail; all are matched together.
+
+        Without `measuring` an answer is only read: the verdict is the status of its parse, and nothing is rewarded.
+        """
+        read = [parse(row.id, text) for row, text in zip(examples, completions, strict=True)]
+        if self.measuring is None:
+            return [
+                Grade(
+                    verdict=each.status,
+                    counts={"n_predicted": len(each.concerns)},
+                    reason="; ".join(each.problems),
+                    detail=each,
+                )
+                for each in read
+            ]
+        said = [
+            PredictionRow(article_id=each.id, concerns=tuple(c.model_dump() for c in each.concerns)) for each in read
+        ]
+        panel = panel_of([reference_of(row) for row in examples], said)
+        how = self.measuring(panel)
+        found = match(panel, how.similarity, how.threshold.value, how.assignment)
+        by_chance = permuted(panel, how.similarity, how.rule, seed=how.seed) if how.has_controls else None
+        return [each.grade for each in articles_of(panel, found, counts_of(panel, found), by_chance)]
+
+    def baselines(self, train: Sequence[ReviewExample], asked: Sequence[ReviewExample]) -> dict[str, list[str]]:
+        """Return objections that fit any paper, and those made to the training papers most alike in words."""
+        found = {"generic list": [_reply(generic_concerns()[:CONCERNS])] * len(asked)}
+        if train:
+            index = Index([_paper(row) for row in train])
+            nearest = index.nearest([_paper(row) for row in asked])
+            found["BM25"] = [_reply(index.concerns(neighbours, CONCERNS)) for neighbours in nearest]
+        return found
+
+
+def reference_of(example: ReviewExample) -> ReferenceRow:
+    """Return a paper's human concerns as scoring reads them."""
+    concerns = (
+        ReferenceConcern(
+            text=each.concern_text,
+            category=each.category,
+            severity=each.severity,
+            requires_figure_reading=each.requires_figure_reading,
+        )
+        for each in example.concerns
+    )
+    return ReferenceRow(article_id=example.id, source=example.source, concerns=tuple(concerns))
+
+
+def _paper(example: ReviewExample) -> Paper:
+    text = "\n".join((example.title, example.abstract, *(text for _, text in sections_of(example))))
+    return Paper(example.id, text, tuple(each.concern_text for each in example.concerns), example.family)
+
+
+def _reply(concerns: Sequence[str]) -> str:
+    return json.dumps([{"text": text} for text in concerns], ensure_ascii=False)

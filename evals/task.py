@@ -1,0 +1,174 @@
+"""A task: examples, a prompt and a grader. Running, reporting, comparing and rewarding are written once, over this.
+
+questions  a biology question, graded against its truth
+review     a paper, graded against the concerns of human reviewers
+refine     evidence and a question, graded by citations and a rubric
+
+To add a task: one folder in `evals` with a class of this shape, and one line in `TASKS`. To add a metric: one line in
+the task's `metrics`; it then stands in every summary, comparison, leaderboard, page and card.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from evals.errors import BadConfig
+from evals.schema import Grade, Message, Record
+from evals.stats.intervals import Floats
+
+__all__ = [
+    "TASKS",
+    "Better",
+    "Grade",
+    "Graded",
+    "GradedRow",
+    "Measure",
+    "Message",
+    "Task",
+    "calibrated",
+    "mean",
+    "pooled",
+    "share",
+    "task_class",
+]
+
+Better = Literal["higher", "lower"]
+Row = TypeVar("Row")
+
+
+class Graded(Protocol):
+    """A graded answer. Rows of one `cluster` are not independent: splits and draws keep them together."""
+
+    @property
+    def id(self) -> str:
+        """Which example was answered."""
+        ...
+
+    @property
+    def cluster(self) -> str:
+        """The unit of resampling."""
+        ...
+
+    @property
+    def stage(self) -> str:
+        """Who answered: a stage of a chain, a baseline, a system."""
+        ...
+
+    @property
+    def grade(self) -> Grade:
+        """What the grader made of the answer."""
+        ...
+
+
+class GradedRow(Record):
+    """The row of a task that has no row of its own."""
+
+    id: str
+    cluster: str
+    stage: str
+    prompt: tuple[Message, ...] = ()
+    completion: str
+    finish_reason: str = "stop"
+    grade: Grade
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric of graded rows, as sums over rows, so that draws of rows need only be multiplied.
+
+    `adds` gives what a row adds to the sums, None where the metric does not apply to it. `of` makes the value from the
+    sums, arrays of one shape (None: the mean of what the rows add). `of_claims` in their place makes it from stated
+    confidences, outcomes (each of shape (cells,)) and weights (draws, cells). `better` is the end that is better, None
+    where neither is. `is_tested` is false where no p is fit to compare two stages, as for the ECE: noise adds to it
+    the more, the more confidences are spread.
+    """
+
+    adds: Callable[[Any], Sequence[float] | float | None] | None = None
+    of: Callable[..., Floats] | None = None
+    of_claims: Callable[[Floats, Floats, Floats], Floats] | None = None
+    better: Better | None = "higher"
+    is_share: bool = False
+    is_tested: bool = True
+    undefined: str = "no row that it applies to"
+
+
+def mean(adds: Callable[[Any], float | None], better: Better | None = "higher", undefined: str = "") -> Measure:
+    """Return the mean of a number per row; rows that give None are left out and lower its n."""
+    return Measure(adds, better=better, undefined=undefined or Measure.undefined)
+
+
+def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> Measure:
+    """Return the share of rows of which something holds, in 0..1."""
+    return Measure(holds, better=better, is_share=True)
+
+
+def pooled(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> Measure:
+    """Return a rate of counts that are summed over rows first (micro average)."""
+    return Measure(lambda row: [row.grade.counts[name] for name in counts], of, better=better)
+
+
+def calibrated(
+    of: Callable[[Floats, Floats, Floats], Floats],
+    better: Better | None = "lower",
+    undefined: str = "no claim with a stated confidence",
+    *,
+    is_tested: bool = True,
+) -> Measure:
+    """Return a metric of stated confidences and whether their claims are correct."""
+    return Measure(of_claims=of, better=better, undefined=undefined, is_tested=is_tested)
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole, 0 where whole is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole > 0)
+
+
+class Task(Protocol[Row]):
+    """See the module. Encoders and judges are plain callables given to the constructor."""
+
+    name: str
+    metrics: Mapping[str, Measure]
+    """By name, in the order in which they are shown."""
+    headline: str = "all"
+    """The group of rows that is shown first."""
+    order: str = "reward"
+    """The metric that a leaderboard is ordered by."""
+
+    def examples(self, split: str) -> Sequence[Row]:
+        """Return the rows of a split, in their order."""
+        ...
+
+    def prompt(self, example: Row) -> tuple[Message, ...]:
+        """Return the conversation that asks; it never depends on the truth."""
+        ...
+
+    def grade(self, examples: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
+        """Return a grade for each completion; a grader that breaks raises."""
+        ...
+
+    def baselines(self, train: Sequence[Row], asked: Sequence[Row]) -> Mapping[str, Sequence[str]]:
+        """Return what policies without a model answer to the asked rows, by name."""
+        ...
+
+    def groups(self, rows: Sequence[Any]) -> dict[str, list[Any]]:
+        """Return the graded rows by group, each of which gets its own summaries."""
+        return {"all": list(rows)}
+
+
+TASKS: Mapping[str, str] = {
+    "questions": "evals.questions.task:Questions",
+    "review": "evals.review.task:Review",
+    "refine": "evals.refine.task:Refine",
+}
+"""Each task's class, by the name that `--task` takes."""
+
+
+def task_class(name: str) -> type[Any]:
+    """Return the class of a task; BadConfig if there is none of that name."""
+    if name not in TASKS:
+        raise BadConfig(f"there is no task {name!r}; choose one of {', '.join(TASKS)}")
+    module, _, attribute = TASKS[name].partition(":")
+    return getattr(import_module(module), attribute)
