@@ -16,8 +16,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from evals.facts import load_enrichment, load_hallmark
-from evals.questions.pathways import with_answer, with_confidence
-from evals.questions.prompt import answer_form
+from evals.questions.prompt import answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example
 from evals.verifiers.expected import DIRECTIONS, expected, normalised
 from evals.verifiers.line import options_in, read_lines

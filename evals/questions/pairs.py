@@ -30,7 +30,8 @@ from pydantic import Field
 
 from evals.errors import BadConfig, LabError
 from evals.questions.bank import is_held_out
-from evals.questions.pathways import succession, with_confidence
+from evals.questions.pathways import succession
+from evals.questions.prompt import with_confidence
 from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
 from evals.verifiers import applicable, verify

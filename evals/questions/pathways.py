@@ -1,21 +1,22 @@
-"""What a single mission says of a gene set on which no other mission of the tissue says anything.
+"""Questions on Hallmark gene sets in spaceflown mice, from what the missions of each tissue say.
 
-One finding per gene set and tissue with exactly one mission at padj < 0.05: there is no consensus and no
-dispute, so no other pathway question is about it. The direction is that of this mission alone. About as
-many go up as down, and nothing else that a model is taught tells which: questions to learn from when not
-to be sure of a direction. What the set stands for can be known all the same, so the other question, what
-the finding means, is one to be sure of. Held-out tissues are left out, as in `evals.questions.pathways`.
+A mission says UP or DOWN of a set at padj < 0.05. Consensus: two missions or more one way, and more than the
+other way. Disagreement: at least one each way. Beside them there are questions that nothing else taught answers:
+`lone_missions` asks for the finding of the only mission of a tissue that says anything of a set; there is neither
+consensus nor dispute, about as many go up as down, so it is a question not to be sure of. What a set stands for
+can be known all the same. The sentences are in wording.toml; held-out tissues stand in no training row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Any
 
 from evals.errors import BadConfig
-from evals.facts import Conservation, EnrichmentRow, PathwayName, load_conservation, load_enrichment, load_hallmark
-from evals.questions import wording
-from evals.questions.votes import Votes, all_votes
+from evals.facts import EnrichmentRow, load_conservation, load_enrichment, load_hallmark
+from evals.questions.prompt import SURE, digest, with_answer
 from evals.schema import (
     ComparisonTruth,
     ConservationTruth,
@@ -23,34 +24,69 @@ from evals.schema import (
     DirectTruth,
     Enrichment,
     Example,
+    GroundTruth,
     MechanismTruth,
     UncertaintyTruth,
 )
-from evals.verifiers.expected import terms
+from evals.verifiers.expected import DIFFERENT, SAME, terms
 
-TABLE: Final = 95
-DEFINED: Final = 95
-DERIVED: Final = 90
-LIMIT: Final = 90
-SECONDARY: Final = 85
-DOUBTED_CLASS: Final = 80
-SUGGESTED: Final = 75
-DOUBTED: Final = 70
-READ_INTO: Final = 65
-NOT_SIGNIFICANT: Final = 60
+COMPARED = ("liver", "gastrocnemius", "kidney", "thymus", "eye")
+"""Tissues that comparisons range over; skin is left out because it is sampled at two sites."""
+HELD_OUT = ("eye", "thymus")
+MEANINGS_EACH = 2
+"""Questions on what each gene set stands for, with different wordings."""
 
-LEVELS: Final[dict[str, int]] = {
-    "TABLE": TABLE,
-    "DEFINED": DEFINED,
-    "DERIVED": DERIVED,
-    "LIMIT": LIMIT,
-    "SECONDARY": SECONDARY,
-    "DOUBTED_CLASS": DOUBTED_CLASS,
-    "SUGGESTED": SUGGESTED,
-    "DOUBTED": DOUBTED,
-    "READ_INTO": READ_INTO,
-    "NOT_SIGNIFICANT": NOT_SIGNIFICANT,
-}
+
+@dataclass(frozen=True)
+class Votes:
+    """What the missions of one tissue say about one gene set, missions sorted by name."""
+
+    tissue: str
+    pathway: str
+    rows: tuple[EnrichmentRow, ...]
+
+    @property
+    def cluster(self) -> str:
+        """Questions about the same set in the same tissue are not independent."""
+        return f"{self.tissue}/{self.pathway}"
+
+    @property
+    def consensus(self) -> Direction | None:
+        """The agreed direction, or None."""
+        up, down = len(self.missions("UP")), len(self.missions("DOWN"))
+        if up >= 2 and up > down:
+            return "UP"
+        return "DOWN" if down >= 2 and down > up else None
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether some missions say UP and others DOWN."""
+        return bool(self.missions("UP") and self.missions("DOWN"))
+
+    @property
+    def agreed(self) -> Direction:
+        """The consensus, where there must be one."""
+        if self.consensus is None:
+            raise ValueError(f"no consensus on {self.cluster}")
+        return self.consensus
+
+    @property
+    def agreeing(self) -> int:
+        """How many missions stand behind the consensus."""
+        return len(self.missions(self.agreed))
+
+    def missions(self, direction: Direction | None) -> tuple[str, ...]:
+        """Return the missions that say `direction`; None = those that are not significant."""
+        return tuple(row.mission for row in self.rows if row.direction == direction)
+
+
+@cache
+def all_votes() -> tuple[Votes, ...]:
+    """Return the votes on every gene set of every tissue, in table order."""
+    grouped: dict[tuple[str, str], list[EnrichmentRow]] = {}
+    for row in load_enrichment():
+        grouped.setdefault((row.tissue, row.pathway), []).append(row)
+    return tuple(Votes(*key, tuple(sorted(rows, key=lambda row: row.mission))) for key, rows in grouped.items())
 
 
 def succession(agreeing: int, total: int) -> int:
@@ -66,19 +102,7 @@ def succession(agreeing: int, total: int) -> int:
     return 5 * ((2 * numerator + denominator) // (2 * denominator))
 
 
-def with_answer(explanation: str, answer: str, level: int) -> str:
-    """Return an answer in its one documented form: explanation, answer line, confidence line."""
-    return with_confidence("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
-
-
-def with_confidence(text: str, level: int) -> str:
-    """Return an answer in its one documented form: the text, then a last line "Confidence: N%"."""
-    return f"{text}\nConfidence: {level}%"
-
-
-COMPARED = ("liver", "gastrocnemius", "kidney", "thymus", "eye")
-"""Tissues that comparisons range over; skin is left out because it is sampled at two sites."""
-HELD_OUT = ("eye", "thymus")
+# ---- data sets ---------------------------------------------------------------------------------
 
 
 def pathway_training(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
@@ -99,9 +123,7 @@ def pathway_heldout(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
     return tuple(row.model_copy(update={"split": "test"}) for row in _bank() if row.tissue in excluded)
 
 
-def pathway_halves(
-    examples: Iterable[Example],
-) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+def pathway_halves(examples: Iterable[Example]) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return the examples in two halves, no cluster in both: one for SFT, one for GRPO.
 
     Clusters are dealt in turn within groups of equal kinds and direction, so both halves get
@@ -112,17 +134,14 @@ def pathway_halves(
         clusters.setdefault(example.cluster, []).append(example)
 
     def stratum(name: str) -> tuple[str, str, str]:
-        rows = clusters[name]
-        kinds = ",".join(sorted({row.kind for row in rows}))
-        truths = [row.ground_truth for row in rows]
-        directions = sorted({t.direction for t in truths if isinstance(t, DirectTruth)})
-        return kinds, ",".join(directions), wording.digest(name)
+        kinds = ",".join(sorted({row.kind for row in clusters[name]}))
+        truths = [row.ground_truth for row in clusters[name]]
+        directions = sorted({truth.direction for truth in truths if isinstance(truth, DirectTruth)})
+        return kinds, ",".join(directions), digest(name)
 
-    first: list[Example] = []
-    second: list[Example] = []
-    for place, name in enumerate(sorted(clusters, key=stratum)):
-        (first if place % 2 == 0 else second).extend(clusters[name])
-    return tuple(first), tuple(second)
+    dealt = sorted(clusters, key=stratum)
+    first, second = (tuple(row for name in half for row in clusters[name]) for half in (dealt[::2], dealt[1::2]))
+    return first, second
 
 
 def pathway_tissues() -> tuple[str, ...]:
@@ -130,142 +149,178 @@ def pathway_tissues() -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.tissue for row in load_enrichment()))
 
 
+def set_meanings() -> tuple[Example, ...]:
+    """Return two questions on what each Hallmark set stands for, in table order."""
+    return tuple(_meaning(name, place) for name in load_hallmark() for place in range(MEANINGS_EACH))
+
+
+def lone_missions() -> tuple[Example, ...]:
+    """Return one question per set and tissue that a single mission found to move, in table order."""
+    return tuple(_lone(vote, row, "mission") for vote, row in _findings())
+
+
+def lone_missions_parted() -> tuple[Example, ...]:
+    """Return one question per such finding, in table order: which way for one half, else what it means.
+
+    A question about what a finding means gives its direction away, so no finding is asked both ways. The
+    halves are dealt in turn within each direction, by a checksum of tissue and set.
+    """
+    dealt = sorted(_findings(), key=lambda found: (found[1].direction or "", digest(found[0].cluster)))
+    directions = {vote.cluster for vote, _ in dealt[::2]}
+    return tuple(
+        _lone(vote, row, "mission" if vote.cluster in directions else "mission-mechanism") for vote, row in _findings()
+    )
+
+
+# ---- from votes to questions -------------------------------------------------------------------
+
+
 @cache
 def _bank() -> tuple[Example, ...]:
     """Return every pathway question: by tissue, then comparisons, then conservation."""
-    votes = all_votes()
     rows: list[Example] = []
     for tissue in pathway_tissues():
-        here = [vote for vote in votes if vote.tissue == tissue]
-        agreed = [vote for vote in here if vote.consensus]
-        rows += [question for vote in agreed for question in (_pathways_direct(vote), _pathways_mechanism(vote))]
-        rows += [_uncertainty(vote) for vote in here if vote.is_disputed]
-    rows += _comparisons(votes)
-    rows += [_conservation(row) for row in load_conservation().values()]
-    return tuple(rows)
-
-
-def _pathways_direct(vote: Votes) -> Example:
-    agreement = vote.agreement()
-    truth = DirectTruth(
-        tissue=vote.tissue,
-        pathway=vote.pathway,
-        direction=agreement.direction,
-        missions=_scores(vote),
-    )
-    text = wording.direct(vote.tissue, vote.pathway, agreement)
-    return _pathways_example(vote, truth, text, succession(agreement.agreeing, agreement.total))
-
-
-def _pathways_mechanism(vote: Votes) -> Example:
-    agreement = vote.agreement()
-    truth = MechanismTruth(
-        tissue=vote.tissue,
-        pathway=vote.pathway,
-        direction=agreement.direction,
-        missions=_scores(vote),
-    )
-    text = wording.mechanism(vote.tissue, vote.pathway, agreement)
-    return _pathways_example(vote, truth, text, succession(agreement.agreeing, agreement.total))
-
-
-def _uncertainty(vote: Votes) -> Example:
-    """Its level counts pairs of missions that oppose each other, each one a case of disagreement."""
-    truth = UncertaintyTruth(
-        tissue=vote.tissue,
-        pathway=vote.pathway,
-        missions_up=vote.missions("UP"),
-        missions_down=vote.missions("DOWN"),
-        missions_ns=vote.missions(None),
-    )
-    opposed = len(truth.missions_up) * len(truth.missions_down)
-    return _pathways_example(vote, truth, wording.uncertainty(truth), succession(opposed, opposed))
-
-
-def _pathways_example(
-    vote: Votes,
-    truth: DirectTruth | MechanismTruth | UncertaintyTruth,
-    text: wording.Text,
-    level: int,
-) -> Example:
-    fact = {"uncertainty": "agreement"}.get(truth.kind, "direction")
-    return Example(
-        id=f"genelab/{truth.kind}/{vote.cluster}",
-        source="genelab",
-        kind=truth.kind,
-        prompt=text.prompt,
-        answer=with_answer(text.answer, wording.stated(truth), level),
-        confidence=level / 100,
-        ground_truth=truth,
-        facts=(f"genelab/{fact}/{vote.cluster}",),
-        support=tuple(f"genelab/nes/{vote.tissue}/{r.mission}/{vote.pathway}" for r in vote.rows),
-        cluster=vote.cluster,
-        tissue=vote.tissue,
-        split="train",
-    )
-
-
-def _comparisons(votes: Iterable[Votes]) -> list[Example]:
+        here = [vote for vote in all_votes() if vote.tissue == tissue]
+        for vote in here:
+            if vote.consensus:
+                rows += (_consensus(vote, DirectTruth), _consensus(vote, MechanismTruth))
+        rows += [_disagreement(vote) for vote in here if vote.is_disputed]
     agreed: dict[str, dict[str, Votes]] = {}
-    for vote in votes:
+    for vote in all_votes():
         if vote.consensus and vote.tissue in COMPARED:
             agreed.setdefault(vote.pathway, {})[vote.tissue] = vote
-    return [_comparison(pathway, agreed[pathway]) for pathway in sorted(agreed) if len(agreed[pathway]) >= 2]
+    rows += [_comparison(pathway, agreed[pathway]) for pathway in sorted(agreed) if len(agreed[pathway]) >= 2]
+    return (*rows, *map(_conservation, load_conservation()))
 
 
-def _comparison(pathway: str, by_tissue: dict[str, Votes]) -> Example:
+def _consensus(vote: Votes, truth_of: type[DirectTruth] | type[MechanismTruth]) -> Example:
+    direction = vote.agreed
+    truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=_scores(vote.rows))
+    opposing = len(vote.missions("DOWN" if direction == "UP" else "UP"))
+    support = f"significant in {vote.agreeing} of {len(vote.rows)} missions"
+    support += f" ({opposing} against)" if opposing else ""
+    text = _worded(truth.kind, vote.cluster, support=support, **_set_words(vote, direction))
+    level = succession(vote.agreeing, len(vote.rows))
+    return _example(truth, text, level, f"direction/{vote.cluster}", _nes(vote), vote.cluster, vote.tissue)
+
+
+def _disagreement(vote: Votes) -> Example:
+    """Its level counts pairs of missions that oppose each other, each one a case of disagreement."""
+    up, down = vote.missions("UP"), vote.missions("DOWN")
+    truth = UncertaintyTruth(
+        tissue=vote.tissue, pathway=vote.pathway, missions_up=up, missions_down=down, missions_ns=vote.missions(None)
+    )
+    ways = {"up": listed([mission_name(each) for each in up]), "down": listed([mission_name(each) for each in down])}
+    text = _worded("uncertainty", vote.cluster, tissue=vote.tissue, name=load_hallmark()[vote.pathway].name, **ways)
+    level = succession(len(up) * len(down), len(up) * len(down))
+    return _example(truth, text, level, f"agreement/{vote.cluster}", _nes(vote), vote.cluster, vote.tissue)
+
+
+def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     """Its level pools the missions of all tissues it names."""
-    agreements = {tissue: by_tissue[tissue].agreement() for tissue in COMPARED if tissue in by_tissue}
-    directions = {tissue: agreement.direction for tissue, agreement in agreements.items()}
-    truth = ComparisonTruth(
-        pathway=pathway,
-        tissue_directions=directions,
-        is_consistent=len(set(directions.values())) == 1,
-    )
-    text = wording.comparison(truth)
-    level = succession(
-        sum(agreement.agreeing for agreement in agreements.values()),
-        sum(agreement.total for agreement in agreements.values()),
-    )
-    return Example(
-        id=f"genelab/comparison/multi/{pathway}",
-        source="genelab",
-        kind="comparison",
-        prompt=text.prompt,
-        answer=with_answer(text.answer, wording.stated(truth), level),
-        confidence=level / 100,
-        ground_truth=truth,
-        facts=(f"genelab/comparison/{pathway}",),
-        support=tuple(f"genelab/direction/{tissue}/{pathway}" for tissue in directions),
-        cluster=f"multi/{pathway}",
-        tissue="multi",
-        split="train",
-    )
+    votes = [by_tissue[tissue] for tissue in COMPARED if tissue in by_tissue]
+    directions = {vote.tissue: vote.agreed for vote in votes}
+    is_consistent = len(set(directions.values())) == 1
+    truth = ComparisonTruth(pathway=pathway, tissue_directions=directions, is_consistent=is_consistent)
+    up, down = ([tissue for tissue in directions if directions[tissue] == way] for way in ("UP", "DOWN"))
+    words = {"name": load_hallmark()[pathway].name, "tissues": listed(list(directions)), "way": "up" if up else "down"}
+    if not is_consistent:
+        words |= {"up": listed(up), "down": listed(down)}
+    text = _worded("comparison", pathway, "same" if is_consistent else "different", **words)
+    level = succession(sum(vote.agreeing for vote in votes), sum(len(vote.rows) for vote in votes))
+    support = [f"direction/{tissue}/{pathway}" for tissue in directions]
+    return _example(truth, text, level, f"comparison/{pathway}", support, f"multi/{pathway}", "multi")
 
 
-def _conservation(row: Conservation) -> Example:
+def _conservation(tissue: str) -> Example:
     """Its level counts the mission pairs whose own correlation falls in the stated range."""
-    truth = ConservationTruth(tissue=row.tissue, level=row.level, nes_mean_r=row.mean_r)
-    text = wording.conservation(truth)
+    row = load_conservation()[tissue]
+    truth = ConservationTruth(tissue=tissue, level=row.level, nes_mean_r=row.mean_r)
+    text = _worded("conservation", tissue, tissue=tissue, level=row.level, r=row.mean_r)
     level = succession(sum(pair.level == row.level for pair in row.pairs), len(row.pairs))
+    support = [f"r/{tissue}/{pair.first}/{pair.second}" for pair in row.pairs]
+    name = f"conservation/{tissue}"
+    return _example(truth, text, level, name, support, name, tissue, id=name)
+
+
+def _meaning(pathway: str, place: int) -> Example:
+    row, name = load_hallmark()[pathway], f"meaning/{pathway}"
+    forms, turn = _wordings()["meaning"], int(digest(name)[:8], 16) + place
+    words = {"name": row.name, "about": row.about}
+    text = [each[turn % len(each)].format(**words) for each in (forms["prompts"], forms["answers"])]
+    made = _example(terms(pathway), text, SURE, name, (), name, None, id=f"{name}/{place + 1}", said=row.about)
+    return made.model_copy(update={"kind": "definition"})
+
+
+@cache
+def _findings() -> tuple[tuple[Votes, EnrichmentRow], ...]:
+    """Return the one significant score that a gene set has in a tissue, of each set that has one."""
+    return tuple(
+        (vote, row)
+        for vote in all_votes()
+        if vote.tissue not in HELD_OUT and len(vote.rows) - len(vote.missions(None)) == 1
+        for row in vote.rows
+        if row.direction is not None
+    )
+
+
+def _lone(vote: Votes, row: EnrichmentRow, asked: str) -> Example:
+    direction = row.direction or "UP"
+    truth_of = DirectTruth if asked == "mission" else MechanismTruth
+    truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=_scores([row]))
+    text = _worded(asked, vote.cluster, mission=mission_name(row.mission), **_set_words(vote, direction))
+    fact = f"nes/{vote.tissue}/{row.mission}/{vote.pathway}"
+    id = f"{asked}/{row.mission}/{vote.cluster}"
+    return _example(truth, text, SURE, fact, [fact], vote.cluster, vote.tissue, id=id)
+
+
+def _example(
+    truth: GroundTruth,
+    text: Sequence[str],
+    level: int,
+    fact: str,
+    support: Iterable[str],
+    cluster: str,
+    tissue: str | None,
+    *,
+    id: str | None = None,
+    said: str | None = None,
+) -> Example:
+    """Return a question from its prompt and explanation; ids of facts are given without "genelab/"."""
+    match truth:
+        case DirectTruth():
+            said = truth.direction.lower()
+        case MechanismTruth():
+            said = load_hallmark()[truth.pathway].about
+        case UncertaintyTruth():
+            said = "missions disagree"
+        case ComparisonTruth():
+            said = SAME if truth.is_consistent else DIFFERENT
+        case ConservationTruth():
+            said = truth.level
+    prompt, explanation = text
     return Example(
-        id=f"genelab/conservation/{row.tissue}",
+        id=f"genelab/{id or f'{truth.kind}/{cluster}'}",
         source="genelab",
-        kind="conservation",
-        prompt=text.prompt,
-        answer=with_answer(text.answer, wording.stated(truth), level),
+        kind=truth.kind,
+        prompt=prompt,
+        answer=with_answer(explanation, said or "", level),
         confidence=level / 100,
         ground_truth=truth,
-        facts=(f"genelab/conservation/{row.tissue}",),
-        support=tuple(f"genelab/r/{row.tissue}/{pair.first}/{pair.second}" for pair in row.pairs),
-        cluster=f"conservation/{row.tissue}",
-        tissue=row.tissue,
+        facts=(f"genelab/{fact}",),
+        support=tuple(f"genelab/{each}" for each in support),
+        cluster=cluster,
+        tissue=tissue,
         split="train",
     )
 
 
-def _scores(vote: Votes) -> dict[str, Enrichment]:
-    return {row.mission: Enrichment(nes=row.nes, padj=row.padj) for row in vote.rows}
+def _scores(rows: Iterable[EnrichmentRow]) -> dict[str, Enrichment]:
+    return {row.mission: Enrichment(nes=row.nes, padj=row.padj) for row in rows}
+
+
+def _nes(vote: Votes) -> list[str]:
+    return [f"nes/{vote.tissue}/{row.mission}/{vote.pathway}" for row in vote.rows]
 
 
 def _tissues(example: Example) -> set[str]:
@@ -287,113 +342,35 @@ def _checked(held_out: Sequence[str]) -> set[str]:
     return set(held_out)
 
 
-PROMPTS = (
-    "What does the Hallmark gene set {name} stand for?",
-    "Which process do the genes of the {name} set take part in?",
-    "Say in a few words what the {name} gene set is about.",
-    "What is measured when the {name} gene set is scored?",
-)
-ANSWERS = (
-    "The {name} gene set stands for {about}.",
-    "The genes of the {name} set stand for {about}.",
-)
-WORDINGS = 2
-"""So many questions on each set, with different wordings."""
+# ---- sentences ---------------------------------------------------------------------------------
 
 
-def set_meanings() -> tuple[Example, ...]:
-    """Return two questions on each Hallmark set, in table order."""
-    return tuple(_meanings_example(row, place) for row in load_hallmark().values() for place in range(WORDINGS))
+@cache
+def _wordings() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
 
 
-def _meanings_example(row: PathwayName, place: int) -> Example:
-    first = int(wording.digest(f"meaning/{row.pathway}")[:8], 16)
-    words = {"name": row.name, "about": row.about}
-    answer = ANSWERS[(first + place) % len(ANSWERS)].format(**words)
-    return Example(
-        id=f"genelab/meaning/{row.pathway}/{place + 1}",
-        source="genelab",
-        kind="definition",
-        prompt=PROMPTS[(first + place) % len(PROMPTS)].format(**words),
-        answer=with_answer(answer, row.about, DEFINED),
-        confidence=DEFINED / 100,
-        ground_truth=terms(row.pathway),
-        facts=(f"genelab/meaning/{row.pathway}",),
-        cluster=f"meaning/{row.pathway}",
-        split="train",
-    )
+def _worded(asked: str, subject: str, answers: str = "answers", /, **words: object) -> tuple[str, str]:
+    """Return prompt and explanation in the wordings that belong to a question, always the same ones."""
+
+    def picked(forms: Sequence[str], key: str) -> str:
+        return forms[int(digest(key)[:8], 16) % len(forms)].format(**words)
+
+    forms, key = _wordings()[asked], f"{asked}/{subject}"
+    return picked(forms["prompts"], key), picked(forms[answers], f"{key}/answer")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The one significant score that a gene set has in a tissue."""
-
-    vote: Votes
-    row: EnrichmentRow
-    direction: Direction
+def _set_words(vote: Votes, direction: Direction) -> dict[str, str]:
+    """Return the words for a gene set of a tissue, what it stands for, and which way it moved."""
+    row = load_hallmark()[vote.pathway]
+    return {"tissue": vote.tissue, "name": row.name, "about": row.about, **_wordings()["words"][direction]}
 
 
-def lone_missions() -> tuple[Example, ...]:
-    """Return one question per set and tissue that a single mission found to move, in table order."""
-    return tuple(_direct(finding) for finding in _findings())
+def listed(words: Sequence[str]) -> str:
+    """Return ["a", "b", "c"] as "a, b and c"."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
-def lone_missions_parted() -> tuple[Example, ...]:
-    """Return one question per such finding, in table order: which way for one half, else what it means.
-
-    A question about what a finding means gives its direction away, so no finding is asked both ways. The
-    halves are dealt in turn within each direction, by a checksum of tissue and set.
-    """
-    findings = _findings()
-    dealt = sorted(findings, key=lambda each: (each.direction, wording.digest(each.vote.cluster)))
-    directions = {each.vote.cluster for each in dealt[::2]}
-    return tuple(_direct(each) if each.vote.cluster in directions else _mechanism(each) for each in findings)
-
-
-def _findings() -> tuple[Finding, ...]:
-    return tuple(
-        Finding(vote, row, row.direction)
-        for vote in all_votes()
-        if vote.tissue not in HELD_OUT and len(vote.rows) - len(vote.missions(None)) == 1
-        for row in vote.rows
-        if row.direction is not None
-    )
-
-
-def _direct(finding: Finding) -> Example:
-    return _example(finding, DirectTruth, wording.lone_mission, "mission")
-
-
-def _mechanism(finding: Finding) -> Example:
-    return _example(finding, MechanismTruth, wording.lone_mission_mechanism, "mission-mechanism")
-
-
-def _example(
-    finding: Finding,
-    truth_of: type[DirectTruth] | type[MechanismTruth],
-    worded: Callable[[str, str, str, Direction], wording.Text],
-    asked: str,
-) -> Example:
-    vote, row = finding.vote, finding.row
-    truth = truth_of(
-        tissue=vote.tissue,
-        pathway=vote.pathway,
-        direction=finding.direction,
-        missions={row.mission: Enrichment(nes=row.nes, padj=row.padj)},
-    )
-    text = worded(vote.tissue, vote.pathway, row.mission, finding.direction)
-    fact = f"genelab/nes/{vote.tissue}/{row.mission}/{vote.pathway}"
-    return Example(
-        id=f"genelab/{asked}/{row.mission}/{vote.cluster}",
-        source="genelab",
-        kind=truth.kind,
-        prompt=text.prompt,
-        answer=with_answer(text.answer, wording.stated(truth), TABLE),
-        confidence=TABLE / 100,
-        ground_truth=truth,
-        facts=(fact,),
-        support=(fact,),
-        cluster=vote.cluster,
-        tissue=vote.tissue,
-        split="train",
-    )
+def mission_name(mission: str) -> str:
+    """Return a mission as people write it: "MHU-2_dorsal" -> "MHU-2 dorsal"."""
+    return mission.replace("_", " ")

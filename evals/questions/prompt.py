@@ -7,6 +7,7 @@ What may stand behind `Answer:` follows from the wording of the question and fro
 record lists, never from which of them is right: `answer_form` sees no truth.
 """
 
+import hashlib
 import re
 from functools import cache, lru_cache
 
@@ -33,6 +34,8 @@ SYSTEM_PROMPT = (
 )
 """What every stage is told, in training, evaluation and the lab, with the question's own options filled in."""
 
+SURE = 95
+"""Percent that an answer states where it is the definition or stands in the tables (docs/data.md, DEFINED and TABLE)."""
 OR_NOT = f"or {CANNOT_BE_TOLD}"
 
 
@@ -43,6 +46,21 @@ STANDS_FOR = re.compile(r"\bstand(?:s)? for\b|\bwhich process\b|\bset is about\b
 SEVERAL = re.compile(r"\bmouse \w+(?:, \w+)* and \w+\b|\bbetween tissues\b", re.IGNORECASE)
 FLIGHT = re.compile(r"\b(?:space)?fl(?:ight|own|ew)\b|\bmissions?\b", re.IGNORECASE)
 CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNORECASE)
+
+
+def with_answer(explanation: str, answer: str, level: int) -> str:
+    """Return an answer in its one documented form: explanation, answer line, confidence line."""
+    return with_confidence("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
+
+
+def with_confidence(text: str, level: int) -> str:
+    """Return an answer in its one documented form: the text, then a last line "Confidence: N%"."""
+    return f"{text}\nConfidence: {level}%"
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal, by which wordings are chosen and clusters dealt."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def choices(options: tuple[str, ...]) -> str:

@@ -26,15 +26,14 @@ from pydantic import Field, ValidationError
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import SHOWN, first_of, read_text, repeated_keys
 from evals.questions.bank import DATASETS, normalised
-from evals.questions.pathways import DEFINED, with_answer, with_confidence
-from evals.questions.prompt import answer_form
+from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
 from evals.schema.questions import TermTruth
 from evals.verifiers import SCORED, verify
 from evals.verifiers.expected import expected, terms
 from evals.verifiers.expected import normalised as marks_off
 
-TAUGHT = DEFINED
+TAUGHT = SURE
 """Percent that the answers of a set state as their confidence where a model is taught by them (SFT)."""
 SUFFIXES = (".jsonl", ".csv", ".tsv", ".yaml", ".yml")
 EXAMPLES = Path(__file__).parent / "examples"

@@ -10,10 +10,16 @@ from typing import Any, Literal
 
 from evals.facts import DegCount, EnrichmentRow, load_hallmark, load_kmp
 from evals.questions import is_held_out, kmp_test, kmp_training
-from evals.questions.kmp.draft import degs, long
-from evals.questions.pathways import HELD_OUT, pathway_heldout, pathway_training
-from evals.questions.votes import Votes, all_votes
-from evals.questions.wording import listed, mission_name
+from evals.questions.kmp import degs, long
+from evals.questions.pathways import (
+    HELD_OUT,
+    Votes,
+    all_votes,
+    listed,
+    mission_name,
+    pathway_heldout,
+    pathway_training,
+)
 from evals.refine.grammar import evidence_of
 from evals.refine.words import content
 from evals.schema import Direction, Example
@@ -121,7 +127,7 @@ def _bank_figures_beside(source: random.Random, vote: Votes, votes: Sequence[Vot
 
 def _direction(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Outline:
     """Return a record that asks for the consensus; the answer cites the missions that show it."""
-    way = vote.agreement().direction
+    way = vote.agreed
     shown = [row for row in vote.rows if row.direction == way]
     name = _name(vote)
     missions = [mission_name(row.mission) for row in shown]

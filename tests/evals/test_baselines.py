@@ -6,7 +6,7 @@ import pytest
 
 from evals.questions import DATASETS, pathway_heldout
 from evals.questions.baselines import BASELINES, baseline_answers, tissue_majorities
-from evals.questions.pathways import with_answer
+from evals.questions.prompt import with_answer
 from evals.schema import ChoiceTruth, Example, GroundTruth, NumberTruth, SetTruth, TermTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines

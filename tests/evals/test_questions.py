@@ -28,10 +28,8 @@ from evals.questions import (
     set_meanings,
     write_examples,
 )
-from evals.questions.kmp import kmp_rewordings, kmp_wordings
-from evals.questions.kmp.corrections import wrong_figure
+from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
 from evals.questions.pathways import pathway_tissues, succession
-from evals.questions.wording import ACTED, AMOUNT, LEVEL, REGULATED
 from evals.schema import AbstainTruth, ComparisonTruth, CountTruth, DirectTruth, LabelTruth, UncertaintyTruth
 from evals.verifiers import verify
 
@@ -382,7 +380,7 @@ def test_every_gene_set_is_explained_twice_without_tissue_or_direction_and_asked
     assert not {row.prompt for row in rows} & {x.prompt for x in (*pathway_training(), *pathway_heldout(), *kmp_test())}
     assert {row.split for row in rows} == {"train"} and not any(is_held_out(row.prompt, row.id) for row in rows)
     tissues = {row.tissue for row in load_enrichment()}
-    ways = {word for way in (REGULATED, LEVEL, ACTED, AMOUNT) for word in way.values()} | {"up", "down"}
+    ways = {"upregulated", "downregulated", "up", "down", "higher", "lower", "activated", "suppressed", "more", "less"}
 
     def words(text: str) -> set[str]:
         return {word.strip(".,?") for word in text.lower().split()}

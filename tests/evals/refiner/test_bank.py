@@ -9,7 +9,7 @@ import pytest
 from evals.facts import load_kmp
 from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.bank import normalised
-from evals.questions.kmp.draft import PHRASES, degs
+from evals.questions.kmp import degs, long
 from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import compare_words
@@ -66,7 +66,7 @@ def test_no_fact_of_the_kmp_test_is_in_training(seed: int):
             figure.id
             for figure in load_kmp().counts
             for text in evidence_of(each.tool_output).values()
-            if f"mouse {figure.tissue}, {PHRASES[figure.contrast][1]}: {degs(figure.genes)} " in text
+            if f"mouse {figure.tissue}, {long(figure.contrast)}: {degs(figure.genes)} " in text
         }
         assert len(stated) == len(each.sources)
         assert not any(support <= stated for support in supports)
