@@ -33,6 +33,7 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
         ("copy an option", "system prompt only"),
     ),
     ("kmp-test", "all", "KMP test", ("always abstain",)),
+    ("kmp-rewordings", "all", "KMP facts of training in unseen wordings", ("always abstain",)),
 )
 """Report, group of questions, title, baselines shown beside the stages."""
 PAIRED = ("accuracy", "reward", "ece", "brier")

@@ -1,6 +1,7 @@
 import pytest
 
-from tests.figures import BLOCK, BLOCKS, DOCUMENTS, TABLES, cell, renewed, summary
+from evals.report import has_line
+from tests.figures import BLOCK, BLOCKS, DOCUMENTS, TABLES, cell, renewed, report, summary
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -24,3 +25,9 @@ def test_the_groups_of_the_table_are_those_of_the_reports():
         assert f"**{title}, n {found.metrics['accuracy'].n}**" in text
         assert cell("reward", found.metrics["reward"]) in text
         assert cell("brier", found.metrics["brier"]) in text
+
+
+@pytest.mark.parametrize("stage", ["sft", "dpo", "grpo"])
+def test_trained_stages_end_their_answers_with_a_readable_line(stage: str):
+    rows = [row for name in {name for name, *_ in TABLES} for row in report(name).rows if row.stage == stage]
+    assert sum(map(has_line, rows)) >= 0.98 * len(rows)

@@ -22,8 +22,8 @@ from yaml.constructor import ConstructorError
 
 from evals.errors import BadConfig
 from evals.schema.refiner import RewardConfig
-from evals.verifiers.presets import MODES, PRESETS, check_mode
-from evals.verifiers.presets import weights as weights_of
+from evals.verifiers.score import MODES, PRESETS, check_mode
+from evals.verifiers.score import weights as weights_of
 from training.judge.questions import MAX_VOTES, check_votes
 
 MOST = 2**63 - 1

@@ -19,7 +19,7 @@ from trl.trainer.utils import nanstd
 
 from evals.questions import SYSTEM_PROMPT
 from evals.verifiers import VERIFIERS
-from evals.verifiers.presets import weights as weights_of
+from evals.verifiers.score import weights as weights_of
 from training.config import GrpoSettings, Request, SampledSettings, advice
 from training.data.questions import TrainingData, grpo_data, grpo_row
 from training.data.tokens import length_of, within

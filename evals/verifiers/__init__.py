@@ -17,9 +17,22 @@ from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
-from evals.verifiers.presets import DEFAULT_MODE, DEFAULT_WEIGHTS, MODES, PRESETS, VERIFIERS, check_mode, check_weights
-from evals.verifiers.presets import weights as chosen_weights
-from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, SCORED, Faults, Scoring, applicable, score
+from evals.verifiers.score import (
+    DEFAULT_MODE,
+    DEFAULT_SCORING,
+    DEFAULT_WEIGHTS,
+    MODES,
+    NO_FAULTS,
+    PRESETS,
+    SCORED,
+    VERIFIERS,
+    Faults,
+    Scoring,
+    applicable,
+    check_mode,
+    score,
+)
+from evals.verifiers.score import weights as weights_of
 from evals.verifiers.text import plain_text, read_text
 
 __all__ = [
@@ -35,7 +48,6 @@ __all__ = [
     "Scoring",
     "applicable",
     "check_read",
-    "check_weights",
     "instrument",
     "judge",
     "stated_confidence",
@@ -74,7 +86,7 @@ def verify_answer(
     check_read(read)
     if weights is None and v4 == DEFAULT_MODE:
         return judge(truth, question, completion, read=read)
-    return judge(truth, question, completion, Scoring(chosen_weights(weights), v4), read)
+    return judge(truth, question, completion, Scoring(weights_of(weights), v4), read)
 
 
 def judge(
@@ -105,7 +117,6 @@ def stated_confidence(completion: str) -> StatedConfidence:
 
 
 def _confidence_in(text: str) -> StatedConfidence:
-    """Return what `read_confidence` does, from the plain text that the reader of text may have made already."""
     page = plain_text(text)
     return settle(text, page, statements(page.text))
 

@@ -3,15 +3,50 @@
 Which verifiers apply depends on the truth alone, never on the answer, so that renormalising the weights cannot
 be gamed (docs/verifiers.md has the table of scores). V2 and V3 only take away: an explanation can cost, and earns
 nothing by itself. The reward is the mean weighted over what applies.
+
+    weights("phase4")          ->  {"V1": 0.30, "V2": 0.15, "V3": 0.10, "V4": 0.45}
+    weights("V1=.3,V4=.45")    ->  {"V1": 0.30, "V4": 0.45}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from evals.errors import BadConfig
 from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
 from evals.verifiers.expected import Finding
-from evals.verifiers.presets import DEFAULT_MODE, DEFAULT_WEIGHTS, MODES, VERIFIERS, check_mode, check_weights
 
+VERIFIERS = ("V1", "V2", "V3", "V4")
+DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType({"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13})
+"""Ours. A correct answer beats every other, whatever its confidence: V1 gives at least half its weight, 0.145;
+under a wrong answer V4 alone can give anything, at most 0.13; both are divided by the same sum."""
+PRESETS: Mapping[str, Mapping[str, float]] = {
+    "assay": DEFAULT_WEIGHTS,
+    "mve": {"V1": 0.6, "V4": 0.4},
+    "full": {"V1": 0.35, "V2": 0.30, "V3": 0.15, "V4": 0.20},
+    "phase4": {"V1": 0.30, "V2": 0.15, "V3": 0.10, "V4": 0.45},
+}
+"""assay = ours; the others are those of the published runs MVE, Full (v1 and v2) and Phase 4."""
+DEFAULT_MODE = "proper"
+
+
+def _half_sure(kind: str, c: float, y: float) -> float:
+    return max(0.2, 1.0 - 1.5 * abs(c - 0.5))
+
+
+def _all_or_nothing(kind: str, c: float, y: float) -> float:
+    return max(0.2, 1.0 - 2.0 * abs(c - y))
+
+
+MODES: Mapping[str, Callable[[str, float, float], float]] = {
+    DEFAULT_MODE: lambda kind, c, y: 1.0 - (c - y) ** 2,
+    "legacy": _half_sure,
+    "match_v1": lambda kind, c, y: (_all_or_nothing if kind in ("direct", "mechanism") else _half_sure)(kind, c, y),
+    "calibration_aware": _all_or_nothing,
+}
+"""How V4 scores a stated confidence: kind of the question, c 0..1, y = 1 for a correct answer -> 0..1. proper is Brier
+(1950): the truth about oneself pays best. The others are the reference's rules (its uncertainty verifier at 1cc781e).
+In every mode an answer without a claim, or without a readable confidence, earns 0."""
 WITH_FIGURES = ("V1", "V2", "V3", "V4")
 WITHOUT_FIGURES = ("V1", "V3", "V4")
 """What applies where the truth holds no figures that an explanation could get wrong."""
@@ -22,6 +57,51 @@ SCORED |= {"choice", "number", "set", "term"}
 """Kinds of truth that are scored; `rubric` and `facts` are for a judge."""
 
 
+def check_mode(name: str) -> str:
+    """Return the name of a mode of V4; BadConfig if there is none of that name."""
+    if name not in MODES:
+        raise BadConfig(f"V4 has no mode {name!r}; choose one of {', '.join(MODES)}")
+    return name
+
+
+def weights(choice: str | Mapping[str, float] | None = None) -> Mapping[str, float]:
+    """Return the weights that a preset's name, a list such as "V1=.3,V4=.45" or a mapping stands for; None = ours.
+
+    BadConfig for an unknown preset or verifier, a list that cannot be read, a negative weight, nothing but zeros.
+    """
+    if choice is None:
+        return DEFAULT_WEIGHTS
+    if isinstance(choice, str):
+        if choice.strip().lower() in PRESETS:
+            return PRESETS[choice.strip().lower()]
+        choice = _listed(choice)
+    if unknown := sorted(set(choice) - set(VERIFIERS)):
+        raise BadConfig(f"no verifier is called {', '.join(unknown)}; weigh {', '.join(VERIFIERS)}")
+    if bad := {name: weight for name, weight in choice.items() if not 0 <= weight < float("inf")}:
+        raise BadConfig(f"weights must be 0 or more, found {bad}; give each verifier a share such as 0.6")
+    if not any(choice.values()):
+        raise BadConfig("every weight is 0, so nothing would be scored; give at least one verifier a weight")
+    return choice
+
+
+def _listed(text: str) -> dict[str, float]:
+    """Return "V1=.3,V4=.45" as a mapping."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        try:
+            share = float(value)
+        except ValueError:
+            raise BadConfig(
+                f"cannot read the weights {text!r}; name a set ({', '.join(PRESETS)}) or list them,"
+                " such as V1=0.3,V4=0.45"
+            ) from None
+        if name in found:
+            raise BadConfig(f"{name} is weighed twice in {text!r}; give each verifier one share")
+        found[name] = share
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """How scores become a reward: weights by verifier, and the mode of V4. BadConfig if unknown."""
@@ -30,7 +110,7 @@ class Scoring:
     v4: str = DEFAULT_MODE
 
     def __post_init__(self) -> None:
-        check_weights(self.weights)
+        weights(self.weights)
         check_mode(self.v4)
 
 

@@ -243,7 +243,7 @@ def verify(
     from evals.readers import check_way, verdicts_on
     from evals.verifiers import Scoring, instrument
     from evals.verifiers.judged import Answer
-    from evals.verifiers.presets import weights as weights_of
+    from evals.verifiers.score import weights as weights_of
 
     way = check_way(read)
     scoring = Scoring(weights_of(weights), v4)

@@ -44,8 +44,7 @@ from evals.verifiers import (
     verify_answer,
 )
 from evals.verifiers.expected import Finding, Outcome, expected
-from evals.verifiers.presets import weights
-from evals.verifiers.score import NO_FAULTS, SCORED, Faults, score
+from evals.verifiers.score import NO_FAULTS, SCORED, Faults, score, weights
 
 CASES = Path(__file__).parent / "cases"
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)

@@ -101,8 +101,8 @@ def recipe_for(folder, **fields):
 
 
 def test_the_preview_says_what_is_worth_knowing_of_the_settings(tmp_path):
-    recipe = read_recipe(recipes(tmp_path)["embedded/grpo-directions"])
-    recipe = replace(recipe, fields={**recipe.fields, "output": str(tmp_path / "runs" / "new")})
+    recipe = read_recipe(recipes(tmp_path)["embedded/grpo"])
+    recipe = replace(recipe, fields={**recipe.fields, "scale_rewards": "group", "output": str(tmp_path / "runs" / "new")})
     (told,) = preview(recipe, allowed_in(tmp_path)).advice
     assert "scale_rewards group" in told
 

@@ -67,13 +67,13 @@ def test_a_dry_run_for_people_shows_the_same(settings: Path):
 
 
 def test_a_dry_run_says_what_dividing_by_the_deviation_of_groups_does_to_confidence(tmp_path):
-    words = ("grpo", "--config", "training/configs/embedded/grpo-directions.yaml")
-    words += ("--output", tmp_path / "run")
-    (told,) = dry(*words)["advice"]
+    words = ("grpo", "--config", "training/configs/embedded/grpo.yaml", "--output", tmp_path / "run")
+    grouped = (*words, "--scale_rewards", "group")
+    (told,) = dry(*grouped)["advice"]
     assert "scale_rewards group" in told
-    shown = " ".join(invoke(*words, "--dry-run").stderr.split())
+    shown = " ".join(invoke(*grouped, "--dry-run").stderr.split())
     assert f"note: {told}" in shown
-    assert dry(*words, "--scale_rewards", "none")["advice"] == []
+    assert dry(*words)["advice"] == []
 
 
 def test_words_after_two_dashes_go_to_the_launcher(settings: Path):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evals.verifiers.presets import MODES
+from evals.verifiers.score import MODES
 from training.config import GrpoSettings, SftSettings, advice
 
 STATED = torch.linspace(0.05, 0.95, 19)
