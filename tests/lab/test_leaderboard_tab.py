@@ -240,7 +240,7 @@ def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_tha
 
 def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
     found = load_reports("embedded")
-    assert {report.data_name for report in found.reports} == {"pathways-heldout", "kmp-test"}
+    assert {report.data_name for report in found.reports} == {"pathways-heldout", "kmp-test", "kmp-rewordings"}
     for report in found.reports:
         for group in groups_of(report):
             page = board(found, report.data_name, group).page
