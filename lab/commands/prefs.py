@@ -1,29 +1,29 @@
-"""`assay prefs forget`: one rater's votes deleted, here and in the data set that an arena pushes to."""
+"""`assay prefs`: votes counted, compared between raters, exported, and one rater's deleted on request."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from evals.errors import LabError
-from evals.schema import Metric
 from lab.commands.tables import counted, emit, notes, table_of
+from lab.services import open_store
+from lab.settings import from_environment
+
+if TYPE_CHECKING:
+    from evals.schema.publishing import Removal
+    from lab.store.answers import Store
 
 app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+RECEIPTS = Path("forgotten")
 
 
-class Format(StrEnum):
-    """The formats of `lab.compare.export`, as the command line offers them."""
-
-    DPO = "dpo"
-    KTO = "kto"
-    SFT = "sft"
-    ARENA = "arena"
+def _store() -> "Store":
+    return open_store(from_environment().database_url)
 
 
 @app.command()
@@ -32,20 +32,11 @@ def count(as_json: Json = False) -> None:
 
     Example: assay prefs count
     """
-    from lab.services import open_store
-    from lab.settings import from_environment
-
-    store = open_store(from_environment().database_url)
+    store = _store()
     counts = store.counts()
     store.close()
     rows = [
-        (
-            f"{pair.first}, {pair.second}",
-            pair.first_chosen,
-            pair.second_chosen,
-            pair.ties,
-            pair.both_bad,
-        )
+        (f"{pair.first}, {pair.second}", pair.first_chosen, pair.second_chosen, pair.ties, pair.both_bad)
         for pair in counts.by_stages
     ]
     columns = ("stages", "first preferred", "second preferred", "tie", "both bad")
@@ -68,22 +59,20 @@ def agreement(as_json: Json = False) -> None:
     """
     from evals.stats.agreement import NAMES
     from evals.stats.agreement import agreement as agreed
-    from lab.services import open_store
-    from lab.settings import from_environment
     from lab.store.outcomes import CHOICES, ratings_of
 
-    store = open_store(from_environment().database_url)
+    store = _store()
     ratings = list(ratings_of(store.preference_pairs()))
     store.close()
     figures = agreed(ratings, CHOICES)
-    rows = [(NAMES[name], *_shown(figure), figure.n) for name, figure in figures.items()]
+    rows = []
+    for name, figure in figures.items():
+        value = "–" if figure.value is None else f"{figure.value:.3f}"
+        has_interval = figure.low is not None and figure.high is not None
+        rows.append((NAMES[name], value, f"{figure.low:.2f} to {figure.high:.2f}" if has_interval else "–", figure.n))
     raters, units = ({each[place] for each in ratings} for place in (1, 0))
     title = f"{counted(len(raters), 'rater')}, {counted(len(units), 'pair')} of answers"
-    document = {
-        "raters": len(raters),
-        "units": len(units),
-        **{name: figure.model_dump() for name, figure in figures.items()},
-    }
+    document = {"raters": len(raters), "units": len(units), **figures}
     columns = ("figure", "value", "95 % interval", "pairs rated twice")
     emit(document, as_json=as_json, table=table_of(title, columns, rows))
     for note in dict.fromkeys(figure.note for figure in figures.values() if figure.note):
@@ -91,19 +80,13 @@ def agreement(as_json: Json = False) -> None:
         notes.print(f"{', '.join(about)}: {note}.", soft_wrap=True)
 
 
-def _shown(figure: Metric) -> tuple[str, str]:
-    """Return a figure and its interval as text, a dash where there is none."""
-    value = "–" if figure.value is None else f"{figure.value:.3f}"
-    has_interval = figure.low is not None and figure.high is not None
-    return value, f"{figure.low:.2f} to {figure.high:.2f}" if has_interval else "–"
-
-
 @app.command()
 def export(
     out: Annotated[Path, typer.Option(help="Folder to write; new, empty or an earlier export.")],
     form: Annotated[
-        Format, typer.Option("--format", help="Whose row format to write.", case_sensitive=False)
-    ] = Format.DPO,
+        Literal["dpo", "kto", "sft", "arena"],
+        typer.Option("--format", help="Whose row format to write.", case_sensitive=False),
+    ] = "dpo",
     licence: Annotated[str | None, typer.Option("--license", help="Licence for the card, such as cc-by-4.0.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -112,13 +95,11 @@ def export(
     Example: assay prefs export --format dpo --out preferences
     """
     from lab.compare.export import build_export, write_export
-    from lab.services import open_store
-    from lab.settings import from_environment
 
-    store = open_store(from_environment().database_url)
+    store = _store()
     pairs = store.preference_pairs()
     store.close()
-    made = build_export(pairs, form.value, exported_at=datetime.now(UTC), licence=licence)
+    made = build_export(pairs, form, exported_at=datetime.now(UTC), licence=licence)
     write_export(made, out)
     statistics = made.statistics
     rows = [("votes", statistics.votes)]
@@ -129,25 +110,18 @@ def export(
         notes.print("No licence is named in the data card; add one with --license before you publish.")
 
 
-if TYPE_CHECKING:
-    from evals.schema.publishing import Removal
-    from lab.store.answers import Belongings
-
-RECEIPTS = Path("forgotten")
-
-
+@app.command()
 def forget(
     rater: Annotated[str, typer.Argument(help="The rater: the identifier, or the hash that exports show.")],
     repo: Annotated[
-        str | None,
-        typer.Option("--repo", help="Also from the data set that an arena pushes votes to."),
+        str | None, typer.Option("--repo", help="Also from the data set that an arena pushes votes to.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted; write nothing anywhere.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     receipts: Annotated[Path, typer.Option(help="Where the receipt of a removal on the Hub is kept.")] = RECEIPTS,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Delete every vote, review and graded answer of one rater, on their request. It cannot be undone.
 
@@ -158,76 +132,59 @@ def forget(
 
     Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516 --repo my-org/votes --dry-run
     """
-    from lab.services import open_store
-    from lab.settings import from_environment
-
-    store = open_store(from_environment().database_url)
+    store = _store()
+    removal = None
     try:
         names = {rater, store.hash_rater(rater)}
-        if dry_run:
-            planned = _planned(repo, names) if repo else None
-            _show(rater, store.belongings(rater), planned, as_json=as_json)
-            notes.print("This was a dry run: nothing was written.")
-            return
-        if not yes:
+        if not dry_run and not yes:
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
-        removed = _removed(repo, names, receipts) if repo else None
-        gone = store.forget_rater(rater)
+        if repo:
+            removal = _remove(repo, names, None if dry_run else receipts)
+        gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
     finally:
         store.close()
-    _show(rater, gone, removed, as_json=as_json)
-    notes.print("Exports made before still hold these votes: export and publish again.")
-    if removed and removed.revision:
-        _tell_of_history(removed)
-
-
-def _planned(repo: str, names: set[str]) -> "Removal":
-    from hub.client import connect
-    from hub.votes import plan_removal
-
-    return plan_removal(connect(), repo, names)
-
-
-def _removed(repo: str, names: set[str], receipts: Path) -> "Removal":
-    """Remove the lines on the Hub and keep the receipt, if there was anything to remove."""
-    from hub.client import connect
-    from hub.publish import write_removal
-    from hub.votes import remove
-
-    removed = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
-    if removed.revision:
-        notes.print(f"wrote {write_removal(removed, receipts)}", soft_wrap=True)
-    return removed
-
-
-def _show(rater: str, here: "Belongings", removal: "Removal | None", *, as_json: bool) -> None:
-    """Show what goes, or would go, by place and kind; LabError if that is nothing at all."""
-    if not here.total and not (removal and removal.votes):
+    if not gone.total and not (removal and removal.votes):
         raise LabError(
             f"there is nothing of a rater {rater!r}: no votes, no reviews, no graded answers. Exports show each"
             " rater as 32 hexadecimal digits in the column rater; give that, or the identifier the votes were"
             " cast with."
         )
-    kinds = asdict(here)
-    document = {"rater": rater, "deleted": here.total, "kinds": kinds, "removal": removal}
-    rows = [("here", kind.replace("_", " "), count) for kind, count in kinds.items()]
+    kinds = asdict(gone)
+    rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
     if removal is not None:
         rows += [(removal.repo, path, lines) for path, lines in removal.files.items()]
         rows.append((removal.repo, "votes in all", removal.votes))
+    document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "removal": removal}
     emit(document, as_json=as_json, table=table_of("Forgotten", ("where", "what", "count"), rows))
     if removal is not None and removal.unreadable:
         notes.print(
             f"{removal.repo} holds {removal.unreadable} lines that are no votes; they stay, look at them.",
             soft_wrap=True,
         )
+    if dry_run:
+        notes.print("This was a dry run: nothing was written.")
+        return
+    notes.print("Exports made before still hold these votes: export and publish again.")
+    if removal and removal.revision:
+        from hub.votes import SQUASH
+
+        notes.print(
+            f"Earlier revisions of {repo}, and tags, still hold these votes. To make one revision of all,"
+            f" which cannot be undone either: {SQUASH.format(repo=repo)}",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
-def _tell_of_history(removed: "Removal") -> None:
-    from hub.votes import SQUASH
+def _remove(repo: str, names: set[str], receipts: Path | None) -> "Removal":
+    """Remove the lines on the Hub and keep the receipt, if there was anything to remove; None only plans it."""
+    from hub.client import connect
+    from hub.publish import write_removal
+    from hub.votes import plan_removal, remove
 
-    notes.print(
-        f"Earlier revisions of {removed.repo}, and tags, still hold these votes. To make one revision of all,"
-        f" which cannot be undone either: {SQUASH.format(repo=removed.repo)}",
-        soft_wrap=True,
-        markup=False,
-    )
+    if receipts is None:
+        return plan_removal(connect(), repo, names)
+    removed = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
+    if removed.revision:
+        notes.print(f"wrote {write_removal(removed, receipts)}", soft_wrap=True)
+    return removed

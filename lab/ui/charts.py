@@ -1,7 +1,7 @@
-"""The course of a run's figures as Plotly figures, small ones that stand beside each other.
+"""Plotly figures of the page: calibration of answers, and the course of a run's figures.
 
-Gradio draws them with its own plotly.js: only plain scatter traces are used. Text and grid colours
-come from the page's style sheet, which knows light and dark.
+Gradio draws them with its own plotly.js: only plain scatter and bar traces are used. Text and grid colours
+come from the page's style sheet, which knows light and dark. Plotly loads a class when it is first named.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -19,12 +20,11 @@ from lab.ask.session import stage_name
 from lab.train.runs import Watched
 from lab.ui.text import say
 
-# Plotly loads a class when it is first named, and annotations would name them at the start.
-
-
-CHARTS_COLOURS = ("#7b8494", "#d55e00", "#2b84c6", "#9a6fc0", "#8a7a1f", "#c2527a")
+COLOURS = ("#0f8278", "#d55e00", "#2b84c6", "#9a6fc0", "#8a7a1f", "#c2527a")
+STAGE_COLOURS = ("#7b8494", *COLOURS[1:])
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
-"""A stage has a colour, told apart by the colour blind and 3:1 against both papers, and a shape."""
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+"""Told apart by the colour blind and 3:1 against both papers; stages have a shape too, courses of a run a dash."""
 DIAGONAL = "#8b93a1"
 LARGEST_MARKER = 20.0
 SMALLEST_MARKER = 7.0
@@ -32,178 +32,12 @@ ROOM = 0.06
 """Of coverage, that the number of answers at a point of a curve needs beside it."""
 BAR = 0.05
 """Width of a bar of counts, in stated confidence; stages share it."""
-
-
-def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.Figure:
-    """Return share correct against stated confidence, one trace per stage, with n beneath.
-
-    Points are bins that hold answers, placed at their mean confidence, with the 95 % interval of the
-    share correct; the larger the point, the more answers. `order` lists all stages of the chain: a
-    stage keeps its colour whichever stages are shown.
-    """
-    figure = go.Figure(layout=_reliability_layout())
-    figure.add_trace(_diagonal())
-    largest = max((one.n for each in bins.values() for one in each), default=0)
-    for place, (stage, each) in enumerate(bins.items()):
-        filled = [one for one in each if one.n]
-        look = _look(stage, order)
-        figure.add_trace(_charts_points(stage, filled, look, largest))
-        counts = _counts(stage, filled, look)
-        figure.add_trace(counts.update(width=BAR / len(bins), offset=BAR * (place / len(bins) - 0.5)))
-    return figure
-
-
-def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str]) -> go.Figure:
-    """Return share wrong against share answered, most confident first, one trace per stage.
-
-    `curves` holds for each stage how many answers state a confidence, and its curve. The last point
-    of a curve is all of them answered; a dotted line runs from it at the same height.
-    """
-    figure = go.Figure(layout=_risk_layout())
-    for stage, (n, points) in curves.items():
-        look = _look(stage, order)
-        if points:
-            figure.add_trace(_without_order(stage, points[-1].risk, look))
-        figure.add_trace(_curve(stage, n, points, look))
-    return figure
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a stage is drawn, the same whichever stages are shown."""
-
-    colour: str
-    symbol: str
-
-
-def _look(stage: str, order: Sequence[str]) -> Look:
-    place = order.index(stage)
-    return Look(CHARTS_COLOURS[place % len(CHARTS_COLOURS)], SYMBOLS[place % len(SYMBOLS)])
-
-
-def _curve(stage: str, n: int, points: Sequence[RiskPoint], look: Look) -> go.Scatter:
-    return go.Scatter(
-        x=[one.coverage for one in points],
-        y=[one.risk for one in points],
-        customdata=[(one.threshold, round(one.coverage * n)) for one in points],
-        text=_answered(n, points),
-        textposition="top center",
-        cliponaxis=False,
-        mode="lines+markers+text",
-        line={"width": 2, "color": look.colour},
-        marker={"size": 9, "color": look.colour, "symbol": look.symbol},
-        name=stage_name(stage),
-        legendgroup=stage,
-        hovertemplate=say("calibration.hover.risk"),
-    )
-
-
-def _answered(n: int, points: Sequence[RiskPoint]) -> list[str]:
-    """Return how many answers stand behind each point, "" where there is no room before the next."""
-    ahead = [*(one.coverage for one in points[1:]), 2.0]
-    return [
-        str(round(one.coverage * n)) if after - one.coverage >= ROOM else ""
-        for one, after in zip(points, ahead, strict=True)
-    ]
-
-
-def _without_order(stage: str, risk: float, look: Look) -> go.Scatter:
-    return go.Scatter(
-        x=[0, 1],
-        y=[risk, risk],
-        mode="lines",
-        line={"width": 1.2, "dash": "dot", "color": look.colour},
-        name=stage_name(stage),
-        legendgroup=stage,
-        showlegend=False,
-        hoverinfo="skip",
-    )
-
-
-def _charts_points(stage: str, bins: Sequence[Bin], look: Look, largest: int) -> go.Scatter:
-    accuracies = [one.accuracy or 0.0 for one in bins]
-    spans = [one.interval or (0.0, 1.0) for one in bins]
-    sizes = [SMALLEST_MARKER + (LARGEST_MARKER - SMALLEST_MARKER) * (b.n / largest) ** 0.5 for b in bins]
-    return go.Scatter(
-        x=[one.confidence for one in bins],
-        y=accuracies,
-        customdata=[(one.n, low, high) for one, (low, high) in zip(bins, spans, strict=True)],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [high - y for (_, high), y in zip(spans, accuracies, strict=True)],
-            "arrayminus": [y - low for (low, _), y in zip(spans, accuracies, strict=True)],
-            "thickness": 1.5,
-            "width": 4,
-        },
-        cliponaxis=False,
-        mode="lines+markers",
-        line={"width": 1.5, "dash": "dot"},
-        marker={"size": sizes, "opacity": 0.9, "symbol": look.symbol, "line": {"width": 0}},
-        name=stage_name(stage),
-        legendgroup=stage,
-        hovertemplate=say("calibration.hover"),
-    ).update(line_color=look.colour, marker_color=look.colour, error_y_color=look.colour)
-
-
-def _counts(stage: str, bins: Sequence[Bin], look: Look) -> go.Bar:
-    return go.Bar(
-        x=[one.confidence for one in bins],
-        y=[one.n for one in bins],
-        text=[str(one.n) for one in bins],
-        textposition="outside",
-        textangle=0,
-        constraintext="none",
-        cliponaxis=False,
-        marker={"color": look.colour},
-        name=stage_name(stage),
-        legendgroup=stage,
-        showlegend=False,
-        yaxis="y2",
-        hovertemplate=say("calibration.hover.n"),
-    )
-
-
-def _diagonal() -> go.Scatter:
-    return go.Scatter(
-        x=[0, 1],
-        y=[0, 1],
-        mode="lines",
-        line={"color": DIAGONAL, "dash": "dash", "width": 1.5},
-        name=say("calibration.diagonal"),
-        hoverinfo="skip",
-    )
-
-
-def _reliability_layout() -> go.Layout:
-    return _charts_layout().update(
-        xaxis=SHARES
-        | {
-            "title": {"text": say("calibration.axis.confidence")},
-            "range": [-0.02, 1.04],
-            "anchor": "y2",
-            "ticklabelstandoff": 6,
-        },
-        yaxis=SHARES | {"title": {"text": say("calibration.axis.accuracy")}, "domain": [0.27, 1]},
-        yaxis2={
-            "title": {"text": say("calibration.axis.n")},
-            "domain": [0, 0.17],
-            "rangemode": "tozero",
-            "zeroline": False,
-            "fixedrange": True,
-            "nticks": 3,
-        },
-    )
-
-
-def _risk_layout() -> go.Layout:
-    return _charts_layout().update(
-        xaxis=SHARES | {"title": {"text": say("calibration.axis.coverage")}},
-        yaxis=SHARES | {"title": {"text": say("calibration.axis.risk")}},
-    )
-
-
-SHARES: dict[str, object] = {
+MOST_POINTS = 500
+"""Of a longer course every second, third … point is drawn, and the last one."""
+SMOOTHED_OVER = 10
+"""Points that a mean is taken over where single ones say little; of shorter courses none is taken."""
+ECE = "ece"
+SHARES: dict[str, Any] = {
     "range": [-0.02, 1.02],
     "tickformat": ".0%",
     "dtick": 0.2,
@@ -213,41 +47,150 @@ SHARES: dict[str, object] = {
 """An axis from 0 to 100 %."""
 
 
-def _charts_layout() -> go.Layout:
-    return go.Layout(
-        template="none",
+def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.Figure:
+    """Return share correct against stated confidence, one trace per stage, with n beneath.
+
+    Points are bins that hold answers, placed at their mean confidence, with the 95 % interval of the
+    share correct; the larger the point, the more answers. `order` lists all stages of the chain: a
+    stage keeps its colour whichever stages are shown.
+    """
+    along = {"range": [-0.02, 1.04], "anchor": "y2", "ticklabelstandoff": 6}
+    beneath = {"title": {"text": say("calibration.axis.n")}, "domain": [0, 0.17], "rangemode": "tozero"}
+    figure = _calibration_figure("confidence", "accuracy", along, {"domain": [0.27, 1]})
+    figure.update_layout(yaxis2={**beneath, "zeroline": False, "fixedrange": True, "nticks": 3})
+    figure.add_scatter(
+        x=[0, 1],
+        y=[0, 1],
+        mode="lines",
+        line={"color": DIAGONAL, "dash": "dash", "width": 1.5},
+        name=say("calibration.diagonal"),
+        hoverinfo="skip",
+    )
+    largest = max((one.n for each in bins.values() for one in each), default=0)
+    for place, (stage, each) in enumerate(bins.items()):
+        filled = [one for one in each if one.n]
+        colour, symbol = _look(stage, order)
+        accuracies = [one.accuracy or 0.0 for one in filled]
+        spans = [one.interval or (0.0, 1.0) for one in filled]
+        sizes = [SMALLEST_MARKER + (LARGEST_MARKER - SMALLEST_MARKER) * (b.n / largest) ** 0.5 for b in filled]
+        figure.add_scatter(
+            x=[one.confidence for one in filled],
+            y=accuracies,
+            customdata=[(one.n, low, high) for one, (low, high) in zip(filled, spans, strict=True)],
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": [high - y for (_, high), y in zip(spans, accuracies, strict=True)],
+                "arrayminus": [y - low for (low, _), y in zip(spans, accuracies, strict=True)],
+                "thickness": 1.5,
+                "width": 4,
+                "color": colour,
+            },
+            cliponaxis=False,
+            mode="lines+markers",
+            line={"width": 1.5, "dash": "dot", "color": colour},
+            marker={"size": sizes, "opacity": 0.9, "symbol": symbol, "color": colour, "line": {"width": 0}},
+            name=stage_name(stage),
+            legendgroup=stage,
+            hovertemplate=say("calibration.hover"),
+        )
+        figure.add_bar(
+            x=[one.confidence for one in filled],
+            y=[one.n for one in filled],
+            width=BAR / len(bins),
+            offset=BAR * (place / len(bins) - 0.5),
+            text=[str(one.n) for one in filled],
+            textposition="outside",
+            textangle=0,
+            constraintext="none",
+            cliponaxis=False,
+            marker={"color": colour},
+            name=stage_name(stage),
+            legendgroup=stage,
+            showlegend=False,
+            yaxis="y2",
+            hovertemplate=say("calibration.hover.n"),
+        )
+    return figure
+
+
+def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str]) -> go.Figure:
+    """Return share wrong against share answered, most confident first, one trace per stage.
+
+    `curves` holds for each stage how many answers state a confidence, and its curve. The last point
+    of a curve is all of them answered; a dotted line runs from it at the same height.
+    """
+    figure = _calibration_figure("coverage", "risk", {}, {})
+    for stage, (n, points) in curves.items():
+        colour, symbol = _look(stage, order)
+        if points:
+            figure.add_scatter(
+                x=[0, 1],
+                y=[points[-1].risk] * 2,
+                mode="lines",
+                line={"width": 1.2, "dash": "dot", "color": colour},
+                name=stage_name(stage),
+                legendgroup=stage,
+                showlegend=False,
+                hoverinfo="skip",
+            )
+        ahead = [*(one.coverage for one in points[1:]), 2.0][: len(points)]
+        has_room = [after - one.coverage >= ROOM for one, after in zip(points, ahead, strict=True)]
+        answered = [round(one.coverage * n) for one in points]
+        figure.add_scatter(
+            x=[one.coverage for one in points],
+            y=[one.risk for one in points],
+            customdata=[(one.threshold, count) for one, count in zip(points, answered, strict=True)],
+            text=[str(count) if room else "" for count, room in zip(answered, has_room, strict=True)],
+            textposition="top center",
+            cliponaxis=False,
+            mode="lines+markers+text",
+            line={"width": 2, "color": colour},
+            marker={"size": 9, "color": colour, "symbol": symbol},
+            name=stage_name(stage),
+            legendgroup=stage,
+            hovertemplate=say("calibration.hover.risk"),
+        )
+    return figure
+
+
+def _look(stage: str, order: Sequence[str]) -> tuple[str, str]:
+    """Return colour and symbol of a stage, the same whichever stages are shown."""
+    place = order.index(stage)
+    return STAGE_COLOURS[place % len(STAGE_COLOURS)], SYMBOLS[place % len(SYMBOLS)]
+
+
+def _calibration_figure(x: str, y: str, xaxis: dict[str, Any], yaxis: dict[str, Any]) -> go.Figure:
+    return _figure(
         height=460,
-        autosize=True,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "'Source Sans 3', sans-serif", "size": 14},
+        font_size=14,
         margin={"l": 60, "r": 12, "t": 40, "b": 50},
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        hoverlabel={"font": {"color": "#fff"}},
-        modebar={
-            "remove": ["select2d", "lasso2d"],
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": DIAGONAL,
-        },
+        xaxis={**SHARES, "title": {"text": say(f"calibration.axis.{x}")}, **xaxis},
+        yaxis={**SHARES, "title": {"text": say(f"calibration.axis.{y}")}, **yaxis},
     )
 
 
-# Plotly loads a class when it is first named, and annotations would name them at the start.
-
-
-COLOURS = ("#0f8278", "#d55e00", "#2b84c6", "#9a6fc0", "#8a7a1f", "#c2527a")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-"""Courses of one chart are told apart by their dashes too, not by colour alone."""
-MOST_POINTS = 500
-"""Of a longer course every second, third … point is drawn, and the last one."""
-SMOOTHED_OVER = 10
-"""Points that a mean is taken over where single ones say little; of shorter courses none is taken."""
-ECE = "ece"
+def _figure(font_size: int, modebar: Mapping[str, Any] | None = None, **layout: Any) -> go.Figure:
+    """Return an empty figure without a paper of its own."""
+    return go.Figure(
+        layout=go.Layout(
+            template="none",
+            autosize=True,
+            paper_bgcolor="rgba(0,0,0,0)",
+            plot_bgcolor="rgba(0,0,0,0)",
+            font={"family": "'Source Sans 3', sans-serif", "size": font_size},
+            hoverlabel={"font": {"color": "#fff"}},
+            modebar={"bgcolor": "rgba(0,0,0,0)", "color": DIAGONAL, "remove": ["select2d", "lasso2d"]}
+            | dict(modebar or {}),
+            **layout,
+        )
+    )
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: its name in lab/ui/text, what of metrics.jsonl it shows, and how its axis reads.
+    """One chart of a run: its name in lab/ui/text, what of metrics.jsonl it shows, and how its axis reads.
 
     The figures of one step of a noisy one hang on the few questions asked at it, so means are drawn.
     """
@@ -257,11 +200,6 @@ class Chart:
     ticks: str = "~g"
     from_zero: bool = True
     is_noisy: bool = False
-
-    def title(self, *, has_means: bool) -> str:
-        """Return the heading over it."""
-        text = say(f"train.chart.{self.name}")
-        return say("train.chart.means", title=text, n=SMOOTHED_OVER) if has_means else text
 
 
 CHARTS = (
@@ -286,12 +224,51 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     if not courses:
         return None
     has_means = chart.is_noisy and max(map(len, courses.values())) >= 2 * SMOOTHED_OVER
-    figure = go.Figure(layout=_layout(chart, len(courses), has_means=has_means))
+    title = say(f"train.chart.{chart.name}")
+    if has_means:
+        title = say("train.chart.means", title=title, n=SMOOTHED_OVER)
+    figure = _figure(
+        height=250,
+        font_size=13,
+        modebar={
+            "activecolor": COLOURS[0],
+            "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+        },
+        title={"text": title, "x": 0, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 15}},
+        margin={"l": 54, "r": 10, "t": 36, "b": 30},
+        showlegend=len(courses) > 1,
+        # below, where more rows of it on a narrow page take room from the plot and not from the heading
+        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top"},
+        xaxis={"zeroline": False, "nticks": 6, "tickformat": "d", "rangemode": "tozero"},
+        yaxis={
+            "zeroline": False,
+            "nticks": 5,
+            "tickformat": chart.ticks,
+            "rangemode": "tozero" if chart.from_zero else "normal",
+        },
+    )
     for place, (name, points) in enumerate(courses.items()):
-        if has_means and len(courses) == 1:
-            figure.add_trace(_faint(points, place))
-        drawn = _means(points) if has_means else points
-        figure.add_trace(_line(name, drawn, place, is_mean=has_means))
+        colour = COLOURS[place % len(COLOURS)]
+        if has_means and len(courses) == 1:  # the single points behind their means
+            figure.add_scatter(
+                **_drawn(_thinned(points)),
+                mode="lines",
+                opacity=0.35,
+                line={"width": 1.2, "color": colour},
+                showlegend=False,
+                hoverinfo="skip",
+            )
+        drawn = _thinned(_means(points) if has_means else points)
+        head, _, verifier = name.partition("/")
+        label = verifier if head == "verifier" else say(f"train.metric.{name}")
+        figure.add_scatter(
+            **_drawn(drawn),
+            mode="lines+markers" if len(drawn) < 40 and not has_means else "lines",
+            line={"width": 1.6 if place else 2.2, "color": colour, "dash": DASHES[place % len(DASHES)]},
+            marker={"size": 5, "color": colour},
+            name=label,
+            hovertemplate=f"{label} %{{y:.4g}}<extra>{say('train.step', step='%{x}')}</extra>",
+        )
     return figure
 
 
@@ -299,6 +276,10 @@ def _points(name: str, watched: Watched) -> Points:
     if name == ECE:
         return [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]
     return watched.points(name)
+
+
+def _drawn(points: Points) -> dict[str, Any]:
+    return {"x": [step for step, _ in points], "y": [value for _, value in points]}
 
 
 def _means(points: Points) -> Points:
@@ -312,83 +293,5 @@ def _means(points: Points) -> Points:
 
 
 def _thinned(points: Points) -> Points:
-    every = -(-len(points) // MOST_POINTS)
-    if every <= 1:
-        return points
-    kept = list(points[::every])
+    kept = list(points[:: -(-len(points) // MOST_POINTS)])
     return kept if kept[-1] == points[-1] else [*kept, points[-1]]
-
-
-def _line(name: str, points: Points, place: int, *, is_mean: bool) -> go.Scatter:
-    label, colour = _label(name), COLOURS[place % len(COLOURS)]
-    drawn = _thinned(points)
-    return go.Scatter(
-        x=[step for step, _ in drawn],
-        y=[value for _, value in drawn],
-        mode="lines+markers" if len(drawn) < 40 and not is_mean else "lines",
-        line={
-            "width": 1.6 if place else 2.2,
-            "color": colour,
-            "dash": DASHES[place % len(DASHES)],
-        },
-        marker={"size": 5, "color": colour},
-        name=label,
-        hovertemplate=f"{label} %{{y:.4g}}<extra>{say('train.step', step='%{x}')}</extra>",
-    )
-
-
-def _faint(points: Points, place: int) -> go.Scatter:
-    """Return the single points behind their means."""
-    drawn = _thinned(points)
-    return go.Scatter(
-        x=[step for step, _ in drawn],
-        y=[value for _, value in drawn],
-        mode="lines",
-        opacity=0.35,
-        line={"width": 1.2, "color": COLOURS[place % len(COLOURS)]},
-        showlegend=False,
-        hoverinfo="skip",
-    )
-
-
-def _label(name: str) -> str:
-    """Return a metric's name in words, of a verifier its own name."""
-    head, _, verifier = name.partition("/")
-    return verifier if head == "verifier" else say(f"train.metric.{name}")
-
-
-def _layout(chart: Chart, courses: int, *, has_means: bool) -> go.Layout:
-    return go.Layout(
-        template="none",
-        height=250,
-        autosize=True,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "'Source Sans 3', sans-serif", "size": 13},
-        title={
-            "text": chart.title(has_means=has_means),
-            "x": 0,
-            "xanchor": "left",
-            "y": 0.97,
-            "yanchor": "top",
-            "font": {"size": 15},
-        },
-        margin={"l": 54, "r": 10, "t": 36, "b": 30},
-        showlegend=courses > 1,
-        # below, where more rows of it on a narrow page take room from the plot and not from the heading
-        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top"},
-        hoverlabel={"font": {"color": "#fff"}},
-        modebar={
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": "#8a8a8a",
-            "activecolor": COLOURS[0],
-            "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
-        },
-        xaxis={"zeroline": False, "nticks": 6, "tickformat": "d", "rangemode": "tozero"},
-        yaxis={
-            "zeroline": False,
-            "nticks": 5,
-            "tickformat": chart.ticks,
-            "rangemode": "tozero" if chart.from_zero else "normal",
-        },
-    )

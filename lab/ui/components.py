@@ -1,4 +1,4 @@
-"""Seed, length and temperature of an answer, as every tab that has a model write asks for them."""
+"""Parts of the page: answers as cards, notices, tables, figures with their intervals, sampling fields."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from evals.report import CONSTANT
-from evals.schema import Answer, Metric, StatedConfidence, Verdict
+from evals.schema import Answer, Metric, Verdict
 from evals.verifiers import stated_confidence
 from evals.verifiers.line import read_lines
 from lab.ask.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
@@ -19,25 +19,14 @@ from lab.ui.text import lines, page, say
 AT_ONCE = 40
 """How many visitors may wait for the model at one button; a thread is held for each."""
 
-ANSWERING: dict[str, Any] = {
-    "show_progress": "hidden",
-    "trigger_mode": "once",
-    "concurrency_limit": AT_ONCE,
-}
+ANSWERING: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "once", "concurrency_limit": AT_ONCE}
 """An event that waits for the model: the page shows how far it is, and a second click waits."""
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False}
 """An event that answers at once."""
 
-
 Tone = Literal["info", "problem", "good"]
-BADGES = {
-    "correct": "good",
-    "incorrect": "bad",
-    "contradictory": "bad",
-    "no_claim": "quiet",
-    "unscored": "quiet",
-}
+BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_claim": "quiet", "unscored": "quiet"}
 """The colour of a verdict; `unscored` where no rule can grade the answer."""
 
 
@@ -154,7 +143,7 @@ def waiting_line(waiting: Waiting) -> str:
     """Return why there is no answer yet, in one line."""
     if waiting.status.state == "loading":
         status = waiting.status
-        return say("line.loading", percent=_percent(status.share), message=status.message)
+        return say("line.loading", percent=f"{status.share:.0%}", message=status.message)
     if waiting.position == 1:
         return say("line.next")
     return say("line.place", position=waiting.position)
@@ -162,10 +151,9 @@ def waiting_line(waiting: Waiting) -> str:
 
 def model_pill(status: Status) -> str:
     """Return the state of the model in two or three words."""
-    words = say(f"model.{status.state}", percent=_percent(status.share))
-    title = escape(status.message)
+    words = say(f"model.{status.state}", percent=f"{status.share:.0%}")
     return (
-        f'<span class="pill {status.state}" role="status" title="{title}">'
+        f'<span class="pill {status.state}" role="status" title="{escape(status.message)}">'
         f'<i style="--share:{status.share:.2f}"></i>{escape(words)}</span>'
     )
 
@@ -200,50 +188,43 @@ def keys() -> str:
 
 def _card(card: Card) -> str:
     meaning = f"<p>{escape(card.meaning)}</p>" if card.meaning else ""
+    if card.state == "waiting":
+        text = f'<div class="answer quiet">{escape(say("answer.waiting"))}</div>'
+    elif card.state == "done" and not card.text.strip():
+        text = f'<div class="answer quiet">{escape(say("answer.empty"))}</div>'
+    else:
+        text = f'<div class="answer" dir="auto">{_marked(card)}</div>'
     return (
         f'<article class="card" data-state="{card.state}" data-title="{escape(card.title)}">'
-        f"<header><h3>{escape(card.title)}</h3>{meaning}</header>{_text(card)}{_foot(card)}</article>"
+        f"<header><h3>{escape(card.title)}</h3>{meaning}</header>{text}{_foot(card)}</article>"
     )
-
-
-def _text(card: Card) -> str:
-    if card.state == "waiting":
-        return f'<div class="answer quiet">{escape(say("answer.waiting"))}</div>'
-    if card.state == "done" and not card.text.strip():
-        return f'<div class="answer quiet">{escape(say("answer.empty"))}</div>'
-    return f'<div class="answer" dir="auto">{_marked(card)}</div>'
 
 
 def _marked(card: Card) -> str:
     """Return a text with what was read of it as the answer marked: behind `Answer:`, or in free text."""
-    spans = [] if card.state != "done" or card.is_blind else _spans(card)
+    found: set[tuple[int, int]] = set()
+    if card.state == "done" and not card.is_blind:
+        if card.verdict is None:
+            lines = read_lines(card.text)
+            found = {(lines.start, lines.end)}
+        elif card.verdict.read_by:
+            found = {(claim.start, claim.end) for claim in card.verdict.claims}
     parts, at = [], 0
-    for start, end in spans:
-        parts += [escape(card.text[at:start]), f"<mark>{escape(card.text[start:end])}</mark>"]
-        at = end
-    return "".join((*parts, escape(card.text[at:])))
-
-
-def _spans(card: Card) -> list[tuple[int, int]]:
-    """Return where the answer stands in the text, in order and apart from each other."""
-    if card.verdict is None:
-        lines = read_lines(card.text)
-        found = {(lines.start, lines.end)}
-    else:
-        claims = card.verdict.claims if card.verdict.read_by else ()
-        found = {(claim.start, claim.end) for claim in claims}
-    spans: list[tuple[int, int]] = []
     for start, end in sorted(found):
-        if (spans[-1][1] if spans else 0) <= start < end <= len(card.text):
-            spans.append((start, end))
-    return spans
+        if at <= start < end <= len(card.text):  # one within another is not marked again
+            parts += [escape(card.text[at:start]), f"<mark>{escape(card.text[start:end])}</mark>"]
+            at = end
+    return "".join((*parts, escape(card.text[at:])))
 
 
 def _foot(card: Card) -> str:
     if card.state != "done" or card.is_blind:
         return ""
     verdict = card.verdict
-    chip = _confidence(verdict.confidence if verdict else stated_confidence(card.text))
+    stated = verdict.confidence if verdict else stated_confidence(card.text)
+    percent = f"{stated.value:.0%}" if stated.value is not None else ""
+    said = say(f"confidence.{stated.status}", percent=percent)
+    chip = f'<span class="chip {stated.status}">{escape(said)}</span>'
     badge = reason = ""
     if verdict is not None:
         kind = "unscored" if verdict.reward is None else verdict.verdict
@@ -252,16 +233,6 @@ def _foot(card: Card) -> str:
         if kind != "unscored" and verdict.read_by in ("text", "judge"):
             told = f"{told} ({say(f'verdict.read.{verdict.read_by}')})"
         reason = f'<p class="reason">{escape(told)}</p>'
-    return f"<footer><p>{badge}{chip}</p>{reason}{_figures(card)}</footer>"
-
-
-def _confidence(stated: StatedConfidence) -> str:
-    percent = _percent(stated.value) if stated.value is not None else ""
-    words = say(f"confidence.{stated.status}", percent=percent)
-    return f'<span class="chip {stated.status}">{escape(words)}</span>'
-
-
-def _figures(card: Card) -> str:
     parts = []
     if card.n_tokens is not None:
         parts.append(f"{card.n_tokens} tokens")
@@ -269,11 +240,8 @@ def _figures(card: Card) -> str:
         parts.append(f"{card.seconds:.1f} s")
     if card.finish_reason in {"length", "cancelled"}:
         parts.append(say(f"answer.{card.finish_reason}"))
-    return f'<p class="figures">{escape(" · ".join(parts))}</p>' if parts else ""
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"
+    figures = f'<p class="figures">{escape(" · ".join(parts))}</p>' if parts else ""
+    return f"<footer><p>{badge}{chip}</p>{reason}{figures}</footer>"
 
 
 Scale = Literal["share", "points", "number", "open"]
@@ -307,8 +275,14 @@ def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object
 
     Raises ValueError for a row with more or fewer cells than there are columns.
     """
-    heads = "".join(map(_head, columns))
-    body = "".join(_row(columns, row) for row in rows)
+    heads = body = ""
+    for column in columns:
+        sort = f' aria-sort="{column.sort}"' if isinstance(column, Column) else ""
+        heads += f'<th scope="col"{sort}>{shown(column)}</th>'
+    for row in rows:
+        (_, head), *rest = zip(columns, row, strict=True)
+        cells = "".join(f'<td data-label="{escape(column)}">{shown(cell)}</td>' for column, cell in rest)
+        body += f'<tr><th scope="row">{shown(head)}</th>{cells}</tr>'
     if not rows:
         body = f'<tr><td colspan="{len(columns)}">nothing yet</td></tr>'
     return Html(
@@ -369,18 +343,6 @@ def tiles(facts: Sequence[tuple[object, object]]) -> Html:
     return Html(f'<dl class="assay-tiles">{each}</dl>')
 
 
-def _head(column: object) -> str:
-    sort = f' aria-sort="{column.sort}"' if isinstance(column, Column) else ""
-    return f'<th scope="col"{sort}>{shown(column)}</th>'
-
-
-def _row(columns: Sequence[object], cells: Sequence[object]) -> str:
-    labelled = list(zip(columns, cells, strict=True))
-    head = f'<th scope="row">{shown(labelled[0][1])}</th>'
-    rest = (f'<td data-label="{escape(column)}">{shown(cell)}</td>' for column, cell in labelled[1:])
-    return f"<tr>{head}{''.join(rest)}</tr>"
-
-
 def _bar(value: float, low: float, high: float, band: float | None) -> str:
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (low, value, high))
     shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
@@ -408,21 +370,10 @@ class Range:
 def sampling_fields(seed: int, max_new_tokens: int, temperature: float, choices: Range | None = None) -> Sampled:
     """Lay out the three widgets, with these values at first, and return them."""
     within = choices or Range()
-    number = gr.Number(seed, label=say("ask.seed"), info=say("ask.seed.info"), precision=0, minimum=0)
-    length = gr.Slider(
-        within.shortest,
-        within.longest,
-        max_new_tokens,
-        step=within.step,
-        label=say("ask.length"),
-        info=say(within.about),
+    length: dict[str, Any] = {"label": say("ask.length"), "info": say(within.about)}
+    heat: dict[str, Any] = {"label": say("ask.temperature"), "info": say("ask.temperature.info")}
+    return (
+        gr.Number(seed, label=say("ask.seed"), info=say("ask.seed.info"), precision=0, minimum=0),
+        gr.Slider(within.shortest, within.longest, max_new_tokens, step=within.step, **length),
+        gr.Slider(0, within.hottest, temperature, step=0.1, **heat),
     )
-    heat = gr.Slider(
-        0,
-        within.hottest,
-        temperature,
-        step=0.1,
-        label=say("ask.temperature"),
-        info=say("ask.temperature.info"),
-    )
-    return number, length, heat
