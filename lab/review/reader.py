@@ -10,9 +10,8 @@ from evals.schema import Article
 from evals.schema.reviewruns import EngineRecord, ReviewAnswer, ReviewedRow, Reviewer
 from lab.review.session import ReviewSettings, Step
 from lab.settings import ReviewServer
-from lab.ui.text import say
 from training.models.chain import LoadedChain
-from training.reviewer.engine import Asking, ChainEngine, Engine, Reply, Room, asked_about, row_of, stream_review
+from training.reviewer.engine import Asking, ChainEngine, Engine, Room, stream_review
 from training.reviewer.server import Estimate, ServerEngine, ServerSettings
 
 REPLY_SHARE = 4
@@ -38,16 +37,7 @@ class ChainReader:
         asking = _asking(settings, chain.context)
         engine = ChainEngine(chain, asking, self.stage)
         self.record = engine.record()
-        requests = _requests(article, engine, asking)
-        for step in stream_review(article, engine, asking, stop, time.monotonic):
-            answer = None if step.row is None else _answer(step.row, requests, step.tokens_written)
-            yield Step(
-                part=step.part,
-                parts=step.parts,
-                n_tokens=step.tokens_written,
-                concerns=step.concerns,
-                answer=answer,
-            )
+        yield from _steps(article, engine, asking, stop)
 
 
 @dataclass
@@ -73,27 +63,9 @@ class ServerReader:
             self.server.allow_remote,
         )
         engine = ServerEngine(where, asking, room)
-        try:
-            asked = asked_about(article, room, asking.budget(room.context))
-            started, replies = time.monotonic(), []
-            for part, request in enumerate(asked.requests, start=1):
-                yield Step(part=part, parts=len(asked.requests))
-                if stop.is_set():
-                    replies.append(Reply(finish_reason="cancelled", error=say("review.part_stopped")))
-                else:
-                    replies += engine.answer([request])
-            row = row_of(asked, replies, time.monotonic() - started)
+        for step in _steps(article, engine, asking, stop):
             self.record = engine.record()
-            n_tokens = sum(reply.tokens_written or 0 for reply in replies)
-            yield Step(
-                part=len(asked.requests),
-                parts=len(asked.requests),
-                n_tokens=n_tokens,
-                concerns=row.concerns,
-                answer=_answer(row, asked.requests, n_tokens),
-            )
-        finally:
-            engine.close()
+            yield step
 
 
 def _asking(settings: ReviewSettings, context: int) -> Asking:
@@ -108,8 +80,10 @@ def _asking(settings: ReviewSettings, context: int) -> Asking:
     )
 
 
-def _requests(article: Article, engine: Engine, asking: Asking) -> tuple[str, ...]:
-    return asked_about(article, engine.room, asking.budget(engine.room.context)).requests
+def _steps(article: Article, engine: Engine, asking: Asking, stop: threading.Event) -> Iterator[Step]:
+    for step in stream_review(article, engine, asking, stop, time.monotonic):
+        answer = None if step.row is None else _answer(step.row, step.requests, step.n_tokens)
+        yield Step(part=step.part, parts=step.parts, n_tokens=step.n_tokens, concerns=step.concerns, answer=answer)
 
 
 def _answer(row: ReviewedRow, requests: tuple[str, ...], n_tokens: int) -> ReviewAnswer:

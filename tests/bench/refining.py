@@ -27,7 +27,7 @@ from evals.refine.score import prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from tests.training.judge_server import JudgeServer
 from training.data.refiner import grpo_row
-from training.judge.client import HttpJudge
+from training.judge.judge import HttpJudge
 from training.judge.questions import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
 from training.refine.reward import Judging, RefinerReward
 

@@ -58,7 +58,7 @@ def test_one_file_is_reviewed_by_a_server_and_the_guess_at_tokens_is_recorded(tm
 def test_papers_without_an_answer_are_told_and_the_command_does_not_say_that_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("training.judge.client.LONGEST_WAIT", 0.0)
     out, papers = tmp_path / "p.jsonl", collection(tmp_path)
     with JudgeServer(answered) as server:
         words = ("--papers", papers, "--split", "train", "--server", server.url)

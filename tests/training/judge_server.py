@@ -10,14 +10,14 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)
 OPENING = re.compile(r"=== BEGIN (\w+) (\w+) ===\n")
 PHRASE = re.compile(r'"([^"]+)"')
-Reply = tuple[int, bytes] | None
-"""Status and body; None = the connection is dropped."""
+Reply = tuple[int, bytes] | tuple[int, bytes, str] | None
+"""Status, body and perhaps a header; None = the connection is dropped."""
 Behaviour = Callable[["Asked"], "Reply | float"]
 """Makes a reply of a request; a number is how many seconds after it came a good one is given."""
 
@@ -77,6 +77,14 @@ def well(asked: Asked) -> Reply:
     return says({"verdicts": asked.verdicts()})
 
 
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the loop that all servers share, in a thread that ends with the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
 class JudgeServer:
     """The server, as a context manager. `requests` are all that came; `url` is what a judge is given."""
 
@@ -84,45 +92,37 @@ class JudgeServer:
         self.behaviour, self.models = behaviour, models
         self.requests: list[Asked] = []
         self.most_at_once = self._at_once = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._open: set[asyncio.Task[Any]] = set()
         self.url = ""
 
     def __enter__(self) -> "JudgeServer":
-        self._thread.start()
-        self._ready.wait()
+        asyncio.run_coroutine_threadsafe(self._start(), _loop()).result()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        asyncio.run_coroutine_threadsafe(self._stop(), _loop()).result()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
+    async def _start(self) -> None:
+        self._server = await asyncio.start_server(self._handle, "127.0.0.1", 0, limit=2**22)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
-    async def _serve(self) -> None:
-        self._stopped = asyncio.Event()
-        server = await asyncio.start_server(self._handle, "127.0.0.1", 0, limit=2**22)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        self._ready.set()
-        await self._stopped.wait()
-        server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
+    async def _stop(self) -> None:
+        self._server.close()
+        for task in self._open:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # transports close on the loop's next rounds
+        await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
         try:
             while await self._one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
+            self._open.discard(task)
             writer.transport.abort()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -148,10 +148,8 @@ class JudgeServer:
                 self._at_once -= 1
         if reply is None:
             return False
-        status, content = reply
-        writer.write(
-            b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(content))
-            + content
-        )
+        status, content, *headers = reply
+        lines = (f"HTTP/1.1 {status} X", "Content-Type: application/json", *headers, f"Content-Length: {len(content)}")
+        writer.write("\r\n".join((*lines, "", "")).encode() + content)
         await writer.drain()
         return True

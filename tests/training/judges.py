@@ -2,14 +2,14 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from evals.refine.judge import Verdicts
 from evals.refine.score import Prepared, settle
 from tests.evals.refiner.answers import GOOD, prepared
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
-from training.judge.client import HttpJudge
 from training.judge.extraction import canaries
-from training.judge.judge import judged
+from training.judge.judge import HttpJudge, judged
 from training.judge.questions import HttpSettings, harmless
 
 KNOWN = {harmless(each.answer): (each.says[0], each.confidence) for each in canaries()}
@@ -20,18 +20,17 @@ def case(text: str = GOOD) -> Prepared:
     return prepared(text, static_rubrics=False)
 
 
-def judge_for(server: JudgeServer, **settings: object) -> HttpJudge:
+def judge_for(server: JudgeServer, **settings: Any) -> HttpJudge:
     return HttpJudge(replace(HttpSettings(server.url), **{**FAST, **settings}))
 
 
-def asked(server: JudgeServer, text: str = GOOD, **settings: object) -> Verdicts:
+def asked(server: JudgeServer, text: str = GOOD, **settings: Any) -> Verdicts:
     (verdicts,) = judged(judge_for(server, **settings), [case(text).inquiry()], 10.0)
     return verdicts
 
 
-def rewarded(behaviour: Behaviour, **settings: object) -> float | None:
-    with JudgeServer(behaviour) as server:
-        return settle(case(), asked(server, **settings)).reward
+def reward(verdicts: Verdicts) -> float | None:
+    return settle(case(), verdicts).reward
 
 
 def changed(**fields: object) -> Behaviour:

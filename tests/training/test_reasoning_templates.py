@@ -16,7 +16,7 @@ from tests.training.judge_server import Asked, Reply
 from tests.training.reviewers import CONTEXT, paper
 from tests.training.runs import COMMON, one_thread
 from tests.training.test_review import REPLY, chat, rows
-from tests.training.test_reviewing_server import ROOM, answers
+from tests.training.test_reviewer import ROOM, answers
 from training.config import ReviewSettings
 from training.data.conversations import check_replies, read_conversations
 from training.data.tokens import AS_WRITTEN, ChatCounter, notes_of, sequences_of, with_template
@@ -180,7 +180,7 @@ def test_a_server_that_was_cut_off_in_thought_is_not_asked_again_and_the_reason_
         choice = {"message": message, "finish_reason": "length"}
         return 200, json.dumps({"choices": [choice]}).encode()
 
-    (reply,), _, requests, _ = answers(thinking)
+    (reply,), _, requests = answers(thinking)
     assert (reply.finish_reason, reply.error, len(requests)) == ("length", "", 1)
     row = row_of(asked_about(paper("p"), ROOM, Budget(8192, 300)), [reply], 0.0)
     assert (row.status, row.finish_reason, row.concerns) == ("failed", "length", ())

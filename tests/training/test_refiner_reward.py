@@ -17,8 +17,7 @@ from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.rewarding import Log, Talked, called
 from training.data.refiner import grpo_row
-from training.judge.client import HttpJudge
-from training.judge.judge import StopRule
+from training.judge.judge import HttpJudge, StopRule
 from training.judge.questions import HttpSettings
 from training.refine.items import ItemBook, figures_of, group_spread, means
 from training.refine.reward import Judging, RefinerReward, records_of

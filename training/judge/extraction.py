@@ -15,7 +15,6 @@ import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any
 
 from pydantic import Field
 
@@ -25,9 +24,9 @@ from evals.refine.rubric import Item
 from evals.schema import Record
 from evals.verifiers.expected import normalised
 from evals.verifiers.judged import Reading, Task, problem_of
-from training.judge.client import TRIES, HttpJudge, JudgeFailure
-from training.judge.judge import by_deadline, counting, in_a_loop
-from training.judge.questions import objects
+from training.judge.client import Messages, in_a_loop
+from training.judge.judge import OBEYED, TRIES, HttpJudge, by_deadline
+from training.judge.questions import conversation, instruction, objects, reply_schema
 
 VERSION = "extraction-1"
 """Goes up whenever a judge would read other words, or its reply be read in another way."""
@@ -38,19 +37,7 @@ AGAIN = (
 )
 MAY_FAIL = 1
 """Of the canary questions, how many a judge may get wrong."""
-SCHEMA: dict[str, Any] = {
-    "name": "extraction",
-    "strict": True,
-    "schema": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["answer", "confidence"],
-        "properties": {
-            "answer": {"type": "string"},
-            "confidence": {"type": ["number", "null"]},
-        },
-    },
-}
+SCHEMA = reply_schema("extraction", {"answer": {"type": "string"}, "confidence": {"type": ["number", "null"]}})
 
 
 class Canary(Record):
@@ -63,9 +50,9 @@ class Canary(Record):
     says: tuple[str, ...] = Field(min_length=1)
     confidence: float | None = None
 
-    def is_read_by(self, reading: Reading | None) -> bool:
+    def is_read_by(self, reading: Reading | str) -> bool:
         """Return whether a reading is right: one of the wordings, and the confidence."""
-        if reading is None or reading.confidence != self.confidence:
+        if isinstance(reading, str) or reading.confidence != self.confidence:
             return False
         return normalised(reading.answer) in map(normalised, self.says)
 
@@ -76,7 +63,7 @@ class AnswerJudge(HttpJudge):
     @property
     def version(self) -> str:
         """The model and the prompt, as reports keep them. The model is known after the first reply."""
-        return f"{self._model}, {VERSION}"
+        return f"{self.client.model}, {VERSION}"
 
     def read_all(self, tasks: Sequence[Task], tell: Callable[[int], None] | None = None) -> list[Reading]:
         """Return one reading per task; LabError, with their number, if any answer has none."""
@@ -99,9 +86,8 @@ class AnswerJudge(HttpJudge):
 
         async def work() -> list[Reading | str | None]:
             try:
-                if not self._model:
-                    self._model = await self._line().model()
-                return await by_deadline(counting(one, tasks, tell), DEADLINE_SECONDS)
+                await self.client.find_model()
+                return await by_deadline(map(one, tasks), DEADLINE_SECONDS, tell)
             finally:
                 await self.close()
 
@@ -116,49 +102,38 @@ class AnswerJudge(HttpJudge):
         )
         scores = tuple(each for each in verdicts.raws if each is not None)
         if len(scores) < len(items) or verdicts.canary != 0:
-            return "; ".join(verdicts.problems) or "the judge said yes to what no answer can show"
+            return "; ".join(verdicts.problems) or OBEYED
         return Reading(scores=scores)
 
     async def extract(self, task: Task) -> Reading | str:
         """Return what an answer says."""
-        key = self._key_of(task)
-        kept = self._cache.document(key) if self._cache else None
+        settings = self.settings
+        asked = [VERSION, instruction("extraction"), SCHEMA, self.client.model, settings.seed, settings.max_tokens]
+        key = hashlib.sha256(json.dumps([*asked, task[:4]]).encode()).hexdigest()
+        kept = self.cache.get(key) if self.cache else None
         if kept is not None:
-            self.counts.hits += 1
+            self.client.counts.hits += 1
             return Reading(kept["answer"], kept["confidence"])
         problem = ""
         for attempt in range(TRIES):
-            self.counts.reasked += attempt
-            try:
-                compose = partial(self._messages, task, is_again=attempt > 0)
-                text = await self._line().ask(self._model, compose, attempt, SCHEMA)
-            except JudgeFailure as failure:
-                return str(failure)
-            found = read_extraction(text, task)
+            reply = await self.ask(partial(self._messages, task, is_again=attempt > 0), attempt, SCHEMA)
+            if reply.error:
+                return reply.error
+            found = read_extraction(reply.text, task)
             if isinstance(found, Reading):
-                if self._cache:
-                    self._cache.put(key, {"answer": found.answer, "confidence": found.confidence})
+                if self.cache:
+                    self.cache.put(key, {"answer": found.answer, "confidence": found.confidence})
                 return found
             problem = found
         return problem
 
-    def _messages(self, task: Task, *, is_again: bool) -> list[dict[str, str]]:
+    def _messages(self, task: Task, *, is_again: bool) -> Messages:
         parts = [
-            self._fences.shared("QUESTION", task.question),
-            self._fences.shared("OPTIONS", task.form),
-            self._fences.single("ANSWER", task.answer),
+            self.fences.shared("QUESTION", task.question),
+            self.fences.shared("OPTIONS", task.form),
+            self.fences.single("ANSWER", task.answer),
         ]
-        if is_again:
-            parts.append(AGAIN)
-        return [
-            {"role": "system", "content": instruction()},
-            {"role": "user", "content": "\n\n".join(parts)},
-        ]
-
-    def _key_of(self, task: Task) -> str:
-        asked = [VERSION, instruction(), SCHEMA, self._model, self.settings.seed]
-        text = json.dumps([*asked, self.settings.max_tokens, task[:4]])
-        return hashlib.sha256(text.encode()).hexdigest()
+        return conversation(instruction("extraction"), [*parts, AGAIN] if is_again else parts)
 
 
 def read_extraction(text: str, task: Task) -> Reading | str:
@@ -190,22 +165,10 @@ def canaries() -> tuple[Canary, ...]:
 
 def failed_canaries(judge: AnswerJudge) -> tuple[str, ...]:
     """Return what the canary questions are about that a judge reads wrong."""
-    asked = canaries()
-    tasks = [
-        Task(
-            each.question,
-            each.answer,
-            each.form,
-            tuple(each.form.split(" / ")) if " / " in each.form else (),
-        )
-        for each in asked
-    ]
+    options = [tuple(each.form.split(" / ")) if " / " in each.form else () for each in canaries()]
+    tasks = [Task(each.question, each.answer, each.form, of) for each, of in zip(canaries(), options, strict=True)]
     readings = judge.try_all(tasks)
-    return tuple(
-        each.about
-        for each, reading in zip(asked, readings, strict=True)
-        if not each.is_read_by(reading if isinstance(reading, Reading) else None)
-    )
+    return tuple(each.about for each, reading in zip(canaries(), readings, strict=True) if not each.is_read_by(reading))
 
 
 def refuse_unless_fit(label: str, failed: Sequence[str], *, anyway: bool = False) -> None:
@@ -216,9 +179,3 @@ def refuse_unless_fit(label: str, failed: Sequence[str], *, anyway: bool = False
             f" {MAY_FAIL}): {'; '.join(failed)}. Use a more capable model, or give --any-judge if its readings"
             " are wanted all the same."
         )
-
-
-@cache
-def instruction() -> str:
-    """Return what a judge is told before it reads an answer."""
-    return files("training.judge").joinpath("extraction.txt").read_text(encoding="utf-8")

@@ -1,21 +1,257 @@
-"""Many answers judged at once, up to a deadline; and from code that has no event loop of its own."""
+"""Judges of answers: a model on a server, word overlap, or a table; many answers at once, up to a deadline."""
 
 import asyncio
+import hashlib
 import json
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from itertools import count
+from typing import Any, Literal, TypeVar
 
-from evals.errors import BadConfig, LabError, TrainingStopped
+from evals.errors import BadConfig, TrainingStopped
 from evals.refine.judge import HeuristicJudge, Inquiry, Judge, StubJudge, Verdicts, missing
 from evals.refine.score import prepare, settle
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from training.judge.client import HttpJudge
-from training.judge.questions import HttpSettings
+from training.judge.client import ChatClient, Constraint, Messages, Reply, ReplyCache, in_a_loop
+from training.judge.questions import (
+    CANARY,
+    SCHEMA,
+    Fences,
+    HttpSettings,
+    Question,
+    Verdict,
+    citation_questions,
+    fingerprint,
+    messages,
+    names_of,
+    read_reply,
+    rubric_questions,
+)
+from training.judge.votes import FIRST, Ballot, apart, is_open
+
+Result = TypeVar("Result")
+TRIES = 2
+"""A reply, and one more for what it left out."""
+OBEYED = "the judge said yes to what no answer can show"
+NO_THOUGHT = {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+class HttpJudge:
+    """Asks a server; what it does not answer clearly is a missing verdict. Errors are those of `ChatClient`."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self.settings = settings
+        self.client = ChatClient(settings)
+        self.cache = ReplyCache(settings.cache) if settings.cache else None
+        self.fences = Fences()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.settings,)
+
+    @property
+    def label(self) -> str:
+        """The model's name and that it is asked over HTTP; never the address or the key."""
+        return f"http ({self.client.model or 'the model that the server lists'})"
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        """Return the verdicts on one answer; none of them is a guess."""
+        await self.client.find_model()
+        rubric, citations = rubric_questions(inquiry), citation_questions(inquiry)
+        groups: list[tuple[Question, ...]] = [rubric]
+        if self.settings.mode == "per_item":
+            groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
+        groups += [citations] * bool(citations)
+        votes = self.settings.votes
+        ballot = await self._voted(inquiry, groups, range(min(votes, FIRST)))
+        if votes > FIRST:
+            still = [
+                tuple(each for each in group if each.key == CANARY or is_open(ballot.of(each.key))) for group in groups
+            ]
+            ballot += await self._voted(inquiry, [group for group in still if len(group) > 1], range(FIRST, votes))
+        return _verdicts(inquiry, ballot)
+
+    async def ask(self, compose: Callable[[], Messages], vote: int, schema: dict[str, Any] = SCHEMA) -> Reply:
+        """Return a reply held to a schema where the server can, with every sampling field: servers have defaults."""
+        sampling = {
+            "temperature": 0.0,
+            "top_p": 1.0,
+            "frequency_penalty": 0.0,
+            "presence_penalty": 0.0,
+            "seed": self.settings.seed + vote,
+            "max_tokens": self.settings.max_tokens,
+        }
+        constraints = (
+            Constraint.json_schema("JSON schema", schema, **NO_THOUGHT),
+            Constraint("field chat_template_kwargs", NO_THOUGHT),
+            Constraint("none", {}),
+        )
+        return await self.client.chat(compose, sampling, constraints)
+
+    async def close(self) -> None:
+        """Let go of this loop's connections and of the cache."""
+        await self.client.close()
+        if self.cache is not None:
+            self.cache.close()
+
+    async def _voted(self, inquiry: Inquiry, groups: Sequence[tuple[Question, ...]], votes: Sequence[int]) -> Ballot:
+        """Return what came of some votes on each group."""
+        pairs = [(group, vote) for group in groups for vote in votes]
+        done = await asyncio.gather(*(self._asked(inquiry, *pair) for pair in pairs))
+        ballot = Ballot()
+        for (group, _), (verdicts, problem) in zip(pairs, done, strict=True):
+            ballot.add(group, verdicts, problem)
+        return ballot
+
+    async def _asked(
+        self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int
+    ) -> tuple[dict[str, Verdict], str]:
+        """Return the verdicts on some questions by key, and what went wrong.
+
+        A judge that says yes to the canary was talked into it: then all its verdicts are void.
+        """
+        key = self._key(inquiry, questions, vote) if self.cache else ""
+        kept = self.cache.get(key) if self.cache else None
+        if kept is not None:
+            self.client.counts.hits += 1
+            return {name: Verdict(*each) for name, each in kept.items()}, ""
+        found: dict[str, Verdict] = {}
+        problem = ""
+        for _ in range(TRIES):
+            wanted = tuple(each for each in questions if each.key not in found or each.key == CANARY)
+            names = names_of(inquiry, wanted, vote)
+            reply = await self.ask(lambda names=names: messages(inquiry, names, self.fences), vote)
+            if reply.error:
+                return {}, reply.error
+            found |= read_reply(reply.text, names, inquiry.answer)
+            if CANARY in found and found[CANARY].score > 0:
+                found, problem = {}, OBEYED
+            elif len(found) == len(questions):
+                if self.cache:
+                    self.cache.put(key, found)
+                return found, ""
+        if problem and not found:
+            return {CANARY: Verdict(questions[-1].top, "")}, problem
+        return (
+            found,
+            problem or f"{len(questions) - len(found)} of {len(questions)} verdicts are missing from the reply",
+        )
+
+    def _key(self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int) -> str:
+        settings = self.settings
+        told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
+        asked = fingerprint(inquiry, questions) + (f" vote {vote}" if vote else "")
+        return hashlib.sha256(f"{told}\n{asked}".encode()).hexdigest()
+
+
+def _verdicts(inquiry: Inquiry, ballot: Ballot) -> Verdicts:
+    """Return what stands, in the order of the inquiry."""
+    found = ballot.standing()
+
+    def score(key: str) -> float | None:
+        return found[key].score if key in found else None
+
+    items = [f"item {place}" for place in range(len(inquiry.items))]
+    return Verdicts(
+        raws=tuple(score(key) for key in items),
+        quotes=tuple(found[key].quote if key in found else "" for key in items),
+        support=tuple(score(f"support {place}") for place in range(len(inquiry.claims))),
+        relevance=tuple(
+            tuple(score(f"relevance {place} {name}") for name in ids) for place, ids in enumerate(inquiry.cited)
+        ),
+        needs=tuple(score(f"need {place}") for place in range(len(inquiry.uncited))),
+        canary=max((vote.score for vote in ballot.of(CANARY)), default=None),
+        apart=tuple(apart(ballot.of(key), inquiry.scale) for key in items) if ballot.has_several else (),
+        problems=tuple(dict.fromkeys(ballot.problems)),
+    )
+
+
+Backend = Literal["http", "heuristic", "stub"]
+
+
+def judge_of(backend: Backend, settings: HttpSettings | None = None) -> Judge:
+    """Return the judge of a name; `settings` are for "http"."""
+    if backend == "http":
+        if settings is None:
+            raise BadConfig(
+                "the judge is http, but no address was given; set judge to one, such as http://127.0.0.1:8000/v1."
+            )
+        return HttpJudge(settings)
+    return HeuristicJudge() if backend == "heuristic" else StubJudge()
+
+
+def backend_of(word: str) -> Backend:
+    """Return which judge a word names; BadConfig for what is neither a name nor an address."""
+    if word == "stub" or word == "heuristic":
+        return word
+    if word.startswith(("http://", "https://")):
+        return "http"
+    raise BadConfig(
+        f"there is no judge {word!r}; use stub, heuristic, or the address of a server, such as"
+        " http://127.0.0.1:8000/v1."
+    )
+
+
+def judged(
+    judge: Judge,
+    inquiries: Sequence[Inquiry],
+    deadline_seconds: float,
+    tell: Callable[[int], None] | None = None,
+) -> list[Verdicts]:
+    """Return the verdicts on each answer, from anywhere; those not there at the deadline are missing.
+
+    `tell` hears how many are done. LabError, which a person can act on, is raised; so is any bug.
+    """
+
+    async def work() -> list[Verdicts | None]:
+        try:
+            return await by_deadline((judge.judge(each) for each in inquiries), deadline_seconds, tell)
+        finally:
+            if isinstance(judge, HttpJudge):
+                await judge.close()
+
+    return [
+        late(inquiry, deadline_seconds) if each is None else each
+        for inquiry, each in zip(inquiries, in_a_loop(work()), strict=True)
+    ]
+
+
+def late(inquiry: Inquiry, deadline_seconds: float) -> Verdicts:
+    """Return the verdicts on an answer that was not judged in time: all missing."""
+    return missing(inquiry, f"not judged within {deadline_seconds:g} s")
+
+
+async def by_deadline(
+    work: Iterable[Coroutine[Any, Any, Result]], deadline_seconds: float, tell: Callable[[int], None] | None = None
+) -> list[Result | None]:
+    """Return what each piece of work returns, in order; None for what is not done at the deadline.
+
+    Each is begun while those before it wait, so what it takes to make one costs the others no time.
+    The first error ends all the rest and is raised. `tell` hears how many are done.
+    """
+    ends_at = asyncio.get_running_loop().time() + deadline_seconds
+    tasks: list[asyncio.Task[Result]] = []
+    number = count(1)
+    try:
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            if tell is not None:
+                tasks[-1].add_done_callback(lambda task: task.cancelled() or tell(next(number)))
+            await asyncio.sleep(0)
+        if not tasks:
+            return []
+        left = max(0.0, ends_at - asyncio.get_running_loop().time())
+        done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
+        failed = [error for task in done if (error := task.exception()) is not None]
+        if failed:
+            raise failed[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() if task in done else None for task in tasks]
 
 
 class StopRule:
@@ -40,152 +276,6 @@ class StopRule:
             f" row (allowed: {self.max_missing_share:.0%} of a batch).{seen} Look at its server, then give"
             " the same command again to go on from the last checkpoint."
         )
-
-
-Backend = Literal["http", "heuristic", "stub"]
-
-
-def judge_of(backend: Backend, settings: HttpSettings | None = None) -> Judge:
-    """Return the judge of a name; `settings` are for "http"."""
-    if backend == "heuristic":
-        return HeuristicJudge()
-    if backend == "stub":
-        return StubJudge()
-    if settings is None:
-        raise BadConfig(
-            "the judge is http, but no address was given; set judge to one, such as http://127.0.0.1:8000/v1."
-        )
-    return HttpJudge(settings)
-
-
-def backend_of(word: str) -> Backend:
-    """Return which judge a word names; BadConfig for what is neither a name nor an address."""
-    if word in ("stub", "heuristic"):
-        return "stub" if word == "stub" else "heuristic"
-    if word.startswith(("http://", "https://")):
-        return "http"
-    raise BadConfig(
-        f"there is no judge {word!r}; use stub, heuristic, or the address of a server, such as"
-        " http://127.0.0.1:8000/v1."
-    )
-
-
-Asked = TypeVar("Asked")
-Result = TypeVar("Result")
-
-
-@runtime_checkable
-class Closable(Protocol):
-    """A judge that holds connections."""
-
-    async def close(self) -> None:
-        """Let go of them."""
-
-
-async def judge_all(
-    judge: Judge,
-    inquiries: Sequence[Inquiry],
-    deadline_seconds: float,
-    tell: Callable[[int], None] | None = None,
-) -> list[Verdicts]:
-    """Return the verdicts on each answer; those not there at the deadline are missing.
-
-    `tell` hears how many are done. LabError, which a person can act on, is raised; so is any bug.
-    """
-    given = await by_deadline(counting(judge.judge, inquiries, tell), deadline_seconds)
-    return [
-        late(inquiry, deadline_seconds) if each is None else each
-        for inquiry, each in zip(inquiries, given, strict=True)
-    ]
-
-
-def counting(
-    ask: Callable[[Asked], Coroutine[Any, Any, Result]],
-    asked: Iterable[Asked],
-    tell: Callable[[int], None] | None,
-) -> Iterator[Coroutine[Any, Any, Result]]:
-    """Yield the work of asking each; `tell` hears how many are done."""
-    done = 0
-
-    async def one(each: Asked) -> Result:
-        nonlocal done
-        result = await ask(each)
-        done += 1
-        if tell is not None:
-            tell(done)
-        return result
-
-    return map(one, asked)
-
-
-def late(inquiry: Inquiry, deadline_seconds: float) -> Verdicts:
-    """Return the verdicts on an answer that was not judged in time: all missing."""
-    return missing(inquiry, f"not judged within {deadline_seconds:g} s")
-
-
-async def by_deadline(work: Iterable[Coroutine[Any, Any, Result]], deadline_seconds: float) -> list[Result | None]:
-    """Return what each piece of work returns, in order; None for what is not done at the deadline.
-
-    Each is begun while those before it wait, so what it takes to make one costs the others no time.
-    The first error ends all the rest and is raised.
-    """
-    ends_at = asyncio.get_running_loop().time() + deadline_seconds
-    tasks: list[asyncio.Task[Result]] = []
-    try:
-        for each in work:
-            tasks.append(asyncio.create_task(each))
-            await asyncio.sleep(0)
-        if not tasks:
-            return []
-        left = max(0.0, ends_at - asyncio.get_running_loop().time())
-        done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION)
-        failed = [error for task in done if (error := task.exception()) is not None]
-        if failed:
-            raise failed[0]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return [task.result() if task in done else None for task in tasks]
-
-
-def judged(
-    judge: Judge,
-    inquiries: Sequence[Inquiry],
-    deadline_seconds: float,
-    tell: Callable[[int], None] | None = None,
-) -> list[Verdicts]:
-    """Return the verdicts on each answer, from anywhere: the judge works in a loop of its own."""
-
-    async def work() -> list[Verdicts]:
-        try:
-            return await judge_all(judge, inquiries, deadline_seconds, tell)
-        finally:
-            if isinstance(judge, Closable):
-                await judge.close()
-
-    return in_a_loop(work())
-
-
-def in_a_loop(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what a coroutine returns; it runs in a thread, so a loop that runs here is no hindrance."""
-    results: list[Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="judge")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    if not results:
-        raise LabError("the judge was interrupted; nothing was judged.")
-    return results[0]
 
 
 NEEDED = 7
@@ -233,9 +323,9 @@ def probe(judge: Judge, deadline_seconds: float = 120.0) -> ProbeResult:
     cases = [prepare(pair.record, answer, config) for pair in pairs for answer in (pair.better, pair.worse)]
     verdicts = judged(judge, [case.inquiry() for case in cases], deadline_seconds)
     rewards = [settle(case, given).reward for case, given in zip(cases, verdicts, strict=True)]
-    wrong = []
-    for place, pair in enumerate(pairs):
-        better, worse = rewards[2 * place], rewards[2 * place + 1]
-        if better is None or worse is None or better <= worse:
-            wrong.append(pair.about)
-    return ProbeResult(len(pairs) - len(wrong), len(pairs), tuple(wrong))
+    wrong = tuple(
+        pair.about
+        for pair, better, worse in zip(pairs, rewards[::2], rewards[1::2], strict=True)
+        if better is None or worse is None or better <= worse
+    )
+    return ProbeResult(len(pairs) - len(wrong), len(pairs), wrong)

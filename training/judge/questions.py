@@ -10,35 +10,28 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from evals.errors import BadConfig
 from evals.normalize import plain
 from evals.refine.judge import Inquiry, number_of
 
-RULES = re.compile(r"===+|-----+")
-BOUNDS = re.compile(r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|OPTIONS|ANSWER|ITEMS)\b)", re.IGNORECASE)
-TURNS = re.compile(
-    r"<(?:\|[^<>|]{1,40}\||<?/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>?)>"
-    r"|\[/?INST\]",
-    re.IGNORECASE,
+LOOKALIKES = (
+    re.compile(r"===+|-----+"),
+    re.compile(r"(?:BEGIN|END)(?=\s+(?:EVIDENCE|QUESTION|OPTIONS|ANSWER|ITEMS)\b)", re.IGNORECASE),
+    re.compile(
+        r"<(?:\|[^<>|]{1,40}\||<?/?(?:s|sys|system|user|assistant|human|inst|start_of_turn|end_of_turn|bos|eos)>?)>"
+        r"|\[/?INST\]",
+        re.IGNORECASE,
+    ),
+    re.compile(r"^\s*(?:system|assistant|user|human)\s*:", re.IGNORECASE | re.MULTILINE),
 )
-SPEAKERS = re.compile(r"^\s*(?:system|assistant|user|human)\s*:", re.IGNORECASE | re.MULTILINE)
-LOOKALIKES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
-    (RULES, ("===", "-----")),
-    (BOUNDS, ("begin", "end")),
-    (TURNS, ("<", "[")),
-    (SPEAKERS, ("system", "assistant", "user", "human")),
-)
-"""What is taken out, with the parts that an ASCII text in lower case has if it holds any of it.
-
-To look for these first is ten times as fast as the patterns, and most texts hold none.
-"""
+"""What imitates a fence or a turn of a conversation."""
 REMOVED = "[…]"
 
 
@@ -68,52 +61,34 @@ def fenced(name: str, text: str, word: str) -> str:
 
 def harmless(text: str) -> str:
     """Return a text in which nothing looks like a fence or a turn of a conversation."""
-    visible = text
-    if not text.replace("\n", "").replace("\t", "").isprintable():
-        visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
-    folded = visible.lower() if visible.isascii() else None
-    for pattern, parts in LOOKALIKES:
-        if folded is None or any(part in folded for part in parts):
-            visible = pattern.sub(REMOVED, visible)
+    visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    for pattern in LOOKALIKES:
+        visible = pattern.sub(REMOVED, visible)
     return visible
 
 
 @lru_cache(maxsize=256)
 def _shared(secret: bytes, name: str, text: str) -> str:
-    """Return a text between fences that follow from it; the same evidence is asked about again and again."""
     word = hmac.new(secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
     return fenced(name, text, word)
+
+
+def reply_schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of a reply as `response_format` takes it: an object with just these properties."""
+    return {"name": name, "strict": True, "schema": _object(properties)}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    fixed = {"type": "object", "additionalProperties": False}
+    return {**fixed, "required": list(properties), "properties": dict(properties)}
 
 
 VERSION = "1"
 """Of the prompt: goes up whenever a judge would read other words."""
 CANARY = "canary"
+ROW = _object({"item": {"type": "string"}, "evidence_quote": {"type": "string"}, "score": {"type": "number"}})
+SCHEMA = reply_schema("verdicts", {"verdicts": {"type": "array", "items": ROW}})
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
-"""A text as JSON; one encoder for all of them, where `json.dumps` would make a new one each time."""
-SCHEMA = {
-    "name": "verdicts",
-    "strict": True,
-    "schema": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["verdicts"],
-        "properties": {
-            "verdicts": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["item", "evidence_quote", "score"],
-                    "properties": {
-                        "item": {"type": "string"},
-                        "evidence_quote": {"type": "string"},
-                        "score": {"type": "number"},
-                    },
-                },
-            }
-        },
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,38 +133,48 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
         if not ids:
             continue
         said = _quoted(claim.text)
-        together = ", ".join(ids)
         text = (
-            f"How far do the passages {together} together say what the claim {said} says: 1 wholly, 0.5 in part, 0 not."
+            f"How far do the passages {', '.join(ids)} together say what the claim {said} says: 1 wholly, 0.5 in"
+            " part, 0 not."
         )
         asked.append(Question(f"support {place}", "support", text, 1.0))
         for name in ids:
             text = f"Does the passage {name} bear on the claim {said}: 1 yes, 0 no."
             asked.append(Question(f"relevance {place} {name}", "relevance", text, 1.0))
     for place, passage in enumerate(inquiry.uncited):
-        said = _quoted(passage.text)
-        text = f"Is the sentence {said} a statement of fact that could be checked: 1 yes, 0 no."
+        text = f"Is the sentence {_quoted(passage.text)} a statement of fact that could be checked: 1 yes, 0 no."
         asked.append(Question(f"need {place}", "need", text, 1.0))
     return (*asked, canary(1.0)) if asked else ()
+
+
+def conversation(system: str, parts: Iterable[str]) -> list[dict[str, str]]:
+    """Return the messages of a request: what the judge is told, and the fenced parts."""
+    return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]
 
 
 def messages(inquiry: Inquiry, named: Mapping[str, Question], fences: Fences) -> list[dict[str, str]]:
     """Return the conversation: instruction, evidence, question, answer, and the items last.
 
     What is the same for all answers to a question comes first, so a prefix cache serves it. `named` are
-    the questions by name (`names_of`).
+    the questions by name (`names_of`), one JSON object a line.
     """
     evidence = "\n\n".join(f"[{name}]\n{text}" for name, text in inquiry.evidence.items())
+    items = "\n".join(
+        f'{{"item": "{name}", "kind": "{each.kind}", "numbers": "{_numbers(each)}", "text": {_quoted(each.text)}}}'
+        for name, each in named.items()
+    )
     parts = (
         fences.shared("EVIDENCE", evidence or "(none)"),
         fences.shared("QUESTION", inquiry.question),
         fences.single("ANSWER", inquiry.answer),
-        fences.single("ITEMS", _items(named)),
+        fences.single("ITEMS", items),
     )
-    return [
-        {"role": "system", "content": instruction()},
-        {"role": "user", "content": "\n\n".join(parts)},
-    ]
+    return conversation(instruction(), parts)
+
+
+def _numbers(question: Question) -> str:
+    is_behaviour = question.kind == "behaviour"
+    return f"0 (absent) to {question.top:g} (fully present)" if is_behaviour else f"0 to {question.top:g}"
 
 
 def names_of(inquiry: Inquiry, questions: tuple[Question, ...], vote: int = 0) -> dict[str, Question]:
@@ -218,24 +203,9 @@ def fingerprint(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
 
 
 @cache
-def instruction() -> str:
-    """Return what every judge is told first."""
-    return files("training.judge").joinpath("instruction.txt").read_text(encoding="utf-8")
-
-
-def _items(named: Mapping[str, Question]) -> str:
-    """Return one JSON object a line; name, kind and numbers are ours and hold nothing to escape."""
-    return "\n".join(
-        f'{{"item": "{name}", "kind": "{question.kind}", "numbers": "{_numbers(question)}",'
-        f' "text": {_quoted(question.text)}}}'
-        for name, question in named.items()
-    )
-
-
-def _numbers(question: Question) -> str:
-    if question.kind == "behaviour":
-        return f"0 (absent) to {question.top:g} (fully present)"
-    return f"0 to {question.top:g}"
+def instruction(name: str = "instruction") -> str:
+    """Return what every judge is told first; "extraction" for one that says what an answer says."""
+    return files("training.judge").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
 DECODER = json.JSONDecoder()
@@ -251,10 +221,12 @@ class Verdict(NamedTuple):
 
 def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, Verdict]:
     """Return the verdicts of a reply by the key of their question; those that are none are left out."""
+    documents = (document.get("verdicts") for document in objects(text))
+    rows = next((each for each in documents if isinstance(each, list)), [])
     found: dict[str, Verdict] = {}
     spoiled: set[str] = set()
-    for row in _rows(text):
-        name = row.get("item")
+    for row in rows:
+        name = row.get("item") if isinstance(row, dict) else None
         question = questions.get(name) if isinstance(name, str) else None
         if question is None:
             continue
@@ -270,17 +242,14 @@ def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verd
     number = number_of(row.get("score"))
     if number is None:
         return None
-    shown = _writable(row.get("evidence_quote"))
+    quote = row.get("evidence_quote")
+    # half of a surrogate pair: JSON can spell it, no file can hold it
+    shown = quote.encode("utf-8", "replace").decode() if isinstance(quote, str) else ""
     score = min(question.top, max(0.0, number))
     needs_quote = question.kind == "behaviour" and question.key != CANARY
     if needs_quote and score > 0 and not stands_in(shown, answer):
         return None
     return Verdict(score, shown)
-
-
-def _writable(quote: object) -> str:
-    """Return a quote without halves of characters: JSON can spell them, no file can hold them."""
-    return quote.encode("utf-8", "replace").decode() if isinstance(quote, str) else ""
 
 
 def stands_in(quote: str, answer: str) -> bool:
@@ -291,21 +260,12 @@ def stands_in(quote: str, answer: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> str:
-    """Return the words of a text with a blank between; every item of a reply is held against one answer."""
     return BETWEEN.sub(" ", plain(text).text).strip()
 
 
-def _rows(text: str) -> list[Mapping[str, object]]:
-    """Return the rows of the first JSON object in a text that holds verdicts; empty if there is none."""
-    for document in objects(text):
-        rows = document.get("verdicts")
-        if isinstance(rows, list):
-            return [row for row in rows if isinstance(row, dict)]
-    return []
-
-
 def objects(text: str) -> Iterator[dict[str, object]]:
-    """Yield the JSON objects in a text, whatever stands around them."""
+    """Yield the JSON objects in a text, whatever stands around them; what is only thought is left out."""
+    text = text.rpartition("</think>")[2].partition("<think>")[0]
     at = text.find("{")
     while at >= 0:
         try:
@@ -322,38 +282,46 @@ MAX_VOTES = 15
 
 
 @dataclass(frozen=True)
-class HttpSettings:
-    """Where the judge is and how it is asked.
+class ServerSettings:
+    """Where a server that speaks OpenAI's chat completions is, and how patiently it is asked.
 
-    `model` empty = the one model that the server lists. `mode` "batched" asks all items of an answer
-    in one call, "per_item" each in a call of its own: dearer, without one item's shine on the next.
-    `votes` above 1 asks several times and takes the majority (`training.judge.votes`).
+    `model` empty = the one model that it lists; `key_variable` is the environment variable of its key.
     """
 
     base_url: str
     model: str = ""
     key_variable: str = ""
     allow_remote: bool = False
-    mode: Literal["batched", "per_item"] = "batched"
     concurrency: int = 64
-    timeout_seconds: float = 60.0
+    timeout_seconds: float = 600.0
     retries: int = 3
     backoff_seconds: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, low in (("concurrency", 1), ("retries", 0), ("timeout_seconds", 0.001), ("backoff_seconds", 0)):
+            if not getattr(self, name) >= low:
+                raise BadConfig(f"{name} is {getattr(self, name):g}; it takes {low} or more.")
+
+
+@dataclass(frozen=True)
+class HttpSettings(ServerSettings):
+    """How a judge on a server is asked.
+
+    `mode` "batched" asks all items of an answer in one call, "per_item" each in a call of its own: dearer,
+    without one item's shine on the next. `votes` above 1 asks several times and takes the majority
+    (`training.judge.votes`).
+    """
+
+    timeout_seconds: float = 60.0
+    mode: Literal["batched", "per_item"] = "batched"
     max_tokens: int = 2048
     seed: int = 0
     votes: int = 1
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("concurrency", 1), ("retries", 0), ("max_tokens", 16)):
-            if getattr(self, name) < low:
-                raise BadConfig(f"judge {name} is {getattr(self, name)}; it takes {low} or more.")
+        super().__post_init__()
         check_votes(self.base_url, self.votes)
-        if not self.timeout_seconds > 0 or self.backoff_seconds < 0:
-            raise BadConfig(
-                f"judge timeout_seconds is {self.timeout_seconds:g} and backoff_seconds"
-                f" {self.backoff_seconds:g}; the first is above 0, the second not below."
-            )
 
 
 def check_votes(judge: str, votes: int) -> None:

@@ -23,8 +23,7 @@ from evals.refine.rubric import items_of
 from evals.refine.score import Prepared, Settled, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.config import HEURISTIC, RefinerSettings
-from training.judge.client import HttpJudge
-from training.judge.judge import ProbeResult, StopRule, by_deadline, judge_of, late, probe
+from training.judge.judge import HttpJudge, ProbeResult, StopRule, by_deadline, judge_of, late, probe
 from training.judge.questions import VERSION, HttpSettings
 from training.refine.items import Figures, ItemBook, figures_of, group_spread, means
 from training.rewards import Answer, text_of
@@ -135,8 +134,6 @@ class RefinerReward:
 
         seconds = self.judging.deadline_seconds
         await by_deadline(work(), seconds)
-        if isinstance(judge, HttpJudge):
-            judge.write_cache()
         return [
             done.get(place) or _row(case, late(case.inquiry(), seconds), has_log=has_log)
             for place, case in enumerate(cases)
@@ -154,7 +151,7 @@ class RefinerReward:
             found["items/group_spread"] = spread / self.config.score_scale
         judge = self.judging.judge
         if isinstance(judge, HttpJudge):
-            counts = judge.take_counts()
+            counts = judge.client.take_counts()
             found["judge/retries"] = float(counts.retries)
             found["judge/loose"] = counts.loose / max(1, counts.calls)
             found["judge/cache_hit"] = counts.hits / max(1, counts.hits + counts.calls)

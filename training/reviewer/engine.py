@@ -1,4 +1,4 @@
-"""One paper reviewed by a chain, at once or as it is written: what the lab calls.
+"""Papers reviewed by a chain or a server, at once or as it is written: what the lab calls.
 
 engine = ChainEngine(load_chain("reviewer"), Asking())
 row = review_article(article, engine, asking, clock)
@@ -28,9 +28,10 @@ from evals.review.prompt import (
 )
 from evals.schema import Article, Message
 from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow
-from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
+from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParseStatus
 from training.data.tokens import ChatCounter
-from training.models.chain import LoadedChain, Piece
+from training.judge.client import Reply
+from training.models.chain import LoadedChain
 
 Constrain = Literal["auto", "always", "never"]
 CONSTRAIN: tuple[Constrain, ...] = ("auto", "always", "never")
@@ -68,17 +69,6 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """One answer. `error` says why there is none; tokens are None where they are not known."""
-
-    text: str = ""
-    finish_reason: str = "stop"
-    tokens_read: int | None = None
-    tokens_written: int | None = None
-    error: str = ""
-
-
-@dataclass(frozen=True)
 class Room:
     """How an engine reads: who counts, how much it holds, and the control marks of its template."""
 
@@ -98,6 +88,10 @@ class Engine(Protocol):
 
     def answer(self, requests: Sequence[str]) -> list[Reply]:
         """Return one reply per request, in order; one that fails has an error and raises nothing."""
+        ...
+
+    def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
+        """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
         ...
 
 
@@ -152,7 +146,10 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
         for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1)
     )
     concerns, repeats = merged([each.concerns for each in read])
-    problems = [*asked.notes, *_problems(read, replies)]
+    problems = list(asked.notes)
+    for part, each in zip(parts, read, strict=True):
+        where = f"part {part.part}: " if len(parts) > 1 else ""
+        problems += [f"{where}{problem}" for problem in ((part.error,) if part.error else each.problems)]
     if repeats:
         problems.append(f"{repeats} concern(s) were raised by more than one part")
     return ReviewedRow(
@@ -178,17 +175,14 @@ def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int
     """
     if len(parts) == 1:
         return tuple(parts[0]), 0
-    ranked = sorted(
-        (
-            (IMPORTANCE[concern.severity], rank, part, concern)
-            for part, concerns in enumerate(parts)
-            for rank, concern in enumerate(concerns)
-        ),
-        key=lambda each: each[:3],
-    )
+    ranked = [
+        (IMPORTANCE[concern.severity], rank, part, concern)
+        for part, concerns in enumerate(parts)
+        for rank, concern in enumerate(concerns)
+    ]
     first_part: dict[str, int] = {}
     kept, repeats = [], 0
-    for _, _, part, concern in ranked:
+    for _, _, part, concern in sorted(ranked, key=lambda each: each[:3]):
         key = key_of(concern.text)
         if first_part.setdefault(key, part) != part:
             repeats += 1
@@ -204,16 +198,6 @@ def _status(parts: Sequence[PartReply]) -> ParseStatus:
     if statuses & {"failed", "partial"}:
         return "partial"
     return "empty" if statuses == {"empty"} else "ok"
-
-
-def _problems(read: Sequence[ParsedReview], replies: Sequence[Reply]) -> list[str]:
-    """Return what was wrong with the replies, with the part where there are several."""
-    found = []
-    for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
-        where = f"part {place}: " if len(replies) > 1 else ""
-        told = (reply.error,) if reply.error else each.problems
-        found += [f"{where}{problem}" for problem in told]
-    return found
 
 
 class ChainEngine:
@@ -271,9 +255,14 @@ class ChainEngine:
             for prompt, (completion,) in zip(prompts, written, strict=True)
         ]
 
-    def stream(self, request: str, stop: threading.Event) -> Iterator[Piece]:
-        """Yield the reply to one request as it is written; setting `stop` ends it within a token."""
-        return self._chain.stream(_messages(request), (self.stage,), self._sampling, stop, self._form)
+    def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
+        """Yield the reply whenever an object of it may be whole; setting `stop` ends it within a token."""
+        text, reason, tokens = "", "cancelled", 0
+        for piece in self._chain.stream(_messages(request), (self.stage,), self._sampling, stop, self._form):
+            text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason
+            if "}" in piece.text:
+                yield Reply(text, "unfinished", None, tokens)
+        yield Reply(text, reason, None, tokens)
 
 
 def _messages(request: str) -> tuple[Message, ...]:
@@ -289,17 +278,18 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Step:
-    """How far a review is: which part of how many is read, and the concerns found so far.
+    """How far a review is: which part of how many is read, the tokens written, the concerns found so far.
 
     A concern stands in `concerns` as soon as it is whole. The last step has the finished `row`, whose
-    order may differ where a paper has several parts.
+    order may differ where a paper has several parts, and the `requests` that it answers.
     """
 
-    part: int
-    parts: int
-    tokens_written: int
-    concerns: tuple[Concern, ...]
+    part: int = 1
+    parts: int = 1
+    n_tokens: int = 0
+    concerns: tuple[Concern, ...] = ()
     row: ReviewedRow | None = None
+    requests: tuple[str, ...] = ()
 
 
 def review_article(article: Article, engine: Engine, asking: Asking, clock: Clock) -> ReviewedRow:
@@ -314,46 +304,34 @@ def review_article(article: Article, engine: Engine, asking: Asking, clock: Cloc
 
 
 def stream_review(
-    article: Article, engine: ChainEngine, asking: Asking, stop: threading.Event, clock: Clock
+    article: Article, engine: Engine, asking: Asking, stop: threading.Event, clock: Clock
 ) -> Iterator[Step]:
-    """Yield a step whenever a concern is whole, and a last one with the row.
+    """Yield a step whenever a part begins or a concern is whole, and a last one with the row.
 
-    Setting `stop` ends the review within a token; the row then holds what was found, and its
-    finish reason is "cancelled". Bad input raises before the first step.
+    Setting `stop` ends the review soon, in a chain within a token; the row then holds what was found, and
+    its finish reason is "cancelled". BadConfig before the first step if the context is too small.
     """
     asked = asked_about(article, engine.room, asking.budget(engine.room.context))
-    return _steps(asked, engine, stop, clock)
-
-
-def _steps(asked: Asked, engine: ChainEngine, stop: threading.Event, clock: Clock) -> Iterator[Step]:
     started, total = clock(), len(asked.requests)
     replies: list[Reply] = []
     found: tuple[Concern, ...] = ()
     written = 0
-    yield Step(1, total, 0, ())
     for part, one in enumerate(asked.requests, start=1):
-        text, reason, tokens = "", "cancelled", 0
-        for piece in engine.stream(one, stop):
-            text, tokens = text + piece.text, piece.n_tokens
-            reason = piece.finish_reason or reason
-            if "}" in piece.text:
-                now = (*found, *_whole(text, asked.article_id))
-                yield Step(part, total, written + tokens, now)
-        found, written = (*found, *_whole(text, asked.article_id)), written + tokens
-        replies.append(Reply(text, reason, None, tokens))
+        yield Step(part, total, written, found)
         if stop.is_set():
             break
-    row = row_of(asked, _all(replies, total), clock() - started)
-    yield Step(len(replies), total, written, row.concerns, row)
+        before, reply = (found, written), Reply()
+        for reply in engine.stream(one, stop):
+            found = (*before[0], *_whole(reply.text, asked.article_id))
+            written = before[1] + (reply.tokens_written or 0)
+            yield Step(part, total, written, found)
+        replies.append(reply)
+    unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
+    row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)
+    yield Step(max(1, len(replies)), total, written, row.concerns, row, asked.requests)
 
 
 def _whole(text: str, name: str) -> Sequence[Concern]:
     """Return the concerns of a text up to its last closed brace."""
     end = text.rfind("}") + 1
     return parse(name, f"{text[:end]}]").concerns if end else ()
-
-
-def _all(replies: Sequence[Reply], total: int) -> list[Reply]:
-    """Return a reply for every part; those that were never asked say so."""
-    missing = Reply(finish_reason="cancelled", error="the review was stopped before this part")
-    return [*replies, *[missing] * (total - len(replies))]
