@@ -100,13 +100,6 @@ def recipe_for(folder, **fields):
     return replace(recipe, fields={**recipe.fields, "output": output, **fields})
 
 
-def test_the_preview_says_what_is_worth_knowing_of_the_settings(tmp_path):
-    recipe = read_recipe(recipes(tmp_path)["embedded/grpo"])
-    recipe = replace(recipe, fields={**recipe.fields, "scale_rewards": "group", "output": str(tmp_path / "runs" / "new")})
-    (told,) = preview(recipe, allowed_in(tmp_path)).advice
-    assert "scale_rewards group" in told
-
-
 def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_path):
     told = preview(recipe_for(tmp_path), allowed_in(tmp_path))
     settings = tmp_path / "runs" / "new.lab" / "settings.yaml"
