@@ -18,10 +18,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import SHOWN, first_of, read_text, repeated_keys
@@ -43,6 +43,7 @@ PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
 HUB = re.compile(r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?")
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
+Valid = TypeVar("Valid", bound=BaseModel)
 Raw = tuple[int, dict[str, Any]]
 Fetch = Callable[[str, str | None, str | None], Iterable[tuple[str, Mapping[str, Any]]]]
 """Name, revision and config of a data set of the Hub -> its rows, each with the name of its split."""
@@ -99,7 +100,9 @@ def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | N
     else:
         found = _found(name, fetch)
         if found.faults:
-            raise first_of([BadRow(name, each.line, each.field, _told(each)) for each in found.faults])
+            raise first_of(
+                [BadRow(name, each.line, each.field, f"{each.problem}; {each.remedy}") for each in found.faults]
+            )
         rows, is_own = found.examples, found.is_own
     if wanted is None and is_own and any(row.split == part for row in rows):
         wanted = part
@@ -143,46 +146,36 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[Fault] = ()) ->
     asked: dict[tuple[str, str], tuple[int, Example]] = {}
     is_own = False
     for line, data in rows:
+        is_example = "ground_truth" in data and "truth" not in data
+        is_own = is_own or not is_example
         try:
-            is_example = "ground_truth" in data and "truth" not in data
-            is_own = is_own or not is_example
-            example = _as_example(data) if is_example else to_example(question_row(data), name)
+            example = _valid(Example, data) if is_example else to_example(question_row(data), name)
             if not is_example:
                 _check_readable(example)
                 form = answer_form(example.prompt, example.ground_truth)
                 twin_line, twin = asked.setdefault((normalised(example.prompt), form), (line, example))
                 if right_answer(twin.ground_truth) != right_answer(example.ground_truth):
                     problem = f"line {twin_line} asks the same and has another right answer"
-                    raise _Wrong("truth", problem, "make the question say what tells the two apart")
+                    raise _Wrong(("truth", problem, "make the question say what tells the two apart"))
             if example.id in ids:
                 problem = f"{example.id!r} was used in line {ids[example.id]}; ids are unique"
-                raise _Wrong("id", problem, "give each row a name of its own")
+                raise _Wrong(("id", problem, REMEDIES["id"]))
         except _Wrong as error:
             named = data.get("id")
+            id = named if isinstance(named, str) else None
             bad += [
-                Fault(
-                    line=line,
-                    id=named if isinstance(named, str) else None,
-                    field=field,
-                    problem=what,
-                    remedy=remedy,
-                )
-                for field, what, remedy in error.found
+                Fault(line=line, id=id, field=field, problem=what, remedy=remedy) for field, what, remedy in error.found
             ]
         else:
             ids[example.id] = line
             examples.append(example)
             lines.append(line)
-    bad.sort(key=lambda each: each.line)
-    return QuestionSet(tuple(examples), tuple(lines), tuple(bad), is_own)
+    return QuestionSet(tuple(examples), tuple(lines), tuple(sorted(bad, key=lambda each: each.line)), is_own)
 
 
 def question_row(data: Mapping[str, Any]) -> QuestionRow:
     """Return a row of any format as its record; _Wrong names every field that is wrong."""
-    try:
-        return QuestionRow.model_validate(_one_shape(data))
-    except ValidationError as error:
-        raise _complaint(error) from None
+    return _valid(QuestionRow, _one_shape(data))
 
 
 def to_example(row: QuestionRow, name: str) -> Example:
@@ -247,48 +240,50 @@ def _found(name: str, fetch: Fetch | None) -> QuestionSet:
     )
 
 
-def _given(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of a table without its empty columns."""
-    return {key: value for key, value in row.items() if value is not None}
-
-
 def raw_rows(path: Path) -> tuple[list[Raw], list[Fault]]:
     """Return the rows of a JSONL, CSV or YAML file as they stand, with their lines; what is no row is a fault."""
     if path.suffix not in SUFFIXES:
         raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file")
     text = read_text(path, "write one with `assay data new --out FILE`")
+    read = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _csv_rows}.get(path.suffix, _yaml_rows)
     faults: list[Fault] = []
-    if path.suffix == ".jsonl":
-        rows = list(_json_rows(text, faults))
-    elif path.suffix in (".csv", ".tsv"):
-        rows = list(_csv_rows(text, path, faults))
-    else:
-        rows = list(_yaml_rows(text, path, faults))
+    rows: list[Raw] = []
+    for line, row, repeated in read(text, path):
+        if isinstance(row, str):
+            faults.append(Fault(line=line, field="(whole line)", problem=row, remedy=ROWS_ARE[path.suffix]))
+        elif repeated:
+            problem = "the key stands more than once in one row"
+            faults.append(Fault(line=line, field=repeated, problem=problem, remedy="keep one of them"))
+        else:
+            rows.append((line, row))
     if not rows and not faults:
         raise LabError(f"{path} holds no rows; `assay data new` prints an example to begin with")
     return rows, faults
 
 
-def _json_rows(text: str, faults: list[Fault]) -> Iterator[Raw]:
+ROWS_ARE = {
+    ".jsonl": "write one JSON object per line",
+    ".csv": "put cells that hold the separator in double quotes",
+    ".tsv": "put cells that hold a tab in double quotes",
+    ".yaml": "write a row as `- id: …`, `  prompt: …`",
+    ".yml": "write a row as `- id: …`, `  prompt: …`",
+}
+Read = Iterator[tuple[int, dict[str, Any] | str, str | None]]
+"""Line, row or what is wrong with it, and a key that the row holds twice."""
+
+
+def _json_rows(text: str, _: Path) -> Read:
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            twice = repeated_keys(line)
-        except ValueError as error:
-            faults.append(_no_row(number, f"is no JSON ({error})", "write one JSON object per line"))
-            continue
-        if not isinstance(row, dict):
-            faults.append(_no_row(number, f"is a {type(row).__name__}", "write one JSON object per line"))
-        elif twice:
-            problem = "the key stands more than once in one object"
-            faults.append(Fault(line=number, field=twice[0], problem=problem, remedy="keep one of them"))
-        else:
-            yield number, row
+        if line.strip():
+            try:
+                row = json.loads(line)
+                is_row = isinstance(row, dict)
+                yield number, row if is_row else f"is a {type(row).__name__}", next(iter(repeated_keys(line)), None)
+            except ValueError as error:
+                yield number, f"is no JSON ({error})", None
 
 
-def _csv_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
+def _csv_rows(text: str, path: Path) -> Read:
     head = text.partition("\n")[0]
     mark = "\t" if path.suffix == ".tsv" else ";" if ";" in head and "," not in head else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
@@ -296,24 +291,18 @@ def _csv_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
         columns = [name.strip() for name in next(reader, [])]
         if len(set(columns)) < len(columns) or "" in columns:
             raise LabError(f"{path}, line 1: a column has no name, or two have the same: {', '.join(columns)}")
-        while True:
-            line = reader.line_num + 1
-            cells = next(reader, None)
-            if cells is None:
-                return
-            if len(cells) != len(columns) and any(cells):
-                problem = f"has {len(cells)} cells, the first line has {len(columns)} columns"
-                faults.append(_no_row(line, problem, f'put cells that hold "{mark}" in double quotes'))
+        line = reader.line_num + 1
+        for cells in reader:
+            if any(cells) and len(cells) != len(columns):
+                yield line, f"has {len(cells)} cells, the first line has {len(columns)} columns", None
             elif any(cells):
-                yield (
-                    line,
-                    {name: cell for name, cell in zip(columns, cells, strict=True) if cell.strip()},
-                )
+                yield line, {name: cell for name, cell in zip(columns, cells, strict=True) if cell.strip()}, None
+            line = reader.line_num + 1
     except csv.Error as error:
         raise LabError(f"{path}, line {reader.line_num}: no CSV ({error}); save it as CSV, UTF-8") from None
 
 
-def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
+def _yaml_rows(text: str, path: Path) -> Read:
     loader = yaml.SafeLoader("")
     shared: dict[str, Any] = {}
     try:
@@ -325,22 +314,9 @@ def _yaml_rows(text: str, path: Path, faults: list[Fault]) -> Iterator[Raw]:
         if root is not None and not isinstance(root, yaml.SequenceNode):
             raise LabError(f"{path} holds no list of rows; write `- id: …` rows, or `questions:` and the rows below")
         for node in root.value if root else ():
-            line = node.start_mark.line + 1
             row = loader.construct_document(node)
-            twice = _repeated(node)
-            if not isinstance(row, dict):
-                faults.append(
-                    _no_row(
-                        line,
-                        f"is a {type(row).__name__}",
-                        "write a row as `- id: …`, `  prompt: …`",
-                    )
-                )
-            elif twice:
-                problem = "the key stands more than once in one row"
-                faults.append(Fault(line=line, field=twice, problem=problem, remedy="keep one of them"))
-            else:
-                yield line, {**shared, **row}
+            told = {**shared, **row} if isinstance(row, dict) else f"is a {type(row).__name__}"
+            yield node.start_mark.line + 1, told, _repeated(node)
     except yaml.MarkedYAMLError as error:
         at = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise LabError(f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes") from None
@@ -355,25 +331,11 @@ def _repeated(node: yaml.Node) -> str | None:
     return None
 
 
-def _no_row(line: int, problem: str, remedy: str) -> Fault:
-    return Fault(line=line, field="(whole line)", problem=problem, remedy=remedy)
-
-
 # ---- from what people write to the record -----------------------------------------------------
 
-LISTS = (
-    "options",
-    "values",
-    "accept",
-    "others",
-    "subject",
-    "tags",
-    "missions_up",
-    "missions_down",
-    "facts",
-    "items",
-)
 TRUTHS = {model.model_fields["kind"].default: model for model in get_args(get_args(GroundTruth)[0])}
+FIELDS = {name: field for model in (*TRUTHS.values(), QuestionRow) for name, field in model.model_fields.items()}
+LISTS = frozenset(name for name, field in FIELDS.items() if get_origin(field.annotation) is tuple)
 BESIDE = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
 """Fields of a truth that may stand beside those of the row."""
 REMEDIES = {
@@ -392,9 +354,9 @@ REMEDIES = {
 class _Wrong(ValueError):
     """What is wrong with a row: field, problem and remedy, once or several times."""
 
-    def __init__(self, field: str, problem: str, remedy: str, *more: tuple[str, str, str]) -> None:
-        super().__init__(problem)
-        self.found = ((field, problem, remedy), *more)
+    def __init__(self, *found: tuple[str, str, str]) -> None:
+        super().__init__(found[0][1])
+        self.found = found
 
 
 def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -405,15 +367,15 @@ def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             truth = json.loads(truth)
         except ValueError as error:
-            raise _Wrong("truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"]) from None
+            raise _Wrong(("truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"])) from None
     if not isinstance(truth, Mapping):
-        raise _Wrong("truth", f"is no object, seen {_short(truth)}", REMEDIES["truth"])
+        raise _Wrong(("truth", f"is no object, seen {_short(truth)}", REMEDIES["truth"]))
     beside = {name: row.pop(name) for name in BESIDE & row.keys()}
     beside = {name: value for name, value in beside.items() if value not in ([], ())}
     for name in beside.keys() & truth.keys():
         if _listed(name, beside[name]) != _listed(name, truth[name]):
             problem = f"{_short(beside[name])} beside the truth, {_short(truth[name])} in it"
-            raise _Wrong(name, problem, "write it once, in the truth")
+            raise _Wrong((name, problem, "write it once, in the truth"))
     if beside or truth:
         row["truth"] = _truth({**beside, **truth})
     if row.get("split") in ("validation", "val"):
@@ -422,35 +384,29 @@ def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
-    kind = given.get("kind")
+    kind = str(given.get("kind"))
     truth = {
         name: value if name == "subject" else _listed(name, value)
         for name, value in given.items()
         if value is not None or (kind, name) == ("number", "value")
     }
-    names = {"set": "values", "term": "accept"}.get(str(kind))
-    if names and "value" in truth:
-        truth[names] = _listed(names, truth.pop("value"))
+    field = {"set": "values", "term": "accept"}.get(kind, "value")
+    if field != "value" and "value" in truth:
+        truth[field] = _listed(field, truth.pop("value"))
     if "options" in truth and kind in TRUTHS and kind != "choice":
-        raise _Wrong("options", f"stand beside a truth of kind {kind!r}", "only a choice has options")
-    field = names or "value"
+        raise _Wrong(("options", f"stand beside a truth of kind {kind!r}", "only a choice has options"))
     value = truth.get(field)
     said = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(said, str) and marks_off(said) in NOT_TOLD:
-        truth[field] = {"number": None, "set": [], "term": []}.get(str(kind), CANNOT_BE_TOLD)
-    tolerance = truth.get("tolerance")
-    if isinstance(tolerance, Mapping):
-        truth["tolerance"] = _given(tolerance)
-    elif tolerance is not None:
-        share = str(tolerance).strip()
-        try:
-            truth["tolerance"] = (
-                {"relative": float(share[:-1]) / 100} if share.endswith("%") else {"absolute": float(share)}
-            )
-        except ValueError:
-            problem = f"is no tolerance, seen {_short(tolerance)}"
-            raise _Wrong("truth.tolerance", problem, REMEDIES["truth.tolerance"]) from None
+        truth[field] = {"number": None, "set": [], "term": []}.get(kind, CANNOT_BE_TOLD)
+    if isinstance(truth.get("tolerance"), Mapping):
+        truth["tolerance"] = _given(truth["tolerance"])
     return truth
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a table without its empty columns."""
+    return {key: value for key, value in row.items() if value is not None}
 
 
 def _listed(name: str, value: Any) -> Any:
@@ -460,44 +416,41 @@ def _listed(name: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _as_example(data: Mapping[str, Any]) -> Example:
+def _valid(record: type[Valid], data: Mapping[str, Any]) -> Valid:
+    """Return a row as a record; _Wrong says of each field that is wrong what pydantic says, and what to do."""
     try:
-        return Example.model_validate(data)
+        return record.model_validate(data)
     except ValidationError as error:
-        raise _complaint(error) from None
+        found: dict[str, tuple[str, str, str]] = {}
+        for each in error.errors():
+            told = _complaint(each)
+            found.setdefault(told[0], told)
+        raise _Wrong(*found.values()) from None
 
 
-def _complaint(error: ValidationError) -> _Wrong:
-    """Return what pydantic says, by field: its words, the value seen and what to do."""
-    found: dict[str, tuple[str, str, str]] = {}
-    for each in error.errors():
-        steps = [str(step) for step in each["loc"]]
-        if steps[:1] in (["truth"], ["ground_truth"]) and len(steps) > 1:
-            del steps[1]  # the kind, by which pydantic chose the record
-        problem = each["msg"].removeprefix("Value error, ")
-        if steps == ["truth"] and (each["type"].startswith("union_tag") or problem.split()[0] in ("value", "aliases")):
-            steps.append("kind" if each["type"].startswith("union_tag") else problem.split()[0])
-        field = ".".join(steps) or "(whole line)"
-        remedy = REMEDIES.get(field) or REMEDIES.get(".".join(steps[:2]), "see docs/question-sets.md")
-        seen = "" if each["type"] == "missing" else f", seen {_short(each['input'])}"
-        if each["type"] == "missing":
-            problem = "is missing"
-        elif each["type"] == "extra_forbidden":
-            problem, remedy = (
-                "is no field of a row or of this kind of truth",
-                _accepted(field, each),
-            )
-        elif each["type"] == "string_type":
-            problem = "is no text"
-            remedy = "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
-        found.setdefault(field, (field, f"{problem}{seen}", remedy))
-    (field, problem, remedy), *more = found.values()
-    return _Wrong(field, problem, remedy, *more)
-
-
-def _accepted(field: str, each: Any) -> str:
-    model = TRUTHS.get(str(each["loc"][1])) if field.startswith("truth.") else QuestionRow
-    return f"leave it out, or use one of {', '.join((model or QuestionRow).model_fields)}"
+def _complaint(error: Any) -> tuple[str, str, str]:
+    steps, kind = [str(step) for step in error["loc"]], error["type"]
+    if steps[:1] in (["truth"], ["ground_truth"]) and len(steps) > 1:
+        del steps[1]  # the kind, by which pydantic chose the record
+    problem = error["msg"].removeprefix("Value error, ")
+    if steps == ["truth"] and (kind.startswith("union_tag") or problem.split()[0] in ("value", "aliases")):
+        steps.append("kind" if kind.startswith("union_tag") else problem.split()[0])
+    field = ".".join(steps) or "(whole line)"
+    if kind == "missing":
+        problem = "is missing"
+    else:
+        problem = {
+            "extra_forbidden": "is no field of a row or of this kind of truth",
+            "string_type": "is no text",
+        }.get(kind, problem)
+        problem += f", seen {_short(error['input'])}"
+    if kind == "string_type":
+        return field, problem, "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
+    if kind == "extra_forbidden":
+        model = TRUTHS.get(str(error["loc"][1])) if field.startswith("truth.") else None
+        return field, problem, f"leave it out, or use one of {', '.join((model or QuestionRow).model_fields)}"
+    remedy = REMEDIES.get(field) or REMEDIES.get(".".join(steps[:2]), "see docs/question-sets.md")
+    return field, problem, remedy
 
 
 def _check_readable(example: Example) -> None:
@@ -507,20 +460,15 @@ def _check_readable(example: Example) -> None:
         return
     if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(truth.options):
         problem = f"options that differ in marks alone cannot be told apart, seen {list(truth.options)}"
-        raise _Wrong("truth.options", problem, "write them so that they differ in a letter or digit")
+        raise _Wrong(("truth.options", problem, "write them so that they differ in a letter or digit"))
     verdict = verify(example, example.answer, read="answer")
     if verdict.verdict != "correct":
-        problem = f"its own right answer {right_answer(example.ground_truth)!r} is read as {verdict.verdict}"
-        raise _Wrong(
-            "truth",
-            f"{problem} ({verdict.reason})",
+        problem = f"its own right answer {right_answer(truth)!r} is read as {verdict.verdict} ({verdict.reason})"
+        remedy = (
             "reword options, names or the explanation: names hold no comma, slash or `and`, no accepted wording"
-            " is a competing one too, and an explanation has no answer line of its own",
+            " is a competing one too, and an explanation has no answer line of its own"
         )
-
-
-def _told(fault: Fault) -> str:
-    return f"{fault.problem}; {fault.remedy}"
+        raise _Wrong(("truth", problem, remedy))
 
 
 def _short(value: object) -> str:

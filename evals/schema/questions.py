@@ -135,6 +135,14 @@ class Tolerance(Record):
     absolute: float | None = Field(default=None, ge=0)
     relative: float | None = Field(default=None, ge=0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, given: object) -> object:
+        """Take 0.1 and "5%" for {"absolute": 0.1} and {"relative": 0.05}."""
+        if isinstance(given, str) and given.strip().endswith("%"):
+            return {"relative": float(given.strip()[:-1]) / 100}
+        return {"absolute": float(given)} if isinstance(given, str | int | float) else given
+
     @model_validator(mode="after")
     def _one(self) -> "Tolerance":
         if (self.absolute is None) == (self.relative is None):

@@ -1,25 +1,67 @@
-"""`assay data`: write questions from the fact tables, preference pairs and reviewed papers as JSONL files."""
+"""`assay data`: question sets of one's own; questions, preference pairs and reviewed papers as JSONL files."""
 
+import json
+import random
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import pydantic
 import typer
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, BadRow, LabError
+from evals.io import as_jsonl, first_of, read_text
+from evals.io import rows_write_whole as write_whole
+from evals.model import Sampling
+from evals.questions import (
+    checking,
+    kmp_test,
+    kmp_training,
+    load_questions,
+    pathway_heldout,
+    pathway_training,
+    register,
+)
+from evals.questions.importing import Options, import_rows
+from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examples_of, file_of, raw_rows
+from evals.questions.statistics import DataStatistics, split_statistics, versions
+from evals.schema import Example
 from lab.commands.tables import emit, notes, table_of
+from lab.settings import from_environment
 
 if TYPE_CHECKING:
-    from evals.questions.checking import SetReport
-    from evals.questions.sets import Raw
+    from evals.questions.pairs import PairSet, Sample
+    from evals.review.corpus import Recipe
+    from evals.review.prompt import Budget
+    from evals.schema import ReviewExample
+    from evals.schema.reviewruns import CorpusStatistics
+    from training.data.preferences import Draws
 
-QuestionsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
+"""Splits that a corpus has rows of; test papers are never taught."""
+EVERY = 100
+"""Papers between two words of progress."""
+REFINER_FILES = ("train.jsonl", "test.jsonl", "README.md", "statistics.json")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Question sets of your own, and training and test questions, pairs and reviewed papers as JSONL files.",
+)
+
+# ---- question sets of one's own ----------------------------------------------------------------
 
 
+@app.command()
 def check(
     file: Annotated[str, typer.Argument(help="A .jsonl, .csv or .yaml file, a set's name, or hub:OWNER/NAME.")],
-    as_json: QuestionsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Say what is wrong with a question set, what is in it, and what answers without a model would score.
 
@@ -30,18 +72,12 @@ def check(
 
     Example: assay data check my-questions.yaml
     """
-    from evals.questions import checking
-    from evals.questions.sets import QuestionSet, file_of, load_questions
-
     path = file_of(file)
     if path is not None:
         report = checking.check(path)
     else:
-        rows = load_questions(file, fetch)
-        report = checking.report_on(QuestionSet(rows, (), (), is_own=True), file)
-    emit(report, as_json=as_json)
-    if not as_json:
-        _show(report)
+        report = checking.report_on(QuestionSet(load_questions(file, fetch), (), (), is_own=True), file)
+    _show(report, as_json=as_json)
     if report.faults:
         rows = len({fault.line for fault in report.faults})
         notes.print(
@@ -51,20 +87,7 @@ def check(
         raise typer.Exit(1)
 
 
-def fetch(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return the rows of a data set of the Hub. Imports datasets when it is called."""
-    from training.data.questions import from_hub
-
-    return from_hub(name, revision, config)
-
-
-def know(sources: Iterable[str]) -> None:
-    """Let Ask, pairs and preferences know the questions of these sets; LabError for a set with errors."""
-    from evals.questions import load_questions, register
-
-    register([row for source in sources for row in load_questions(source, fetch)])
-
-
+@app.command()
 def new(
     out: Annotated[Path | None, typer.Option("--out", help="A new .yaml file; without it, it is printed.")] = None,
 ) -> None:
@@ -72,11 +95,6 @@ def new(
 
     Example: assay data new --out my-questions.yaml
     """
-    import sys
-
-    from evals.io import rows_write_whole as write_whole
-    from evals.questions.sets import EXAMPLES
-
     text = (EXAMPLES.parent / "example.yaml").read_text(encoding="utf-8")
     if out is None:
         sys.stdout.write(text)
@@ -89,11 +107,9 @@ def new(
     notes.print(f"wrote {out}; look at it with: assay data check {out}", soft_wrap=True)
 
 
+@app.command("import")
 def import_set(
-    file: Annotated[
-        Path,
-        typer.Argument(help="A .jsonl, .json, .csv, .tsv, .yaml or .parquet file of a benchmark."),
-    ],
+    file: Annotated[Path, typer.Argument(help="A .jsonl, .json, .csv, .tsv, .yaml or .parquet file of a benchmark.")],
     out: Annotated[Path, typer.Option("--out", help="The question set to write, a .jsonl file.")],
     layout: Annotated[str, typer.Option(help="multiple-choice.")] = "multiple-choice",
     split: Annotated[
@@ -109,7 +125,7 @@ def import_set(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and name them.")
     ] = False,
-    as_json: QuestionsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Turn a multiple-choice file into a question set.
 
@@ -119,35 +135,21 @@ def import_set(
 
     Example: assay data import test.jsonl --layout multiple-choice --split test --out medical.jsonl
     """
-    import json
-
-    from evals.io import rows_write_whole as write_whole
-    from evals.questions import checking
-    from evals.questions.importing import Options, import_rows
-    from evals.questions.sets import SPLITS, examples_of
-
     if out.suffix != ".jsonl":
         raise BadConfig(f"{out} would hold JSONL; give it a name that ends in .jsonl")
     if split is not None and split not in SPLITS:
         raise BadConfig(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
     options = Options(split, group, source, licence, skip_bad)
-    rows, skipped = import_rows(_rows(file), layout, file.stem, options)
+    rows, skipped = import_rows(_benchmark_rows(file), layout, file.stem, options)
     for each in skipped:
         notes.print(f"left out: {each}", soft_wrap=True)
     write_whole(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    report = checking.report_on(examples_of(enumerate(rows, 1), file.stem), out.name)
-    emit(report, as_json=as_json)
-    if not as_json:
-        _show(report)
+    _show(checking.report_on(examples_of(enumerate(rows, 1), file.stem), out.name), as_json=as_json)
     notes.print(f"wrote {out}: {len(rows)} questions", soft_wrap=True)
 
 
-def _rows(file: Path) -> "list[Raw]":
+def _benchmark_rows(file: Path) -> list[Raw]:
     """Return the rows of a benchmark's file; LabError for one that cannot be read."""
-    from evals.errors import BadRow
-    from evals.io import first_of, read_text
-    from evals.questions.sets import raw_rows
-
     if file.suffix == ".parquet":
         import pyarrow
         import pyarrow.parquet as pq
@@ -157,14 +159,11 @@ def _rows(file: Path) -> "list[Raw]":
         except (OSError, pyarrow.ArrowException) as error:
             raise LabError(f"{file} cannot be read as parquet ({str(error).splitlines()[0]})") from None
     if file.suffix == ".json":
-        import json
-
         try:
-            document: Any = json.loads(read_text(file))
-        except ValueError as error:
-            raise LabError(f"{file} is no JSON ({error}); give a list of objects, or JSONL") from None
-        if not isinstance(document, list) or not all(isinstance(row, dict) for row in document):
-            raise LabError(f"{file} holds no list of objects; give a list of rows, or JSONL")
+            document = pydantic.TypeAdapter(list[dict[str, Any]]).validate_json(read_text(file))
+        except pydantic.ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise LabError(f"{file} holds no list of objects ({problem}); give a list of rows, or JSONL") from None
         return list(enumerate(document, 1))
     rows, faults = raw_rows(file)
     if faults:
@@ -172,7 +171,10 @@ def _rows(file: Path) -> "list[Raw]":
     return rows
 
 
-def _show(report: "SetReport") -> None:
+def _show(report: checking.SetReport, *, as_json: bool) -> None:
+    emit(report, as_json=as_json)
+    if as_json:
+        return
     if report.faults:
         rows = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
         columns = ("line", "id", "field", "what is wrong", "what to do")
@@ -181,24 +183,16 @@ def _show(report: "SetReport") -> None:
         told = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
         columns = ("", "what was found", "rows, such as", "what to do")
         emit(None, as_json=False, table=table_of("To look at", columns, told))
-    counts = [
-        *(("split", name, n) for name, n in report.splits.items()),
-        *(("kind of truth", name, n) for name, n in report.kinds.items()),
-        *(("choices", name, n) for name, n in report.options.items()),
-        *(("licence", name, n) for name, n in report.licences.items()),
-        ("groups", "", report.groups),
-        ("with explanation", "", report.explained),
-    ]
-    emit(
-        None,
-        as_json=False,
-        table=table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts),
-    )
+    counted = {"split": "splits", "kind of truth": "kinds", "choices": "options", "licence": "licences"}
+    counts = [(by, name, n) for by, field in counted.items() for name, n in getattr(report, field).items()]
+    counts += [("groups", "", report.groups), ("with explanation", "", report.explained)]
+    emit(None, as_json=False, table=table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts))
     scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
     title = f"What answers without a model score on {report.scored_on} rows"
     emit(None, as_json=False, table=table_of(title, ("policy", "right", "share"), scores))
 
 
+@app.command()
 def export(
     source: Annotated[
         str,
@@ -209,7 +203,7 @@ def export(
     ],
     tool: Annotated[str, typer.Option("--as", help="lm-eval, inspect or verifiers.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write a question set as a folder that the tool's own command runs, with Assay's grader inside.
 
@@ -220,292 +214,31 @@ def export(
     Example: assay data export codons-and-enzymes --as inspect --out codons
     """
     from evals.questions.export import export_questions
-    from evals.questions.sets import load_questions
 
     parts = [part.strip() for part in source.split(",") if part.strip()]
-    examples = [example for part in parts for example in load_questions(part, _from_hub)]
-    done = export_questions(examples, source, tool, out)
+    done = export_questions([row for part in parts for row in load_questions(part, fetch)], source, tool, out)
     rows = [(split, kind, n) for split, kinds in done.questions.items() for kind, n in kinds.items()]
     rows += [("left out", reason, n) for reason, n in done.left_out.items()]
-    emit(
-        done,
-        as_json=as_json,
-        table=table_of(f"{done.name} for {done.tool}", ("split", "kind", "questions"), rows),
-    )
-    notes.print(
-        f"written to {out}: {len(done.files)} files. To run it, in the folder above:",
-        soft_wrap=True,
-    )
+    table = table_of(f"{done.name} for {done.tool}", ("split", "kind", "questions"), rows)
+    emit(done, as_json=as_json, table=table)
+    notes.print(f"written to {out}: {len(done.files)} files. To run it, in the folder above:", soft_wrap=True)
     for line in done.run:
         notes.print(f"  {line}", soft_wrap=True)
 
 
-def _from_hub(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Fetch a set of the Hub; what that needs is slow to import, and imported only for it."""
+def fetch(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return the rows of a data set of the Hub. Imports datasets when it is called."""
     from training.data.questions import from_hub
 
     return from_hub(name, revision, config)
 
 
-FILES = ("train.jsonl", "test.jsonl", "README.md", "statistics.json")
+def know(sources: Iterable[str]) -> None:
+    """Let Ask, pairs and preferences know the questions of these sets; LabError for a set with errors."""
+    register([row for source in sources for row in load_questions(source, fetch)])
 
 
-def refiner(
-    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(FILES)}.")],
-    seed: Annotated[int, typer.Option(help="Chooses records, passages beside, and order.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
-) -> None:
-    """Write questions with passages to cite, rubric items and reference answers (synthetic).
-
-    Made from the study figures and from invented studies; some have no answer in
-    their passages. Eye, thymus and what the KMP test asks are in no training row.
-    """
-    from evals.io import rows_write_whole as write_whole
-    from evals.refine.bank import refiner_bank
-    from evals.refine.records import as_jsonl, card, statistics_of
-
-    bank = refiner_bank(seed)
-    splits = {name: (records, as_jsonl(records)) for name, records in (("train", bank.train), ("test", bank.test))}
-    statistics = statistics_of(splits, seed)
-    for name, (_, text) in splits.items():
-        write_whole(out / f"{name}.jsonl", text)
-    write_whole(out / "README.md", card(statistics))
-    write_whole(out / "statistics.json", statistics.model_dump_json(indent=1) + "\n")
-    rows = [
-        (what.replace("_", " "), *(getattr(statistics.splits[s], what) for s in ("train", "test")))
-        for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
-    ]
-    emit(
-        statistics,
-        as_json=as_json,
-        table=table_of("refiner records (synthetic)", ("what", "train", "test"), rows),
-    )
-    notes.print(f"written to {out}: {', '.join(FILES)}", soft_wrap=True)
-
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from evals.review.corpus import Recipe
-    from evals.review.prompt import Budget
-    from evals.schema import ReviewExample
-    from evals.schema.reviewruns import CorpusStatistics
-
-SPLITS = ("train", "dev", "test")
-TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
-"""Splits that a corpus has rows of; test papers are never taught."""
-EVERY = 100
-"""Papers between two words of progress."""
-
-ReviewDataOut = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
-CorpusName = Annotated[
-    str | None,
-    typer.Option(
-        "--corpus",
-        help="Make training rows too: a (every usable concern) or b (sure ones, 3 or more).",
-    ),
-]
-Papers = Annotated[
-    str,
-    typer.Option("--papers", help="A folder of split files, one file (.jsonl, .parquet), or demonstration."),
-]
-Base = Annotated[
-    str,
-    typer.Option("--base", help="The model whose tokenizer counts: embedded, a folder, a Hub id."),
-]
-Context = Annotated[int, typer.Option("--context", help="Tokens of a row in all.")]
-Reserve = Annotated[int, typer.Option("--reply-reserve", help="Tokens kept free for the reply.")]
-MaxParts = Annotated[
-    int,
-    typer.Option("--max-parts", help="Rows that a long paper is divided into before it is shortened."),
-]
-Overlap = Annotated[int, typer.Option("--overlap", help="Tokens that a part repeats of the one before.")]
-MinConfidence = Annotated[float | None, typer.Option("--min-confidence", help="Instead of the corpus's own, 0 to 1.")]
-MinConcerns = Annotated[int | None, typer.Option("--min-concerns", help="Instead of the corpus's own, 1 or more.")]
-Seed = Annotated[int, typer.Option(help="Of the split, where papers come without one.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Count everything, write nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-
-
-def review(
-    out: ReviewDataOut,
-    corpus: CorpusName = None,
-    papers: Papers = "demonstration",
-    base: Base = "embedded",
-    context: Context = 16_384,
-    reply_reserve: Reserve = 2_048,
-    max_parts: MaxParts = 4,
-    overlap: Overlap = 200,
-    min_confidence: MinConfidence = None,
-    min_concerns: MinConcerns = None,
-    seed: Seed = 0,
-    dry_run: DryRun = False,
-    as_json: Json = False,
-) -> None:
-    """Write reviewed papers by split, versions of one manuscript together, and corpora to train on.
-
-    train, dev and test.jsonl hold papers with their concerns; scoring takes them as references. With
-    --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
-    statistics file, and the instructions they teach.
-    """
-    from evals.errors import BadConfig
-    from evals.review.corpus import CORPORA
-    from evals.review.prompt import Budget
-
-    if corpus is not None and corpus.lower() not in CORPORA:
-        raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
-    examples, left_out = _split(papers, seed)
-    budget = Budget(context, reply_reserve, overlap, max_parts)
-    recipe = _recipe(corpus, base, budget, (min_confidence, min_concerns)) if corpus else None
-    made = _corpora(examples, recipe, papers) if recipe else {}
-    if not dry_run:
-        _review_data_write(out, examples, made)
-    _review_data_report(examples, left_out, [each for each, _ in made.values()], as_json=as_json)
-    notes.print(
-        f"nothing was written: this was a dry run of --out {shlex.quote(str(out))}" if dry_run else f"written to {out}",
-        soft_wrap=True,
-    )
-
-
-def _split(papers: str, seed: int) -> "tuple[tuple[ReviewExample, ...], dict[str, int]]":
-    """Return the papers with their splits, families whole, and what was left out by reason."""
-    from evals.papers.collection import read_collection
-    from evals.papers.families import split_by_family, without_leaks
-
-    collection = read_collection(papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"))
-    left_out = {f"concern: {why}": count for why, count in collection.left_out.items()}
-    if not collection.has_splits:
-        return split_by_family(collection.examples, seed), left_out
-    repair = without_leaks(collection.examples)
-    left_out |= {f"paper: {why}": count for why, count in repair.left_out.items()}
-    return repair.examples, left_out
-
-
-def _recipe(corpus: str, base: str, budget: "Budget", instead: tuple[float | None, int | None]) -> "Recipe":
-    """Return how rows are made; MissingModel if the base's tokenizer cannot be had."""
-    from dataclasses import replace
-
-    from evals.review.corpus import CORPORA, Recipe
-    from training.data.tokens import ChatCounter
-    from training.models.base import find_base, load_tokenizer
-
-    rules = CORPORA[corpus.lower()]
-    confidence, fewest = instead
-    if confidence is not None:
-        rules = replace(rules, min_confidence=confidence)
-    if fewest is not None:
-        rules = replace(rules, min_concerns=fewest)
-    found = find_base(base, lambda _, message: notes.print(message))
-    return Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
-
-
-def _corpora(
-    examples: "tuple[ReviewExample, ...]", recipe: "Recipe", papers: str
-) -> "dict[str, tuple[CorpusStatistics, str]]":
-    """Return statistics and rows (as JSONL) of each split that is taught."""
-    from evals.review.corpus import make_corpus, statistics_of
-
-    def tell(done: int, of: int) -> None:
-        if done % EVERY == 0:
-            notes.print(f"{done} of {of} papers counted")
-
-    made: dict[str, tuple[CorpusStatistics, str]] = {}
-    for split in TAUGHT:
-        corpus = make_corpus(examples, split, recipe, tell)
-        text = "".join(each.row.model_dump_json(by_alias=True) + "\n" for each in corpus.rows)
-        name = f"sft_{split}.jsonl"
-        made[split] = (statistics_of(corpus, recipe, Path(papers).name, (name, text)), text)
-    return made
-
-
-def _review_data_write(
-    out: Path,
-    examples: "tuple[ReviewExample, ...]",
-    made: "dict[str, tuple[CorpusStatistics, str]]",
-) -> None:
-    """Write papers, rows, instructions and, as the seal, statistics; each file whole."""
-    from evals.io import rows_write_whole as write_whole
-    from evals.review.prompt import system_prompt
-
-    for split in SPLITS:
-        mine = [each for each in examples if each.split == split]
-        write_whole(out / f"{split}.jsonl", "".join(each.model_dump_json() + "\n" for each in mine))
-    if made:
-        write_whole(out / "system_prompt.txt", system_prompt())
-    for split, (statistics, text) in made.items():
-        write_whole(out / f"sft_{split}.jsonl", text)
-        write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
-
-
-def _review_data_report(
-    examples: "tuple[ReviewExample, ...]",
-    left_out: dict[str, int],
-    corpora: "list[CorpusStatistics]",
-    *,
-    as_json: bool,
-) -> None:
-    splits = {
-        split: {
-            "papers": len(mine),
-            "families": len({each.family for each in mine}),
-            "concerns": sum(len(each.concerns) for each in mine),
-            "synthetic": sum(each.synthetic for each in mine),
-        }
-        for split in SPLITS
-        for mine in [[each for each in examples if each.split == split]]
-    }
-    columns = ("split", *next(iter(splits.values())))
-    table = table_of("reviewed papers", columns, [(name, *row.values()) for name, row in splits.items()])
-    document = {
-        "splits": splits,
-        "left_out": left_out,
-        "corpora": {each.split: each.model_dump() for each in corpora},
-    }
-    emit(document, as_json=as_json, table=table)
-    for why, count in left_out.items():
-        notes.print(f"left out, {why}: {count}")
-    if not as_json:
-        for each in corpora:
-            emit(None, as_json=False, table=_table(each))
-
-
-def _table(found: "CorpusStatistics") -> "Table":
-    tokens, budget, audit = found.input_tokens, found.budget, found.truncation.overall
-    rows = [
-        ("papers kept", f"{found.articles_kept} of {found.articles_read}"),
-        *((f"papers dropped: {why}", count) for why, count in found.articles_dropped.items()),
-        ("concerns", f"{found.concerns_after} of {found.concerns_before}"),
-        *((f"concerns dropped: {why}", count) for why, count in found.concerns_dropped.items()),
-        ("rows", found.rows),
-        *((f"papers in {parts} part(s)", count) for parts, count in found.parts.items()),
-        ("papers shortened", f"{audit.cut} ({audit.share_lost:.1%} of all tokens lost)"),
-        ("tokens read: median, longest", f"{tokens.median:g}, {tokens.high:g}"),
-        ("reply: median, longest", f"{found.reply_tokens.median:g}, {found.reply_tokens.high:g}"),
-        ("context, counted by", f"{budget.context}, {budget.tokenizer}"),
-    ]
-    return table_of(f"corpus {found.corpus}, {found.split}", ("what", "value"), rows)
-
-
-if TYPE_CHECKING:
-    from evals.questions.pairs import PairSet, Sample
-    from evals.questions.statistics import DataStatistics
-    from evals.schema import Example
-    from training.data.preferences import Draws
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Question sets of your own, and training and test questions, pairs and reviewed papers as JSONL files.",
-)
-
-app.command("refiner", epilog="Example: assay data refiner --out data/refiner")(refiner)
-app.command("review", epilog="Example: assay data review --corpus a --out data/review")(review)
-
-app.command("check")(check)
-app.command("new")(new)
-app.command("import")(import_set)
-app.command("export")(export)
-
-Out = Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")]
+# ---- questions, pairs and papers made here -----------------------------------------------------
 
 
 @app.command(epilog="Example: assay data kmp --out data/kmp --seed 7")
@@ -516,10 +249,8 @@ def kmp(
     as_json: Json = False,
 ) -> None:
     """Write the questions about the kaempferol mouse study: training rows and 20 test questions."""
-    from evals.questions import kmp_test, kmp_training
-
-    statistics = _write(out, "kmp", {"seed": seed, "drill": drill}, kmp_training(seed, drill), kmp_test())
-    _report(statistics, out, as_json=as_json)
+    settings: dict[str, int | str] = {"seed": seed, "drill": drill}
+    _write_questions(out, "kmp", settings, kmp_training(seed, drill), kmp_test(), as_json=as_json)
 
 
 @app.command(epilog="Example: assay data pathways --out data/pathways --hold-out eye,thymus")
@@ -532,17 +263,43 @@ def pathways(
     as_json: Json = False,
 ) -> None:
     """Write the questions about gene sets in spaceflown mice, split by tissue."""
-    import random
-
-    from evals.questions import pathway_heldout, pathway_training
-
     tissues = tuple(dict.fromkeys(name.strip() for name in hold_out.split(",") if name.strip()))
     train = list(pathway_training(tissues))
     if seed:
         random.Random(seed).shuffle(train)
     settings: dict[str, int | str] = {"seed": seed, "hold_out": ",".join(tissues)}
-    statistics = _write(out, "pathways", settings, tuple(train), pathway_heldout(tissues))
-    _report(statistics, out, as_json=as_json)
+    _write_questions(out, "pathways", settings, train, pathway_heldout(tissues), as_json=as_json)
+
+
+def _write_questions(
+    out: Path,
+    name: str,
+    settings: dict[str, int | str],
+    train: Sequence[Example],
+    test: Sequence[Example],
+    *,
+    as_json: bool,
+) -> None:
+    """Write three files, each whole, the statistics last, as the seal; and print what was written."""
+    rows = {"train": train, "test": test}
+    texts = {split: as_jsonl(found) for split, found in rows.items()}
+    splits = {split: split_statistics(found, texts[split]) for split, found in rows.items()}
+    statistics = DataStatistics(name=name, settings=settings, splits=splits, versions=versions())
+    for split, text in texts.items():
+        write_whole(out / f"{split}.jsonl", text)
+    write_whole(out / "statistics.json", statistics.model_dump_json(indent=1) + "\n")
+    counts = {
+        group: [Counter(getattr(splits[split], f"{group}s")) for split in ("train", "test")]
+        for group in ("kind", "tissue")
+    }
+    table = [
+        (group, each, of_train[each], of_test[each])
+        for group, (of_train, of_test) in counts.items()
+        for each in dict.fromkeys((*of_train, *of_test))
+    ]
+    table.append(("total", "", len(train), len(test)))
+    emit(statistics, as_json=as_json, table=table_of(f"{name} questions", ("by", "name", "train", "test"), table))
+    notes.print(f"written to {out}: train.jsonl, test.jsonl, statistics.json", soft_wrap=True)
 
 
 @app.command(epilog="Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs")
@@ -572,29 +329,34 @@ def pairs(
     as_json: Json = False,
 ) -> None:
     """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
-    from evals.errors import BadConfig
-    from evals.model import Sampling
     from evals.questions.pairs import make_calibrated_pairs, make_pairs
-    from lab.settings import from_environment
     from training.data.preferences import Draws, RunSamples, run_samples
+    from training.data.questions import public_name
     from training.run.folder import RunFolder
 
+    settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
     if (chain is None) == (run is None):
         raise BadConfig("name one source of answers: --chain NAME to draw them, or --run FOLDER.")
-    settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
     if run is not None:
         know(from_environment().questions)
         found = run_samples(RunFolder(run))
-        settings |= {"answers from": f"the run {run.resolve().name}"}
+        settings["answers from"] = f"the run {run.resolve().name}"
     else:
         draws = Draws(stage, samples, Sampling(max_new_tokens, temperature, seed=seed))
         found = RunSamples(_drawn(str(chain), data, draws, limit), 0)
-        settings |= _asked(str(chain), data, draws._replace(stage=found.samples[0].origin.stage))
+        settings |= {
+            "answers from": f"the chain {Path(str(chain)).name}",
+            "stage": found.samples[0].origin.stage,
+            "questions": ", ".join(public_name(name.strip()) for name in data.split(",")),
+            "answers per question": samples,
+            "temperature": temperature,
+            "longest answer": max_new_tokens,
+            "seed": seed,
+        }
     if calibrate:
-        settings |= {"confidence": "how often answers of the kind are right"}
+        settings["confidence"] = "how often answers of the kind are right"
     make = make_calibrated_pairs if calibrate else make_pairs
-    made = make(found.samples, margin, per_question, found.unknown_questions)
-    _write_pairs(out, made, settings, as_json=as_json)
+    _write_pairs(out, make(found.samples, margin, per_question, found.unknown_questions), settings, as_json=as_json)
     if not calibrate:
         notes.print(
             "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
@@ -603,25 +365,9 @@ def pairs(
         )
 
 
-def _asked(chain: str, data: str, draws: "Draws") -> dict[str, str | int | float]:
-    """Return how answers were drawn, as the statistics and the card tell it."""
-    from training.data.questions import public_name
-
-    return {
-        "answers from": f"the chain {Path(chain).name}",
-        "stage": draws.stage,
-        "questions": ", ".join(public_name(name.strip()) for name in data.split(",")),
-        "answers per question": draws.count,
-        "temperature": draws.sampling.temperature,
-        "longest answer": draws.sampling.max_new_tokens,
-        "seed": draws.sampling.seed,
-    }
-
-
 def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
     from evals.questions.pairs import SampleOrigin
-    from lab.settings import from_environment
     from training.data.preferences import chain_samples
     from training.data.questions import grpo_data
     from training.models.chain import load_chain
@@ -636,15 +382,8 @@ def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[S
     return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage)))
 
 
-def _write_pairs(
-    out: Path,
-    made: "PairSet",
-    settings: "dict[str, str | int | float]",
-    *,
-    as_json: bool,
-) -> None:
+def _write_pairs(out: Path, made: "PairSet", settings: dict[str, str | int | float], *, as_json: bool) -> None:
     """Write rows, card and, as the seal, statistics; and print what was written."""
-    from evals.io import rows_write_whole as write_whole
     from hub.cards.dataset import pairs_card
     from lab.compare.export import CARD, LINE_ENDS, ROWS, STATISTICS
 
@@ -653,60 +392,177 @@ def _write_pairs(
     write_whole(out / ROWS, lines)
     write_whole(out / CARD, str(pairs_card(statistics)))
     write_whole(out / STATISTICS, statistics.model_dump_json(indent=1) + "\n")
-    rows = [
-        *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
-        *((f"of kind {kind}", count) for kind, count in statistics.by_kind.items()),
-        *((f"left out: {why}", count) for why, count in statistics.left_out.items()),
-        *(
-            (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
-            for kind, part in statistics.accuracy.items()
-        ),
-        ("pairs", statistics.rows),
+    rows: list[tuple[str, object]] = [(f"{rule} pairs", count) for rule, count in statistics.by_rule.items()]
+    rows += [(f"of kind {kind}", count) for kind, count in statistics.by_kind.items()]
+    rows += [(f"left out: {why}", count) for why, count in statistics.left_out.items()]
+    rows += [
+        (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
+        for kind, part in statistics.accuracy.items()
     ]
+    rows.append(("pairs", statistics.rows))
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
     emit(statistics, as_json=as_json, table=table)
     notes.print(f"written to {out}: {ROWS}, {CARD}, {STATISTICS}", soft_wrap=True)
 
 
-def _write(
-    out: Path,
-    name: str,
-    settings: dict[str, int | str],
-    train: "tuple[Example, ...]",
-    test: "tuple[Example, ...]",
-) -> "DataStatistics":
-    """Write the three files, each whole, and return the statistics. They come last, as the seal."""
-    from evals.io import as_jsonl
-    from evals.io import rows_write_whole as write_whole
-    from evals.questions.statistics import DataStatistics, split_statistics, versions
+@app.command(epilog="Example: assay data refiner --out data/refiner")
+def refiner(
+    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(REFINER_FILES)}.")],
+    seed: Annotated[int, typer.Option(help="Chooses records, passages beside, and order.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write questions with passages to cite, rubric items and reference answers (synthetic).
 
-    texts = {"train": as_jsonl(train), "test": as_jsonl(test)}
-    statistics = DataStatistics(
-        name=name,
-        settings=settings,
-        splits={
-            "train": split_statistics(train, texts["train"]),
-            "test": split_statistics(test, texts["test"]),
-        },
-        versions=versions(),
-    )
-    for split, text in texts.items():
-        write_whole(out / f"{split}.jsonl", text)
+    Made from the study figures and from invented studies; some have no answer in
+    their passages. Eye, thymus and what the KMP test asks are in no training row.
+    """
+    from evals.refine import records
+    from evals.refine.bank import refiner_bank
+
+    bank = refiner_bank(seed)
+    splits = {name: (found, records.as_jsonl(found)) for name, found in (("train", bank.train), ("test", bank.test))}
+    statistics = records.statistics_of(splits, seed)
+    for name, (_, text) in splits.items():
+        write_whole(out / f"{name}.jsonl", text)
+    write_whole(out / "README.md", records.card(statistics))
     write_whole(out / "statistics.json", statistics.model_dump_json(indent=1) + "\n")
-    return statistics
-
-
-def _report(statistics: "DataStatistics", out: Path, *, as_json: bool) -> None:
-    """Print what was written, by kind and by tissue."""
-    train, test = statistics.splits["train"], statistics.splits["test"]
-    rows: list[tuple[str, str, int, int]] = []
-    for group, of_train, of_test in (
-        ("kind", train.kinds, test.kinds),
-        ("tissue", train.tissues, test.tissues),
-    ):
-        for name in dict.fromkeys((*of_train, *of_test)):
-            rows.append((group, name, of_train.get(name, 0), of_test.get(name, 0)))
-    rows.append(("total", "", train.rows, test.rows))
-    table = table_of(f"{statistics.name} questions", ("by", "name", "train", "test"), rows)
+    rows = [
+        (what.replace("_", " "), *(getattr(statistics.splits[split], what) for split in ("train", "test")))
+        for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
+    ]
+    table = table_of("refiner records (synthetic)", ("what", "train", "test"), rows)
     emit(statistics, as_json=as_json, table=table)
-    notes.print(f"written to {out}: train.jsonl, test.jsonl, statistics.json", soft_wrap=True)
+    notes.print(f"written to {out}: {', '.join(REFINER_FILES)}", soft_wrap=True)
+
+
+@app.command(epilog="Example: assay data review --corpus a --out data/review")
+def review(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    corpus: Annotated[
+        str | None, typer.Option(help="Make training rows too: a (every usable concern) or b (sure ones, 3 or more).")
+    ] = None,
+    papers: Annotated[
+        str, typer.Option(help="A folder of split files, one file (.jsonl, .parquet), or demonstration.")
+    ] = "demonstration",
+    base: Annotated[
+        str, typer.Option(help="The model whose tokenizer counts: embedded, a folder, a Hub id.")
+    ] = "embedded",
+    context: Annotated[int, typer.Option(help="Tokens of a row in all.")] = 16_384,
+    reply_reserve: Annotated[int, typer.Option(help="Tokens kept free for the reply.")] = 2_048,
+    max_parts: Annotated[int, typer.Option(help="Rows that a long paper is divided into before it is shortened.")] = 4,
+    overlap: Annotated[int, typer.Option(help="Tokens that a part repeats of the one before.")] = 200,
+    min_confidence: Annotated[float | None, typer.Option(help="Instead of the corpus's own, 0 to 1.")] = None,
+    min_concerns: Annotated[int | None, typer.Option(help="Instead of the corpus's own, 1 or more.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the split, where papers come without one.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count everything, write nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write reviewed papers by split, versions of one manuscript together, and corpora to train on.
+
+    train, dev and test.jsonl hold papers with their concerns; scoring takes them as references. With
+    --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
+    statistics file, and the instructions they teach.
+    """
+    from evals.review.corpus import CORPORA
+    from evals.review.prompt import Budget, system_prompt
+
+    if corpus is not None and corpus.lower() not in CORPORA:
+        raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
+    examples, left_out = _reviewed_papers(papers, seed)
+    budget = Budget(context, reply_reserve, overlap, max_parts)
+    made: dict[str, tuple[CorpusStatistics, str]] = {}
+    if corpus:
+        recipe = _recipe(corpus, base, budget, min_confidence, min_concerns)
+        made = {split: _corpus(examples, split, recipe, papers) for split in TAUGHT}
+    by_split = {split: [each for each in examples if each.split == split] for split in SPLITS}
+    if not dry_run:
+        for split, mine in by_split.items():
+            write_whole(out / f"{split}.jsonl", "".join(each.model_dump_json() + "\n" for each in mine))
+        if made:
+            write_whole(out / "system_prompt.txt", system_prompt())
+        for split, (statistics, text) in made.items():
+            write_whole(out / f"sft_{split}.jsonl", text)
+            write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
+    counts = {
+        split: {
+            "papers": len(mine),
+            "families": len({each.family for each in mine}),
+            "concerns": sum(len(each.concerns) for each in mine),
+            "synthetic": sum(each.synthetic for each in mine),
+        }
+        for split, mine in by_split.items()
+    }
+    columns = ("split", *counts["train"])
+    corpora = {split: statistics.model_dump() for split, (statistics, _) in made.items()}
+    document = {"splits": counts, "left_out": left_out, "corpora": corpora}
+    rows = [(split, *row.values()) for split, row in counts.items()]
+    emit(document, as_json=as_json, table=table_of("reviewed papers", columns, rows))
+    for why, count in left_out.items():
+        notes.print(f"left out, {why}: {count}")
+    if not as_json:
+        for statistics, _ in made.values():
+            _show_corpus(statistics)
+    dry = f"nothing was written: this was a dry run of --out {shlex.quote(str(out))}"
+    notes.print(dry if dry_run else f"written to {out}", soft_wrap=True)
+
+
+def _reviewed_papers(papers: str, seed: int) -> "tuple[tuple[ReviewExample, ...], dict[str, int]]":
+    """Return the papers with their splits, families whole, and what was left out by reason."""
+    from evals.papers.collection import read_collection
+    from evals.papers.families import split_by_family, without_leaks
+
+    collection = read_collection(papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"))
+    left_out = {f"concern: {why}": count for why, count in collection.left_out.items()}
+    if not collection.has_splits:
+        return split_by_family(collection.examples, seed), left_out
+    repair = without_leaks(collection.examples)
+    left_out |= {f"paper: {why}": count for why, count in repair.left_out.items()}
+    return repair.examples, left_out
+
+
+def _recipe(corpus: str, base: str, budget: "Budget", min_confidence: float | None, fewest: int | None) -> "Recipe":
+    """Return how rows are made; MissingModel if the base's tokenizer cannot be had."""
+    from evals.review.corpus import CORPORA, Recipe
+    from training.data.tokens import ChatCounter
+    from training.models.base import find_base, load_tokenizer
+
+    rules = CORPORA[corpus.lower()]
+    if min_confidence is not None:
+        rules = replace(rules, min_confidence=min_confidence)
+    if fewest is not None:
+        rules = replace(rules, min_concerns=fewest)
+    found = find_base(base, lambda _, message: notes.print(message))
+    return Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
+
+
+def _corpus(
+    examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
+) -> "tuple[CorpusStatistics, str]":
+    """Return statistics and rows (as JSONL) of a split that is taught."""
+    from evals.review.corpus import make_corpus, statistics_of
+
+    def tell(done: int, of: int) -> None:
+        if done % EVERY == 0:
+            notes.print(f"{done} of {of} papers counted")
+
+    made = make_corpus(examples, split, recipe, tell)
+    text = "".join(each.row.model_dump_json(by_alias=True) + "\n" for each in made.rows)
+    return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text
+
+
+def _show_corpus(found: "CorpusStatistics") -> None:
+    tokens, budget, audit = found.input_tokens, found.budget, found.truncation.overall
+    rows = [
+        ("papers kept", f"{found.articles_kept} of {found.articles_read}"),
+        *((f"papers dropped: {why}", count) for why, count in found.articles_dropped.items()),
+        ("concerns", f"{found.concerns_after} of {found.concerns_before}"),
+        *((f"concerns dropped: {why}", count) for why, count in found.concerns_dropped.items()),
+        ("rows", found.rows),
+        *((f"papers in {parts} part(s)", count) for parts, count in found.parts.items()),
+        ("papers shortened", f"{audit.cut} ({audit.share_lost:.1%} of all tokens lost)"),
+        ("tokens read: median, longest", f"{tokens.median:g}, {tokens.high:g}"),
+        ("reply: median, longest", f"{found.reply_tokens.median:g}, {found.reply_tokens.high:g}"),
+        ("context, counted by", f"{budget.context}, {budget.tokenizer}"),
+    ]
+    table = table_of(f"corpus {found.corpus}, {found.split}", ("what", "value"), rows)
+    emit(None, as_json=False, table=table)
