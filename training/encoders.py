@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from torch import nn
-from transformers import AutoTokenizer, BertModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, BertModel, PreTrainedTokenizerBase
 from transformers.activations import ACT2FN
 from transformers.models.bert.modeling_bert import BertLayer, BertOutput
 from transformers.utils import cached_file
@@ -46,12 +46,12 @@ PARTS = ("adapter_down.0.weight", "adapter_down.0.bias", "adapter_up.weight", "a
 
 
 class AdaptedOutput(nn.Module):
-    """The last part of a BERT layer with a bottleneck after it."""
+    """The last part of a BERT layer with a bottleneck after it, whose four weights are named as in `PARTS`."""
 
-    def __init__(self, output: BertOutput, down: nn.Linear, up: nn.Linear, activation: str) -> None:
+    def __init__(self, output: BertOutput, parts: Mapping[str, torch.Tensor], activation: str) -> None:
         super().__init__()
-        self.output, self.down, self.up = output, down, up
-        self.activation = ACT2FN[activation]
+        self.output, self.activation = output, ACT2FN[activation]
+        self.down, self.up = (_linear(parts[PARTS[at]], parts[PARTS[at + 1]]) for at in (0, 2))
 
     def forward(self, hidden_states: torch.Tensor, input_tensor: torch.Tensor) -> torch.Tensor:
         """Return the layer's output (batch, tokens, width)."""
@@ -61,20 +61,31 @@ class AdaptedOutput(nn.Module):
         return self.output.LayerNorm(adapted + fed + input_tensor)
 
 
+def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0])
+    linear.load_state_dict({"weight": weight, "bias": bias})
+    return linear
+
+
 def put_adapter(model: BertModel, folder: Path) -> BertModel:
     """Return the model with the adapter of a folder in every layer; MissingModel if it does not fit."""
-    settings = _settings(folder)
+    activation = str(_settings(folder).get("non_linearity", "relu"))
     weights = _weights(folder)
-    used: set[str] = set()
     for number, layer in enumerate(model.encoder.layer):
         if not isinstance(layer, BertLayer) or not isinstance(layer.output, BertOutput):
             raise MissingModel(f"layer {number} is no BERT layer; SPECTER2's adapters fit BERT only")
-        names = _names(weights, number, folder)
-        used.update(names)
-        down, up = (_linear(weights, names[at], names[at + 1]) for at in (0, 2))
-        activation = str(settings.get("non_linearity", "relu"))
-        layer.register_module("output", AdaptedOutput(layer.output, down, up, activation))
-    unused = sorted(name for name in set(weights) - used if "head" not in name.split(".")[0])
+        pattern = re.compile(rf"layer\.{number}\.output\.adapters\.([^.]+)\.(.+)$")
+        found: dict[str, dict[str, torch.Tensor]] = {}
+        for match in filter(None, map(pattern.search, list(weights))):
+            found.setdefault(match[1], {})[match[2]] = weights.pop(match.string)
+        parts = next(iter(found.values()), {})
+        if len(found) != 1 or set(parts) != set(PARTS):
+            raise MissingModel(
+                f"the adapter in {folder} should hold one bottleneck for layer {number}, found {len(found)}"
+                " whole or in part; fetch the adapter again"
+            )
+        layer.register_module("output", AdaptedOutput(layer.output, parts, activation))
+    unused = sorted(name for name in weights if "head" not in name.split(".")[0])
     if unused:
         raise MissingModel(
             f"the adapter in {folder} holds weights that have no place in a sequential bottleneck, such"
@@ -89,15 +100,13 @@ def _settings(folder: Path) -> dict[str, object]:
         read = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise MissingModel(f"{folder} holds no adapter_config.json that can be read: {error}") from None
-    settings = read.get("config", {})
-    if not isinstance(settings, dict):
-        settings = {}
-    scaling = settings.get("scaling") or 1.0
+    settings = read.get("config") if isinstance(read.get("config"), dict) else {}
     odd = {key: settings[key] for key, want in PLAIN.items() if settings.get(key, want) != want}
-    if odd or scaling != 1.0:
-        shown = odd or {"scaling": scaling}
+    if (scaling := settings.get("scaling") or 1.0) != 1.0:
+        odd["scaling"] = scaling
+    if odd:
         raise MissingModel(
-            f"the adapter in {folder} is no plain sequential bottleneck: {shown}; only that kind can be loaded here"
+            f"the adapter in {folder} is no plain sequential bottleneck: {odd}; only that kind can be loaded here"
         )
     return settings
 
@@ -110,28 +119,6 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
         if file.is_file():
             return torch.load(file, map_location="cpu", weights_only=True)
     raise MissingModel(f"{folder} holds no adapter weights; expected one of {WEIGHT_FILES}")
-
-
-def _names(weights: Mapping[str, torch.Tensor], layer: int, folder: Path) -> list[str]:
-    """Return the four weights of one layer's bottleneck; MissingModel unless there is exactly one."""
-    pattern = re.compile(rf"layer\.{layer}\.output\.adapters\.[^.]+\.{re.escape(PARTS[0])}$")
-    found = [name for name in weights if pattern.search(name)]
-    names = [found[0].removesuffix(PARTS[0]) + part for part in PARTS] if len(found) == 1 else []
-    if not names or any(name not in weights for name in names):
-        raise MissingModel(
-            f"the adapter in {folder} should hold one bottleneck for layer {layer}, found {len(found)}"
-            f" whole or in part; fetch the adapter again"
-        )
-    return names
-
-
-def _linear(weights: Mapping[str, torch.Tensor], weight: str, bias: str) -> nn.Linear:
-    width_out, width_in = weights[weight].shape
-    linear = nn.Linear(width_in, width_out)
-    with torch.no_grad():
-        linear.weight.copy_(weights[weight])
-        linear.bias.copy_(weights[bias])
-    return linear
 
 
 SPECTER2 = "specter2"
@@ -164,16 +151,9 @@ class SentenceEncoder:
 class BertEncoder:
     """A BERT whose vector is the first token's or the mean over all tokens."""
 
-    def __init__(
-        self,
-        label: tuple[str, str],
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        is_mean: bool,
-    ) -> None:
-        self.name, self.revision = label
-        self._model, self._tokenizer = model.eval(), tokenizer
+    def __init__(self, name: str, revision: str, parts: "Bert", *, is_mean: bool) -> None:
+        self.name, self.revision = name, revision
+        self._model, self._tokenizer = parts[0].eval(), parts[1]
         self._is_mean = is_mean
 
     @torch.inference_mode()
@@ -191,14 +171,16 @@ class BertEncoder:
                 return_tensors="pt",
             )
             hidden = self._model(**read).last_hidden_state
-            found[part] = self._pooled(hidden, read["attention_mask"]).float().numpy()
+            if self._is_mean:
+                shown = read["attention_mask"][..., None].to(hidden.dtype)
+                pooled = (hidden * shown).sum(dim=1) / shown.sum(dim=1)
+            else:
+                pooled = hidden[:, 0]
+            found[part] = pooled.float().numpy()
         return normalised(found)
 
-    def _pooled(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if not self._is_mean:
-            return hidden[:, 0]
-        shown = mask[..., None].to(hidden.dtype)
-        return (hidden * shown).sum(dim=1) / shown.sum(dim=1)
+
+Bert = tuple[BertModel, PreTrainedTokenizerBase]
 
 
 def find_encoder(name: str) -> Encoder:
@@ -241,40 +223,36 @@ def _from_folder(name: str, folder: Path) -> Encoder:
 
 
 def _from_hub(name: str, hub_id: str, revision: str | None) -> Encoder:
-    modules, commit = _fetched(name, hub_id, "modules.json", revision)
+    _, commit = _fetched(name, hub_id, "modules.json", revision)
     try:
         model = SentenceTransformer(hub_id, revision=commit, device="cpu")
     except (OSError, ValueError) as error:
         raise _missing(name, hub_id, error) from error
-    if not modules.is_file():
-        raise _missing(name, hub_id, OSError("its modules.json is gone"))
     return SentenceEncoder(hub_id, commit[:12], model)
 
 
 def _specter2_mean() -> Encoder:
-    model, tokenizer, commit = _specter2_base(SPECTER2_MEAN)
-    return BertEncoder((SPECTER2_MEAN, commit[:12]), model, tokenizer, is_mean=True)
+    bert, commit = _specter2_base(SPECTER2_MEAN)
+    return BertEncoder(SPECTER2_MEAN, commit[:12], bert, is_mean=True)
 
 
 def _specter2() -> Encoder:
     config, adapter_commit = _fetched(SPECTER2, SPECTER2_ADAPTER, "adapter_config.json", None)
     _fetched(SPECTER2, SPECTER2_ADAPTER, "pytorch_adapter.bin", adapter_commit)
-    model, tokenizer, commit = _specter2_base(SPECTER2)
-    adapted = put_adapter(model, config.parent)
-    label = (SPECTER2, f"{commit[:12]}+{adapter_commit[:12]}")
-    return BertEncoder(label, adapted, tokenizer, is_mean=False)
+    (model, tokenizer), commit = _specter2_base(SPECTER2)
+    bert = put_adapter(model, config.parent), tokenizer
+    return BertEncoder(SPECTER2, f"{commit[:12]}+{adapter_commit[:12]}", bert, is_mean=False)
 
 
-def _specter2_base(name: str) -> tuple[BertModel, PreTrainedTokenizerBase, str]:
+def _specter2_base(name: str) -> tuple[Bert, str]:
     _, commit = _fetched(name, SPECTER2_BASE, "config.json", None)
     try:
         model = BertModel.from_pretrained(SPECTER2_BASE, revision=commit, add_pooling_layer=False)
         tokenizer = AutoTokenizer.from_pretrained(SPECTER2_BASE, revision=commit)
     except (OSError, ValueError) as error:
         raise _missing(name, SPECTER2_BASE, error) from error
-    if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        raise _missing(name, SPECTER2_BASE, OSError("it has no tokenizer"))
-    return model, tokenizer, commit
+    assert isinstance(tokenizer, PreTrainedTokenizerBase)
+    return (model, tokenizer), commit
 
 
 def _fetched(name: str, hub_id: str, file: str, revision: str | None) -> tuple[Path, str]:

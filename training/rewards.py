@@ -17,6 +17,7 @@ cell of one function as 0 beside another's score, which would punish answers for
 does not judge. Where it compares each function within its group first, `OneVerifier` is right.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -30,26 +31,24 @@ from evals.verifiers.score import weights as weights_of
 
 VERDICTS = ("correct", "incorrect", "contradictory", "no_claim")
 STATUSES = ("stated", "missing", "invalid")
+TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
 Answer = str | Sequence[Mapping[str, Any]]
 """A prompt or completion as TRL hands it over: text, or the messages of a conversation."""
-Known = tuple[GroundTruth, str]
-"""What is known about a question, and the question."""
 
 
 class VerifierReward:
     """Callable reward in 0..1, None for a row that no verifier scores, such as one with a rubric.
 
-    A class, not a closure, so that worker processes can unpickle it; it keeps nothing between calls
-    and may be called from several threads at once. `weights` are a preset's name or shares per
-    verifier, None = the usual ones; `v4` is a mode of V4. BadConfig if either is unknown.
+    A class, not a closure, so that worker processes can unpickle it; may be called from several threads at
+    once. `weights` are a preset's name or shares per verifier, None = the usual ones; `v4` is a mode of V4.
+    BadConfig if either is unknown.
     """
 
     __name__ = "verifier"
 
     def __init__(self, weights: str | Mapping[str, float] | None = None, v4: str = DEFAULT_MODE) -> None:
         self.weights = dict(weights_of(weights))
-        self.v4 = v4
-        Scoring(self.weights, self.v4)
+        self.v4 = Scoring(self.weights, v4).v4
 
     def __call__(
         self,
@@ -67,8 +66,7 @@ class VerifierReward:
         missing and invalid confidences go to TRL's log; verdict, confidence and each verifier's score into
         its table of completions.
         """
-        scoring = Scoring(self.weights, self.v4)
-        verdicts = _judged(_known(columns, prompts, len(completions)), completions, scoring)
+        verdicts = _verdicts(columns, prompts, completions, Scoring(self.weights, self.v4))
         if log_metric is not None:
             for name, mean in _means(verdicts).items():
                 log_metric(name, mean)
@@ -89,9 +87,8 @@ class OneVerifier:
 
     def __init__(self, name: str, v4: str = DEFAULT_MODE) -> None:
         self.name = name
-        self.v4 = v4
+        self.v4 = Scoring({name: 1.0}, v4).v4
         self.__name__ = f"verifier_{name}"
-        Scoring({name: 1.0}, v4)
 
     def __call__(
         self,
@@ -101,25 +98,11 @@ class OneVerifier:
         **columns: Any,
     ) -> list[float | None]:
         """Return one score per completion. BadConfig as for `VerifierReward`."""
-        known = _known(columns, prompts, len(completions))
-        return [
-            scores_of(truth.model_dump_json(), question, text_of(answer), self.v4)[self.name]
-            for (truth, question), answer in zip(known, completions, strict=True)
-        ]
+        return [each.scores[self.name] for each in _verdicts(columns, prompts, completions, Scoring(v4=self.v4))]
 
 
 verifier_reward = VerifierReward()
 """The reward with the verifiers' own weights, by the name that TRL's command line imports."""
-
-
-@lru_cache(maxsize=4096)
-def scores_of(truth: str, question: str, answer: str, v4: str) -> Mapping[str, float | None]:
-    """Return each verifier's score of one answer; `truth` is JSON, as only texts can be remembered.
-
-    The same texts always give the same scores, so what is remembered is time alone: TRL hands a batch
-    to one `OneVerifier` after another, and the answers are judged for the first.
-    """
-    return judge(TRUTH.validate_json(truth), question, answer, Scoring(v4=v4), "answer").scores
 
 
 def text_of(answer: Answer) -> str:
@@ -132,63 +115,53 @@ def text_of(answer: Answer) -> str:
     return content or ""
 
 
-def _judged(known: Sequence[Known], completions: Sequence[Answer], scoring: Scoring) -> list[Verdict]:
-    """Return a verdict per row. Rows that repeat, a quarter of what GRPO samples, are judged once."""
-    judged: dict[tuple[int, str], Verdict] = {}
-    verdicts: list[Verdict] = []
-    for row, answer in zip(known, completions, strict=True):
-        # `_known` hands out one object for rows about the same question, and it lives as long as `known`.
-        key = (id(row), text_of(answer))
-        if key not in judged:
-            judged[key] = judge(*row, key[1], scoring, "answer")
-        verdicts.append(judged[key])
-    return verdicts
-
-
-def _known(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int) -> list[Known]:
-    """Return what each row holds to verify its answer against; rows that repeat are read once."""
-    example, truth = columns.get("example"), columns.get("ground_truth")
-    if example is None and (truth is None or prompts is None):
+def _verdicts(
+    columns: Mapping[str, Any], prompts: Sequence[Answer] | None, completions: Sequence[Answer], scoring: Scoring
+) -> list[Verdict]:
+    """Return a verdict per row; an `example` counts before a `ground_truth`, which needs its prompt."""
+    column = "example" if columns.get("example") is not None else "ground_truth"
+    rows = columns.get(column)
+    if rows is None or (column == "ground_truth" and prompts is None):
         raise BadConfig(
             "the training rows have no column `example`, and no `ground_truth` beside `prompt`, so there"
             " is nothing to verify answers against; write rows as training.data.questions.grpo_row does, or add"
             f" ground_truth with its kind (columns found: {', '.join(sorted(columns)) or 'none'})."
         )
-    if example is not None:
-        asked: Sequence[Answer | None] = [None] * n
-        rows: Sequence[object] = example
-    else:
-        asked, rows = prompts or (), truth or ()
-    seen: dict[str, Known] = {}
-    known: list[Known] = []
-    for index, (row, prompt) in enumerate(zip(rows, asked, strict=True)):
-        key = f"{row}\n{prompt}"
-        if key not in seen:
-            seen[key] = _read(row, prompt, index)
-        known.append(seen[key])
-    return known
+    asked = [""] * len(completions) if column == "example" else [text_of(prompt) for prompt in prompts or ()]
+    weights = tuple(scoring.weights.items())
+    verdicts = []
+    for index, (row, question, answer) in enumerate(zip(rows, asked, completions, strict=True)):
+        text = row if isinstance(row, str) else json.dumps(_without_gaps(row), default=str)
+        try:
+            verdicts.append(verdict_on(column, text, question, text_of(answer), weights, scoring.v4))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join((column, *(str(part) for part in first["loc"])))
+            raise BadConfig(
+                f"row {index} of this batch cannot be verified: {field}: {first['msg']}, seen"
+                f" {str(first['input'])[:80]!r}; mend the row, see docs/verifiers.md for each kind"
+            ) from None
+    return verdicts
 
 
-def _read(row: object, prompt: Answer | None, index: int) -> Known:
-    """Return the truth and the question of one row; BadConfig, naming the field, if it is broken."""
-    try:
-        if prompt is None:
-            example = Example.model_validate_json(str(row))
-            return example.ground_truth, example.prompt
-        if isinstance(row, str):
-            return TRUTH.validate_json(row), text_of(prompt)
-        return TRUTH.validate_python(_without_gaps(row)), text_of(prompt)
-    except ValidationError as error:
-        first = error.errors()[0]
-        column = "example" if prompt is None else "ground_truth"
-        field = ".".join((column, *(str(part) for part in first["loc"])))
-        raise BadConfig(
-            f"row {index} of this batch cannot be verified: {field}: {first['msg']}, seen"
-            f" {str(first['input'])[:80]!r}; mend the row, see docs/verifiers.md for each kind"
-        ) from None
+@lru_cache(maxsize=4096)
+def verdict_on(
+    column: str, row: str, question: str, answer: str, weights: tuple[tuple[str, float], ...], v4: str
+) -> Verdict:
+    """Return the verdict on an answer; what is remembered is time alone.
+
+    A quarter of what GRPO samples repeats, and TRL hands a batch to one `OneVerifier` after another.
+    """
+    return judge(*_known(column, row, question), answer, Scoring(dict(weights), v4), "answer")
 
 
-TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
+@lru_cache(maxsize=1024)
+def _known(column: str, row: str, question: str) -> tuple[GroundTruth, str]:
+    """Return the truth and the question of a row that is JSON."""
+    if column == "ground_truth":
+        return TRUTH.validate_json(row), question
+    example = Example.model_validate_json(row)
+    return example.ground_truth, example.prompt
 
 
 def _without_gaps(row: object) -> object:

@@ -65,12 +65,13 @@ class HttpJudge:
             groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
         groups += [citations] * bool(citations)
         votes = self.settings.votes
-        ballot = await self._voted(inquiry, groups, range(min(votes, FIRST)))
+        ballot = Ballot()
+        await self._vote(ballot, inquiry, groups, range(min(votes, FIRST)))
         if votes > FIRST:
             still = [
                 tuple(each for each in group if each.key == CANARY or is_open(ballot.of(each.key))) for group in groups
             ]
-            ballot += await self._voted(inquiry, [group for group in still if len(group) > 1], range(FIRST, votes))
+            await self._vote(ballot, inquiry, [group for group in still if len(group) > 1], range(FIRST, votes))
         return _verdicts(inquiry, ballot)
 
     async def ask(self, compose: Callable[[], Messages], vote: int, schema: dict[str, Any] = SCHEMA) -> Reply:
@@ -96,14 +97,14 @@ class HttpJudge:
         if self.cache is not None:
             self.cache.close()
 
-    async def _voted(self, inquiry: Inquiry, groups: Sequence[tuple[Question, ...]], votes: Sequence[int]) -> Ballot:
-        """Return what came of some votes on each group."""
+    async def _vote(
+        self, ballot: Ballot, inquiry: Inquiry, groups: Sequence[tuple[Question, ...]], votes: Sequence[int]
+    ) -> None:
+        """Add what comes of some votes on each group."""
         pairs = [(group, vote) for group in groups for vote in votes]
         done = await asyncio.gather(*(self._asked(inquiry, *pair) for pair in pairs))
-        ballot = Ballot()
         for (group, _), (verdicts, problem) in zip(pairs, done, strict=True):
             ballot.add(group, verdicts, problem)
-        return ballot
 
     async def _asked(
         self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int

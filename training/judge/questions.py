@@ -103,10 +103,6 @@ class Question:
     text: str
     top: float
 
-    def name(self, salt: str) -> str:
-        """Return what the judge calls it: nothing can be read from it."""
-        return "i" + hashlib.sha256(f"{salt}\n{self.key}\n{self.text}".encode()).hexdigest()[:6]
-
 
 def rubric_questions(inquiry: Inquiry) -> tuple[Question, ...]:
     """Return one question per rubric item, and the one that no answer can say yes to."""
@@ -178,13 +174,10 @@ def _numbers(question: Question) -> str:
 
 
 def names_of(inquiry: Inquiry, questions: tuple[Question, ...], vote: int = 0) -> dict[str, Question]:
-    """Return the questions by the name that the judge echoes, in the order it reads them.
-
-    Both are others in another vote.
-    """
+    """Return the questions by the name that the judge echoes, in the order it reads them; others in another vote."""
     salt = f"{inquiry.question}\n{inquiry.answer}" + (f"\nvote {vote}" if vote else "")
-    named = {question.name(salt): question for question in questions}
-    return dict(sorted(named.items()))
+    codes = (hashlib.sha256(f"{salt}\n{each.key}\n{each.text}".encode()).hexdigest()[:6] for each in questions)
+    return dict(sorted((f"i{code}", each) for code, each in zip(codes, questions, strict=True)))
 
 
 def fingerprint(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:

@@ -32,11 +32,6 @@ class Ballot:
         if problem:
             self.problems.append(problem)
 
-    def __add__(self, later: "Ballot") -> "Ballot":
-        keys = {**self.votes, **later.votes}
-        votes = {key: [*self.of(key), *later.of(key)] for key in keys}
-        return Ballot(votes, self.asked + later.asked, [*self.problems, *later.problems])
-
     def of(self, key: str) -> list[Verdict]:
         """Return the votes on a question."""
         return self.votes.get(key, [])

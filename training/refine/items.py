@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from evals.refine.citation import copied
 from evals.refine.grammar import WORD
@@ -55,8 +56,7 @@ def from_negatives(prepared: Prepared, verdicts: Verdicts | None) -> float | Non
         return None
     earned = {"positive": 0.0, "negative": 0.0}
     for item, raw in zip(prepared.items, verdicts.raws, strict=True):
-        got = value(item, share(raw, prepared.config.score_scale))
-        earned[item.polarity] += item.weight * (got or 0.0)
+        earned[item.polarity] += item.weight * (value(item, share(raw, prepared.config.score_scale)) or 0.0)
     total = sum(earned.values())
     return earned["negative"] / total if total else None
 
@@ -75,10 +75,7 @@ def over_words(prepared: Prepared, verdicts: Verdicts | None) -> float | None:
 
 def group_spread(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> float | None:
     """Return the mean standard deviation (with n) of an item's scores inside a group; None without a group."""
-    groups = [scores for items in rows.values() for scores in items.values() if len(scores) > 1]
-    # `statistics.pstdev` is exact and ten times as slow
-    centred = [(scores, fmean(scores)) for scores in groups]
-    spreads = [sqrt(fsum((score - mean) ** 2 for score in scores) / len(scores)) for scores, mean in centred]
+    spreads = [float(np.std(scores)) for items in rows.values() for scores in items.values() if len(scores) > 1]
     return fmean(spreads) if spreads else None
 
 
@@ -118,16 +115,14 @@ class ItemBook:
 
     def settle(self, parts: Sequence[Seen]) -> None:
         """Count one visit of every record in what all processes noted."""
-        together: Seen = {}
-        for part in parts:
-            for record_id, rows in part.items():
-                for key, scores in rows.items():
-                    together.setdefault(record_id, {}).setdefault(key, []).extend(scores)
-        for record_id, rows in together.items():
-            runs = self.alike.setdefault(record_id, {})
+        together: dict[tuple[str, str], list[float]] = {}
+        for record_id, rows in (pair for part in parts for pair in part.items()):
             for key, scores in rows.items():
-                if len(scores) > 1:
-                    runs[key] = runs.get(key, 0) + 1 if len(set(scores)) == 1 else 0
+                together.setdefault((record_id, key), []).extend(scores)
+        for (record_id, key), scores in together.items():
+            runs = self.alike.setdefault(record_id, {})
+            if len(scores) > 1:
+                runs[key] = runs.get(key, 0) + 1 if len(set(scores)) == 1 else 0
 
     @property
     def retired(self) -> int:

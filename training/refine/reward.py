@@ -25,7 +25,7 @@ from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.config import HEURISTIC, RefinerSettings
 from training.judge.judge import HttpJudge, ProbeResult, StopRule, by_deadline, judge_of, late, probe
 from training.judge.questions import VERSION, HttpSettings
-from training.refine.items import Figures, ItemBook, figures_of, group_spread, means
+from training.refine.items import ItemBook, figures_of, group_spread, means
 from training.rewards import Answer, text_of
 
 LogMetric = Callable[[str, float], None]
@@ -43,19 +43,11 @@ class Judging:
 
 @dataclass(frozen=True)
 class _Row:
-    """One answer with all that was made of it; `figures` only where they are logged."""
+    """One answer with all that was made of it; `verdicts` None where nobody was asked."""
 
     prepared: Prepared
     verdicts: Verdicts | None
     settled: Settled
-    figures: Figures
-
-
-def _row(prepared: Prepared, verdicts: Verdicts | None, *, has_log: bool) -> _Row:
-    """Return an answer graded by its verdicts."""
-    settled = settle(prepared, verdicts)
-    figures = figures_of(prepared, verdicts, settled) if has_log else {}
-    return _Row(prepared, verdicts, settled, figures)
 
 
 class RefinerReward:
@@ -94,17 +86,21 @@ class RefinerReward:
         fails the gate has its reward without a judge.
         """
         records = records_of(columns, prompts, len(completions))
-        rows = await self._rows(records, completions, has_log=log_metric is not None)
-        asked = [row for row in rows if row.verdicts is not None]
-        for row in asked:
-            if row.verdicts is not None:
-                self.book.note(row.prepared.record.id, row.prepared.items, row.verdicts.raws)
-        missing = sum(row.settled.reward is None for row in asked)
+        rows = await self._rows(records, completions)
+        asked = [(row, row.verdicts) for row in rows if row.verdicts is not None]
+        for row, verdicts in asked:
+            self.book.note(row.prepared.record.id, row.prepared.items, verdicts.raws)
+        missing = sum(row.settled.reward is None for row, _ in asked)
         if log_metric is not None:
-            self._log(rows, log_metric, missing)
+            for name, mean in self._figures(rows, len(asked), missing).items():
+                log_metric(name, mean)
         if log_extra is not None:
-            _log_parts(rows, log_extra)
-        problems = {problem for row in asked if row.verdicts for problem in row.verdicts.problems}
+            log_extra("why", [row.settled.reason for row in rows])
+            log_extra("rubric", [row.settled.rubric for row in rows])
+            log_extra("citation_f1", [row.settled.citation.f1 for row in rows])
+            log_extra("format_bonus", [row.prepared.bonus for row in rows])
+            log_extra("claims", [len(row.prepared.reading.claims) for row in rows])
+        problems = {problem for _, verdicts in asked for problem in verdicts.problems}
         self.stop.saw(missing, len(asked), tuple(sorted(problems)))
         return [row.settled.reward for row in rows]
 
@@ -113,52 +109,39 @@ class RefinerReward:
         if isinstance(self.judging.judge, HttpJudge):
             await self.judging.judge.close()
 
-    async def _rows(
-        self, records: Sequence[RefinerRecord], completions: Sequence[Answer], *, has_log: bool
-    ) -> list[_Row]:
+    async def _rows(self, records: Sequence[RefinerRecord], completions: Sequence[Answer]) -> list[_Row]:
         """Return the answers graded, each read while others wait for their judge; all ends at the deadline."""
-        judge = self.judging.judge
         cases: list[Prepared] = []
-        done: dict[int, _Row] = {}
 
-        async def graded(place: int, case: Prepared) -> None:
-            verdicts = None if case.settled is not None else await judge.judge(case.inquiry())
-            done[place] = _row(case, verdicts, has_log=has_log)
-
-        def work() -> Iterator[Coroutine[Any, Any, None]]:
-            for place, (record, answer) in enumerate(zip(records, completions, strict=True)):
+        def work() -> Iterator[Coroutine[Any, Any, Verdicts]]:
+            for record, answer in zip(records, completions, strict=True):
                 items = self.book.asked(record.id, items_of(record, self.config))
-                case = prepare(record, text_of(answer), self.config, items or None)
-                cases.append(case)
-                yield graded(place, case)
+                cases.append(prepare(record, text_of(answer), self.config, items or None))
+                if cases[-1].settled is None:
+                    yield self.judging.judge.judge(cases[-1].inquiry())
 
         seconds = self.judging.deadline_seconds
-        await by_deadline(work(), seconds)
-        return [
-            done.get(place) or _row(case, late(case.inquiry(), seconds), has_log=has_log)
-            for place, case in enumerate(cases)
-        ]
+        found = iter(await by_deadline(work(), seconds))
+        given = [None if case.settled is not None else next(found) or late(case.inquiry(), seconds) for case in cases]
+        return [_Row(case, each, settle(case, each)) for case, each in zip(cases, given, strict=True)]
 
-    def _log(self, rows: Sequence[_Row], log: LogMetric, missing: int) -> None:
-        """Log means over the answers, and what happened on the line to the judge."""
-        found = means(row.figures for row in rows)
-        asked = sum(row.verdicts is not None for row in rows)
+    def _figures(self, rows: Sequence[_Row], asked: int, missing: int) -> dict[str, float]:
+        """Return means over the answers, and what happened on the line to the judge."""
+        found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
         found["judge/asked"] = asked / len(rows)
         found["judge/none_rate"] = missing / asked if asked else 0.0
         found["items/retired"] = float(self.book.retired)
         spread = group_spread(self.book.seen)
         if spread is not None:
             found["items/group_spread"] = spread / self.config.score_scale
-        judge = self.judging.judge
-        if isinstance(judge, HttpJudge):
-            counts = judge.client.take_counts()
+        if isinstance(self.judging.judge, HttpJudge):
+            counts = self.judging.judge.client.take_counts()
             found["judge/retries"] = float(counts.retries)
             found["judge/loose"] = counts.loose / max(1, counts.calls)
             found["judge/cache_hit"] = counts.hits / max(1, counts.hits + counts.calls)
             if counts.seconds:
                 found["judge/latency_s"] = fmean(counts.seconds)
-        for name, mean in found.items():
-            log(name, mean)
+        return found
 
 
 def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int) -> list[RefinerRecord]:
@@ -177,54 +160,37 @@ def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: 
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> RefinerRecord:
-    try:
-        return CheckedRecord.model_validate_json(text)
-    except ValidationError as error:
-        raise _refused(error) from None
+    return _checked(lambda: CheckedRecord.model_validate_json(text))
 
 
 def _valid(row: Mapping[str, Any]) -> RefinerRecord:
     """Return a record from the cells of a table, whose empty ones say nothing."""
+    return _checked(lambda: CheckedRecord.model_validate({key: cell for key, cell in row.items() if cell is not None}))
+
+
+def _checked(read: Callable[[], RefinerRecord]) -> RefinerRecord:
     try:
-        return CheckedRecord.model_validate({name: value for name, value in row.items() if value is not None})
+        return read()
     except ValidationError as error:
-        raise _refused(error) from None
-
-
-def _refused(error: ValidationError) -> BadConfig:
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return BadConfig(
-        f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
-        f" {str(first['input'])[:80]!r}; mend the row, docs/refiner.md has the columns."
-    )
-
-
-def _log_parts(rows: Sequence[_Row], log: LogExtra) -> None:
-    """Put the parts of each reward into TRL's table of completions."""
-    log("why", [row.settled.reason for row in rows])
-    log("rubric", [row.settled.rubric for row in rows])
-    log("citation_f1", [row.settled.citation.f1 for row in rows])
-    log("format_bonus", [row.prepared.bonus for row in rows])
-    log("claims", [len(row.prepared.reading.claims) for row in rows])
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise BadConfig(
+            f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
+            f" {str(first['input'])[:80]!r}; mend the row, docs/refiner.md has the columns."
+        ) from None
 
 
 def judging_of(settings: RefinerSettings) -> Judging:
     """Return who judges; BadConfig for an address that may not be asked, or a key that is not set."""
     if settings.judge == HEURISTIC:
         return Judging(judge_of("heuristic"), settings.judge_deadline_seconds)
+    same = ("model", "allow_remote", "mode", "concurrency", "timeout_seconds", "retries", "votes")
     server = HttpSettings(
-        base_url=settings.judge,
-        model=settings.judge_model,
+        settings.judge,
         key_variable=settings.judge_key_env,
-        allow_remote=settings.judge_allow_remote,
-        mode=settings.judge_mode,
-        concurrency=settings.judge_concurrency,
-        timeout_seconds=settings.judge_timeout_seconds,
-        retries=settings.judge_retries,
         seed=settings.seed,
-        votes=settings.judge_votes,
         cache=Path(settings.judge_cache).expanduser() if settings.judge_cache else None,
+        **{name: getattr(settings, f"judge_{name}") for name in same},
     )
     return Judging(judge_of("http", server), settings.judge_deadline_seconds)
 

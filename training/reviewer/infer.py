@@ -4,12 +4,11 @@ import hashlib
 import json
 import os
 from collections import Counter as Tally
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -62,10 +61,11 @@ class ReviewFile:
 
     def add(self, rows: Sequence[ReviewedRow]) -> None:
         """Note rows, safe against being killed from here on; a good row is never replaced by a bad one."""
-        text = "".join(row.model_dump_json() + "\n" for row in rows)
-        with self.journal.open("ab") as file:
-            _mend(file)
-            file.write(text.encode())
+        text = "".join(
+            f"\n{row.model_dump_json()}" for row in rows
+        )  # a new line first: a kill may have cut off the last
+        with self.journal.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
         self._keep(rows)
@@ -83,10 +83,10 @@ class ReviewFile:
         write_whole(self.record, run.model_dump_json(indent=1) + "\n")
 
     def _take_up(self, run: ReviewRun) -> None:
-        has_rows = self.path.exists() or self.journal.exists()
-        if not has_rows:
+        """Read the rows of an earlier run that went about it in the same way."""
+        if not (self.path.exists() or self.journal.exists()):
             return
-        known = self._known()
+        known = read_run(self.record)
         if known is None or known.fingerprint != run.fingerprint:
             raise BadConfig(
                 f"{self.path} holds rows that {_apart(known, run)}; rows of two kinds in one file could not be"
@@ -95,13 +95,9 @@ class ReviewFile:
         if self.path.exists():
             self._keep(read_rows(self.path, ReviewedRow, otherwise="give --overwrite"))
         if self.journal.exists():
-            self._keep(_whole_rows(self.journal))
-
-    def _known(self) -> ReviewRun | None:
-        try:
-            return ReviewRun.model_validate_json(self.record.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValidationError, UnicodeDecodeError):
-            return None
+            for line in self.journal.read_bytes().split(b"\n"):
+                with suppress(ValidationError):  # empty, or cut off by a kill
+                    self._keep([ReviewedRow.model_validate_json(line)])
 
     def _keep(self, rows: Iterable[ReviewedRow]) -> None:
         for row in rows:
@@ -110,41 +106,24 @@ class ReviewFile:
                 self.rows[row.article_id] = row
 
 
-def _whole_rows(journal: Path) -> list[ReviewedRow]:
-    """Return the rows of a journal; a line that a kill has cut off is no row."""
-    rows = []
-    for line in journal.read_bytes().split(b"\n"):
-        with suppress(ValidationError):  # empty, or cut off by a kill
-            rows.append(ReviewedRow.model_validate_json(line))
-    return rows
-
-
-def _mend(file: BinaryIO) -> None:
-    """Begin a new line if the last one was cut off by a kill."""
-    if file.tell():
-        with Path(file.name).open("rb") as reader:
-            reader.seek(-1, os.SEEK_END)
-            if reader.read(1) != b"\n":
-                file.write(b"\n")
+def read_run(file: Path) -> ReviewRun | None:
+    """Return the record of how rows came about, None if there is none that can be read."""
+    try:
+        return ReviewRun.model_validate_json(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        return None
 
 
 def _apart(known: ReviewRun | None, run: ReviewRun) -> str:
     """Return in words how the rows of a file differ from those that are asked for now."""
     if known is None:
         return "were not written by this command (there is no record of it beside them that can be read)"
-    before, now = _told(known), _told(run)
-    changed = [
-        f"{key} {before.get(key)!r}, now {now[key]!r}" for key in now if key != "batch" and before.get(key) != now[key]
-    ]
+    fields = ("kind", "name", "host", "stage", "dtype", "checksums")
+    before, now = (
+        {**each.settings, **each.engine.model_dump(include=set(fields)), "batch": 0} for each in (known, run)
+    )
+    changed = [f"{key} {before.get(key)!r}, now {now[key]!r}" for key in now if before.get(key) != now[key]]
     return f"were made in another way ({'; '.join(changed) or 'by another version'})"
-
-
-def _told(run: ReviewRun) -> Mapping[str, object]:
-    engine = run.engine.model_dump()
-    return {
-        **run.settings,
-        **{key: engine[key] for key in ("kind", "name", "host", "stage", "dtype", "checksums")},
-    }
 
 
 Progress = Callable[[int, int, ReviewedRow | None], None]
@@ -187,36 +166,41 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
     asked = [asked_about(article, job.engine.room, budget) for article in job.articles]
     run = _begun(job, clocks)
     with file.open(run, overwrite=overwrite):
-        open_ones = [each for each in asked if not _stands(each, file)]
-        before = len(asked) - len(open_ones)
-        progress(before, len(asked), None)
-        started, fresh = clocks.seconds(), []
-        status = "stopped"
+        for each in asked:  # rows about another text of a paper do not stand
+            if each.article_id in file.rows and file.rows[each.article_id].asked_sha256 != each.sha256:
+                del file.rows[each.article_id]
+        open_ones = [
+            each for each in asked if each.article_id not in file.rows or not file.rows[each.article_id].is_good
+        ]
+        done = len(asked) - len(open_ones)
+        progress(done, len(asked), None)
+        started, fresh, status = clocks.seconds(), [], "stopped"
         try:
             for rows in _reviewed(open_ones, job, clocks):
                 file.add(rows)
                 fresh += rows
                 for row in rows:
-                    before += 1
-                    progress(before, len(asked), row)
+                    done += 1
+                    progress(done, len(asked), row)
             status = "finished"
         finally:
             rows = file.finish([each.article_id for each in asked])
-            took = clocks.seconds() - started
-            run = _ended(run, job, rows, fresh).model_copy(
-                update={"status": status, "ended_at": clocks.now(), "seconds": round(took, 3)}
+            run = run.model_copy(
+                update={
+                    "engine": job.engine.record(),
+                    "articles": len(rows),
+                    "reviewed_before": len(rows) - len({row.article_id for row in fresh}),
+                    "by_status": dict(Tally(row.status for row in rows)),
+                    "finish_reasons": dict(Tally(row.finish_reason for row in rows)),
+                    "concerns": sum(len(row.concerns) for row in rows),
+                    "seconds_per_article": spread([row.seconds for row in fresh]) if fresh else None,
+                    "status": status,
+                    "ended_at": clocks.now(),
+                    "seconds": round(clocks.seconds() - started, 3),
+                }
             )
             file.write_record(run)
     return run
-
-
-def _stands(asked: Asked, file: ReviewFile) -> bool:
-    """Whether a paper has a good row that answers just what would be asked."""
-    known = file.rows.get(asked.article_id)
-    if known is not None and known.asked_sha256 != asked.sha256:
-        del file.rows[asked.article_id]
-        return False
-    return known is not None and known.is_good
 
 
 def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[list[ReviewedRow]]:
@@ -268,19 +252,4 @@ def _begun(job: Job, clocks: Clocks) -> ReviewRun:
         settings={**settings, "batch": job.batch},
         fingerprint=fingerprint,
         started_at=clocks.now(),
-    )
-
-
-def _ended(run: ReviewRun, job: Job, rows: Sequence[ReviewedRow], fresh: Sequence[ReviewedRow]) -> ReviewRun:
-    """Return the record with what came of the run."""
-    return run.model_copy(
-        update={
-            "engine": job.engine.record(),
-            "articles": len(rows),
-            "reviewed_before": len(rows) - len({row.article_id for row in fresh}),
-            "by_status": dict(Tally(row.status for row in rows)),
-            "finish_reasons": dict(Tally(row.finish_reason for row in rows)),
-            "concerns": sum(len(row.concerns) for row in rows),
-            "seconds_per_article": spread([row.seconds for row in fresh]) if fresh else None,
-        }
     )

@@ -7,7 +7,6 @@ Checkpoints go when a run has finished; a step is its adapter alone, a few megab
 """
 
 import gc
-import hashlib
 import json
 import shutil
 import tempfile
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.io import read_rows, write_whole
+from evals.io import read_rows, sha256_of_text, write_whole
 from evals.papers.collection import OWN, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
 from evals.review.clean import Cleaning, clean
@@ -45,7 +44,7 @@ from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
 from training.models.policy import write_adapter
 from training.models.start import append_stage, start_of
 from training.reviewer.engine import Asking, ChainEngine
-from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer
+from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer, read_run
 from training.run.checkpoints import checkpoints, fault_of, step_of
 from training.run.folder import STEPS, RunFolder
 from training.run.trainer import SafeTrainer
@@ -73,14 +72,8 @@ class Measure(Settings):
     @property
     def asking(self) -> Asking:
         """How papers are asked about."""
-        return Asking(
-            max_new_tokens=self.max_new_tokens,
-            temperature=self.temperature,
-            seed=self.seed,
-            context=self.context,
-            max_parts=self.max_parts,
-            constrain=self.constrain,
-        )
+        names = ("max_new_tokens", "temperature", "seed", "context", "max_parts", "constrain")
+        return Asking(**{name: getattr(self, name) for name in names})
 
 
 def read_measure(values: Mapping[str, object], place: str) -> Measure:
@@ -107,9 +100,9 @@ def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]
     if not found:
         splits = sorted({each.split or "none" for each in examples})
         raise BadConfig(
-            f"{source} holds no papers of the development split (its splits: {', '.join(splits)}). Reviewers"
-            " are compared on those alone, so that test papers stay unseen; name the folder that `assay data"
-            " review` wrote, or its dev.jsonl."
+            f"{source} holds no papers of the development split (its splits: {', '.join(splits)}). Reviewers are"
+            " compared on those alone, so that test papers stay unseen; name the folder that `assay data review`"
+            " wrote, or its dev.jsonl."
         )
     chosen = found[:limit] if limit else found
     if len(chosen) < 2:
@@ -132,20 +125,15 @@ def refuse_learned(papers: Sequence[ReviewExample], learned: Conversations, trai
         )
 
 
-def key_of(papers: Sequence[ReviewExample], measure: Measure) -> str:
-    """Return a short name that changes with the papers, the instructions, and how is measured."""
-    text = json.dumps([as_document(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
 def as_lines(papers: Sequence[ReviewExample]) -> str:
     """Return papers as the text of a JSONL file."""
     return "".join(each.model_dump_json() + "\n" for each in papers)
 
 
 def folder_of(run: Path, papers: Sequence[ReviewExample], measure: Measure) -> Path:
-    """Return where a run folder keeps what these papers say of it by this measure."""
-    return run / "reports" / f"dev-{key_of(papers, measure)}"
+    """Return where a run folder keeps what these papers say of it; another one for other instructions."""
+    text = json.dumps([as_document(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
+    return run / "reports" / f"dev-{sha256_of_text(text)[:12]}"
 
 
 @dataclass(frozen=True)
@@ -182,23 +170,32 @@ def measured(reviewer: Reviewer, wanted: Measuring, folder: Path) -> Measured:
     known = known_score(reviewer, folder)
     if known is not None:
         return known
-    if wanted.measure.encoder != LEXICAL:
-        wanted.find_encoder(wanted.measure.encoder)  # one that is missing is told before hours of asking
-    write_whole(folder / "dev.jsonl", as_lines(wanted.papers))
-    run = _asked(reviewer, wanted, folder / "rows.jsonl")
-    cleaning = Cleaning(cap=wanted.measure.cap or None)
-    rows = [clean(row, cleaning) for row in read_rows(folder / "rows.jsonl", PredictionRow)]
-    lines = (json.dumps(each.document(cleaning), ensure_ascii=False) + "\n" for each in rows)
-    write_whole(folder / "clean.jsonl", "".join(lines))
-    hand_on(folder / "rows.jsonl", folder / "clean.jsonl")
-    found = _scored(reviewer.name, wanted, folder)
+    measure, reference, rows = wanted.measure, folder / "dev.jsonl", folder / "rows.jsonl"
+    if measure.encoder != LEXICAL:
+        wanted.find_encoder(measure.encoder)  # one that is missing is told before hours of asking
+    write_whole(reference, as_lines(wanted.papers))
+    run = _asked(reviewer, wanted, rows)
+    cleaning = Cleaning(cap=measure.cap or None)
+    cleaned = [clean(row, cleaning).document(cleaning) for row in read_rows(rows, PredictionRow)]
+    write_whole(folder / "clean.jsonl", "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in cleaned))
+    hand_on(rows, folder / "clean.jsonl")
+    panel = read_panel(reference, folder / "clean.jsonl", "both")
+    how = Wanted(
+        encoder=measure.encoder,
+        threshold=measure.threshold or None,
+        has_articles=True,
+        draws=measure.draws,
+        seed=measure.seed,
+    )
+    found = score(reviewer.name, panel, measuring_of(panel, reference, how, wanted.find_encoder))
+    found = found.model_copy(update={"made_by": made_by(folder / "clean.jsonl")})
     write_whole(folder / "score.json", found.model_dump_json(indent=1) + "\n")
     return Measured(found, run)
 
 
 def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
     """Return what was measured before of just these weights, None if nothing was."""
-    run = _run(folder / "rows.run.json")
+    run = read_run(folder / "rows.run.json")
     manifest = read_chain(reviewer.chain).manifest
     weights = {BASE_STAGE: manifest.base.weights_sha256}
     weights |= {stage.name: stage.sha256 for stage in manifest.stages}
@@ -210,44 +207,22 @@ def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
     return Measured(found.model_copy(update={"system": reviewer.name}), run)
 
 
-def _run(file: Path) -> ReviewRun | None:
-    try:
-        return ReviewRun.model_validate_json(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
-        return None
-
-
 def _asked(reviewer: Reviewer, wanted: Measuring, out: Path) -> ReviewRun:
     """Ask a reviewer about the papers and let go of it again, since the next one needs the room."""
     measure = wanted.measure
     chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
-    engine = ChainEngine(chain, measure.asking)
     articles = [each.article for each in wanted.papers]
-    job = Job(articles, engine, measure.asking, measure.batch)
+    job = Job(articles, ChainEngine(chain, measure.asking), measure.asking, measure.batch)
     file = ReviewFile(out)
-    before = _run(file.record)
+    before = read_run(file.record)
     is_other = before is not None and before.engine.checksums != chain.stage_checksums
     try:
         return infer(job, file, wanted.clocks, wanted.progress, overwrite=is_other)
     finally:
-        del job, engine, chain
+        del job, chain
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-def _scored(name: str, wanted: Measuring, folder: Path) -> ReviewScore:
-    reference, measure = folder / "dev.jsonl", wanted.measure
-    panel = read_panel(reference, folder / "clean.jsonl", "both")
-    how = Wanted(
-        encoder=measure.encoder,
-        threshold=measure.threshold or None,
-        has_articles=True,
-        draws=measure.draws,
-        seed=measure.seed,
-    )
-    found = score(name, panel, measuring_of(panel, reference, how, wanted.find_encoder))
-    return found.model_copy(update={"made_by": made_by(folder / "clean.jsonl")})
 
 
 @dataclass(frozen=True)
@@ -354,8 +329,7 @@ def write_chain(step: Step, record: RunRecord, base: Base) -> None:
             f"the run was trained with other review instructions than {PROMPT_VERSION} of this version of"
             " Assay, so its steps cannot be asked as they were taught. Use the version that trained it."
         )
-    stage = start.stage("review", step.folder / "adapter")
-    append_stage(step.folder, stage, base, start.chain, prompt)
+    append_stage(step.folder, start.stage("review", step.folder / "adapter"), base, start.chain, prompt)
 
 
 def _take_over(checkpoint: Path, folder: Path) -> None:
