@@ -148,13 +148,7 @@ def plan_removal(api: HfApi, repo: str, raters: Collection[str]) -> Removal:
     return _cut(api, check_repo(repo), raters).removal
 
 
-def remove(
-    api: HfApi,
-    repo: str,
-    raters: Collection[str],
-    say: Say,
-    pause_seconds: float = PAUSE_SECONDS,
-) -> Removal:
+def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_seconds: float = PAUSE_SECONDS) -> Removal:
     """Remove the lines of these raters in one commit, look that none is left, and return the receipt.
 
     Where an arena pushes meanwhile, the lines are looked for again in what is there then. HubTrouble, with
@@ -177,8 +171,7 @@ def remove(
             time.sleep(pause_seconds * attempt)
         cut = now
     raise trouble or HubTrouble(
-        f"{repo} was written to at each attempt; pause the arena, and run the same command again.",
-        is_transient=True,
+        f"{repo} was written to at each attempt; pause the arena, and run the same command again.", is_transient=True
     )
 
 

@@ -25,12 +25,7 @@ from lab.ui.theme import ASSETS, ROUTE, Theme
 from lab.visitors import door, meet, meet_signed_in
 
 STATUS_SECONDS = 1.0
-WITH_VISITOR = {
-    "Ask": ask.build,
-    "Compare": compare.build,
-    "Review": review.build,
-    "Refine": refine.build,
-}
+WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build, "Review": review.build, "Refine": refine.build}
 WITH_TAB = {
     "Preferences": preferences.build,
     "Leaderboard": leaderboard.build,
@@ -42,11 +37,7 @@ ANSWERED = frozenset(("Ask", "Compare"))
 
 
 def build_app(
-    services: Services,
-    tabs: Collection[str] | None = None,
-    *,
-    note: str = "",
-    has_sign_in: bool = False,
+    services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
 ) -> gr.Blocks:
     """Return the lab, ready to launch or to test: all tabs, or those that are named. Loads no model.
 
@@ -77,15 +68,10 @@ def build_app(
 def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:
     """Whether any of these tabs (None = all) asks the lab's own chain, so that it must be loaded."""
     wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
-    return bool(wanted & ANSWERED) or ("Refine" in wanted and services.refiner is None)
+    return bool(wanted & ANSWERED) or ("Refine" in wanted and not services.refiner)
 
 
-def run(
-    app: gr.Blocks,
-    services: Services,
-    ready: Callable[[], None],
-    tabs: Collection[str] | None = None,
-) -> None:
+def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Collection[str] | None = None) -> None:
     """Open the store, say that all is ready, and load the model behind a page that is on the air.
 
     `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded. Return

@@ -1,7 +1,7 @@
-"""The engine: one chain in memory, loaded in the background, answering one visitor at a time.
+"""The engine: chains in memory, loaded in the background, and one line for all who wait for a model.
 
-It refuses to know torch: how a chain is loaded comes in as a function. Whoever asks gets a
-`Ticket` at once and a place in line; a model that is still loading only makes the line longer.
+It knows neither torch nor tasks: how a chain is loaded and what is written come in as functions. Whoever
+asks gets a `Ticket` at once and a place in line; a model that is still loading only makes the line longer.
 """
 
 import logging
@@ -10,11 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from evals.errors import LabError
 from evals.model import Progress, Sampling
-from evals.questions import system_prompt_for
 from evals.schema import ChainManifest, Message
 
 log = logging.getLogger(__name__)
@@ -38,7 +37,7 @@ class Piece(Protocol):
 
 
 class Chain(Protocol):
-    """What the engine needs of `training.models.chain.LoadedChain`."""
+    """What the lab needs of `training.models.chain.LoadedChain`."""
 
     @property
     def manifest(self) -> ChainManifest: ...
@@ -52,20 +51,20 @@ class Chain(Protocol):
     def substitutions(self) -> tuple[str, ...]: ...
 
     def stream(
-        self,
-        prompt: Sequence[Message],
-        stages: Sequence[str],
-        sampling: Sampling,
-        stop: threading.Event,
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
     ) -> Iterator[Piece]: ...
 
 
-Load = Callable[[Progress], Chain]
+Item = TypeVar("Item")
+Load = Callable[[str, Progress], Chain]
+"""Gives the chain of a name, "" for the lab's own."""
+Write = Callable[[Any, threading.Event], Iterator[Item]]
+"""Writes with a chain (None where none was asked for) until it is done or the event is set."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far the model is (`share` 0..1), a `message` for people, and what stands in for the base."""
+    """How far a model is (`share` 0..1), a `message` for people, and what stands in for the base."""
 
     state: State
     share: float = 0.0
@@ -82,111 +81,118 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Request:
-    """One question to the model, and the page that asked it.
-
-    `pick` chooses among the stages, in order, once the chain is there; `prompt` is for tasks with their own.
-    """
+class Request(Generic[Item]):
+    """Something to be written for a page. `chain` names who writes: "" the lab's own, None nobody in memory."""
 
     owner: str
-    question: str
-    pick: Callable[[tuple[str, ...]], tuple[str, ...]]
-    sampling: Sampling
-    prompt: tuple[Message, ...] | None = None
+    write: Write[Item]
+    chain: str | None = ""
 
 
 @dataclass(eq=False)
-class Ticket:
-    """A place in line, then a stream of pieces. `stages` are picked when its turn comes.
+class Ticket(Generic[Item]):
+    """A place in line, then a stream of items.
 
     `replaced` is set when the same page asked for something else meanwhile: nobody reads this.
     """
 
-    request: Request
-    stages: tuple[str, ...] = ()
+    request: Request[Item]
     stop: threading.Event = field(default_factory=threading.Event)
     replaced: threading.Event = field(default_factory=threading.Event)
     context: Context = field(default_factory=copy_context)
-    pieces: queue.SimpleQueue[Piece | LabError | None] = field(default_factory=queue.SimpleQueue)
-
-
-def prompt_of(system_prompt: str, question: str) -> tuple[Message, ...]:
-    """Return the conversation that every stage is given; `system_prompt` is the chain's."""
-    asked = Message(role="user", content=question)
-    told = system_prompt_for(system_prompt, question)
-    return (Message(role="system", content=told), asked) if told else (asked,)
+    items: "queue.SimpleQueue[Item | LabError | None]" = field(default_factory=queue.SimpleQueue)
 
 
 class Engine:
-    """Loads a chain in a background thread and answers tickets in the order they came.
+    """Loads chains and answers tickets in the order they came, all in one background thread.
 
-    `start` may be called again after a failure. Every method may be called from any thread.
+    What needs no chain in memory is written at once, beside the line. `start` may be called again after a
+    failure. Every method may be called from any thread.
     """
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._status = Status("idle")
-        self._chain: Chain | None = None
-        self._line: list[Ticket] = []
-        self._running: Ticket | None = None
+        self._chains: dict[str, Chain] = {}
+        self._status: dict[str, Status] = {}
+        self._to_load: list[str] = []
+        self._line: list[Ticket[Any]] = []
+        self._running: list[Ticket[Any]] = []
         self._changed = threading.Condition()
+        self._is_working = False
 
     @property
     def status(self) -> Status:
-        """How far the model is."""
-        return self._status
+        """How far the lab's own model is."""
+        return self.status_of("")
 
-    @property
-    def chain(self) -> Chain:
-        """The chain that answers. Raises LabError while there is none."""
-        if self._chain is None:
-            raise LabError(f"the model is not ready ({self._status.state}). Wait for it to load.")
-        return self._chain
+    def status_of(self, name: str) -> Status:
+        """Return how far a model is."""
+        return self._status.get(name, Status("idle"))
 
-    def start(self) -> None:
-        """Begin loading, unless the model is there or on its way."""
+    def chain(self, name: str = "") -> Chain:
+        """Return a chain in memory. Raises LabError while it is not there."""
+        if name not in self._chains:
+            raise LabError(f"the model is not ready ({self.status_of(name).state}). Wait for it to load.")
+        return self._chains[name]
+
+    def start(self, name: str = "") -> None:
+        """Begin loading a chain, unless it is there or on its way."""
         with self._changed:
-            if self._status.state in {"loading", "ready"}:
+            if self.status_of(name).state in {"loading", "ready"}:
                 return
-            self._status = Status("loading", 0.0, "starting")
+            self._status[name] = Status("loading", 0.0, "starting")
+            self._to_load.append(name)
             self._changed.notify_all()
-        threading.Thread(target=self._work, name="assay-engine", daemon=True).start()
+            if not self._is_working:
+                self._is_working = True
+                threading.Thread(target=self._work, name="assay-engine", daemon=True).start()
 
-    def ask(self, request: Request) -> Ticket:
+    def ask(self, request: Request[Item]) -> Ticket[Item]:
         """Return a place in line; an earlier one of the same page is given up for it."""
-        self.start_if_idle()
         ticket = Ticket(request)
+        # A failure waits for someone to say `start`.
+        if request.chain is not None and self.status_of(request.chain).state == "idle":
+            self.start(request.chain)
         with self._changed:
             self._end(request.owner, is_replaced=True)
-            self._line.append(ticket)
+            (self._running if request.chain is None else self._line).append(ticket)
             self._changed.notify_all()
+        if request.chain is None:
+            threading.Thread(target=self._serve, args=(ticket,), name="assay-aside", daemon=True).start()
         return ticket
-
-    def start_if_idle(self) -> None:
-        """Begin loading if nobody did yet; a failure waits for someone to say `start`."""
-        if self._status.state == "idle":
-            self.start()
 
     def stop(self, owner: str, *, silently: bool = False) -> None:
         """End what this page is waiting for or reading; `silently` also marks it as replaced."""
         with self._changed:
             self._end(owner, is_replaced=silently)
 
-    def updates(self, ticket: Ticket) -> Iterator[Waiting | tuple[Piece, ...]]:
-        """Yield the place in line while it lasts, then pieces, as many at once as are there.
+    def updates(self, ticket: Ticket[Item]) -> "Iterator[Waiting | tuple[Item, ...]]":
+        """Yield the place in line while it lasts, then items, as many at once as are there.
 
         Raises LabError if the model failed to load or broke off.
         """
         try:
             while True:
-                found = self._drain(ticket)
-                if isinstance(found, Waiting):
-                    yield found
+                try:
+                    found = [ticket.items.get(timeout=HEARTBEAT_SECONDS)]
+                except queue.Empty:
+                    waiting = self._waiting(ticket)
+                    if waiting is not None and ticket.stop.is_set():
+                        return
+                    if waiting is not None:
+                        yield waiting
                     continue
-                pieces, is_last = found
-                if pieces:
-                    yield pieces
-                if is_last:
+                while not ticket.items.empty():
+                    found.append(ticket.items.get())
+                items: list[Item] = []
+                for each in found:
+                    if isinstance(each, LabError):
+                        raise each
+                    if each is not None:
+                        items.append(each)
+                if items:
+                    yield tuple(items)
+                if found[-1] is None:
                     return
         finally:
             with self._changed:
@@ -195,39 +201,15 @@ class Engine:
                     self._line.remove(ticket)
                 self._changed.notify_all()
 
-    # ---- the reader's side -----------------------------------------------------------------
-
-    def _drain(self, ticket: Ticket) -> Waiting | tuple[tuple[Piece, ...], bool]:
-        try:
-            first = ticket.pieces.get(timeout=HEARTBEAT_SECONDS)
-        except queue.Empty:
-            return self._waiting(ticket)
-        pieces: list[Piece] = []
-        found: Piece | LabError | None = first
-        while True:
-            if isinstance(found, LabError):
-                raise found
-            if found is None:
-                return tuple(pieces), True
-            pieces.append(found)
-            try:
-                found = ticket.pieces.get_nowait()
-            except queue.Empty:
-                return tuple(pieces), False
-
-    def _waiting(self, ticket: Ticket) -> Waiting | tuple[tuple[Piece, ...], bool]:
+    def _waiting(self, ticket: Ticket[Any]) -> Waiting | None:
         with self._changed:
-            if ticket is self._running:
-                return (), False
-            if ticket.stop.is_set() or ticket not in self._line:
-                return (), ticket.pieces.empty()
-            if self._status.state == "failed":
-                raise LabError(self._status.message)
-            ahead = self._line.index(ticket) + (self._running is not None)
-            return Waiting(ahead + 1, self._status)
+            if ticket not in self._line:
+                return None
+            ahead = self._line.index(ticket) + sum(each.request.chain is not None for each in self._running)
+            return Waiting(ahead + 1, self.status_of(ticket.request.chain or ""))
 
     def _end(self, owner: str, *, is_replaced: bool) -> None:
-        for ticket in [*self._line, *([self._running] if self._running else [])]:
+        for ticket in [*self._line, *self._running]:
             if ticket.request.owner == owner:
                 if is_replaced:
                     ticket.replaced.set()
@@ -236,67 +218,63 @@ class Engine:
     # ---- the working thread ----------------------------------------------------------------
 
     def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._to_load and not self._line:
+                    self._changed.wait()
+                todo = self._to_load.pop(0) if self._to_load else self._line.pop(0)
+                if isinstance(todo, Ticket):
+                    self._running.append(todo)
+            if isinstance(todo, Ticket):
+                self._serve(todo)
+            else:
+                self._status[todo] = self._loaded(todo)
+
+    def _loaded(self, name: str) -> Status:
+        """Load a chain and return how that went."""
+
+        def report(share: float, message: str) -> None:
+            self._status[name] = Status("loading", min(max(share, 0.0), 1.0), message)
+
         try:
-            chain = self._load(self._report)
+            chain = self._chains[name] = self._load(name, report)
         except LabError as error:
-            self._fail(str(error))
+            return Status("failed", 0.0, str(error))
         except Exception as error:
             log.exception("the model could not be loaded")
-            self._fail(
+            return Status(
+                "failed",
+                0.0,
                 f"loading stopped with {type(error).__name__}: {error}. "
-                "Run `assay doctor` to see what is missing, then try again."
+                "Run `assay doctor` to see what is missing, then try again.",
             )
-        else:
-            with self._changed:
-                self._chain = chain
-                self._status = Status("ready", 1.0, chain.manifest.name, chain.substitutions)
-                self._changed.notify_all()
-            while True:
-                self._serve(chain, self._next())
+        return Status("ready", 1.0, chain.manifest.name, chain.substitutions)
 
-    def _report(self, share: float, message: str) -> None:
-        self._status = Status("loading", min(max(share, 0.0), 1.0), message)
-
-    def _fail(self, message: str) -> None:
-        with self._changed:
-            self._status = Status("failed", 0.0, message)
-            self._changed.notify_all()
-
-    def _next(self) -> Ticket:
-        with self._changed:
-            while not self._line:
-                self._changed.wait()
-            self._running = self._line.pop(0)
-            return self._running
-
-    def _serve(self, chain: Chain, ticket: Ticket) -> None:
+    def _serve(self, ticket: Ticket[Any]) -> None:
         """Answer one ticket in the context of the visitor who asked (ZeroGPU bills by it)."""
         try:
             if not ticket.stop.is_set():
-                ticket.context.run(self._stream, chain, ticket)
+                ticket.context.run(self._write, ticket)
         except LabError as error:
-            ticket.pieces.put(error)
+            ticket.items.put(error)
         except Exception as error:
             log.exception("the model failed while answering")
-            ticket.pieces.put(_stopped_by(error))
+            problem = LabError(
+                f"the model stopped in the middle with {type(error).__name__}: {error}. Ask again; if it "
+                "happens every time, shorten the question or run `assay doctor`."
+            )
+            problem.__cause__ = error
+            ticket.items.put(problem)
         finally:
-            ticket.pieces.put(None)
+            ticket.items.put(None)
             with self._changed:
-                self._running = None
+                self._running.remove(ticket)
                 self._changed.notify_all()
 
-    def _stream(self, chain: Chain, ticket: Ticket) -> None:
+    def _write(self, ticket: Ticket[Any]) -> None:
         request = ticket.request
-        ticket.stages = request.pick(chain.stages)
-        prompt = request.prompt or prompt_of(chain.manifest.system_prompt, request.question)
-        for piece in chain.stream(prompt, ticket.stages, request.sampling, ticket.stop):
-            ticket.pieces.put(piece)
-
-
-def _stopped_by(error: Exception) -> LabError:
-    problem = LabError(
-        f"the model stopped in the middle with {type(error).__name__}: {error}. Ask again; if it "
-        "happens every time, shorten the question or run `assay doctor`."
-    )
-    problem.__cause__ = error
-    return problem
+        chain = None if request.chain is None else self._chains.get(request.chain)
+        if chain is None and request.chain is not None:
+            raise LabError(self.status_of(request.chain).message)
+        for item in request.write(chain, ticket.stop):
+            ticket.items.put(item)

@@ -14,6 +14,8 @@ from evals.errors import BadConfig
 EMBEDDED = "embedded"
 REVIEWER = "reviewer"
 REFINER = "refiner"
+REPORTS = "reports"
+"""The folder beside a chain that its evaluations lie in."""
 EMBEDDED_RUNS = Path(__file__).parents[1] / "training" / "embedded"
 
 

@@ -66,13 +66,7 @@ def _plausible(remembered: object) -> str | None:
     return str(remembered) if is_ours else None
 
 
-NEEDED = (
-    "SPACE_ID",
-    "OAUTH_CLIENT_ID",
-    "OAUTH_CLIENT_SECRET",
-    "OAUTH_SCOPES",
-    "OPENID_PROVIDER_URL",
-)
+NEEDED = ("SPACE_ID", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 PACKAGES = ("authlib", "itsdangerous")
 
 

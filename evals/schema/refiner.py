@@ -215,7 +215,7 @@ class ScoredAnswer(Record):
 
 
 Rating = Literal["good", "bad"]
-RowForm = Literal["sft", "dpo", "pairs"]
+RowForm = Literal["sft", "dpo"]
 """What refinements can be exported as."""
 
 
@@ -246,7 +246,7 @@ class RefinedAnswer(Record):
 class KeptRefinement(Record):
     """A record with its answers as they were written and graded; ratings and corrections are versions.
 
-    `session` is the salted hash of the person whose desk it lies on.
+    `session` is the salted hash of the person who asked for it.
     """
 
     id: str = Field(min_length=1)
@@ -267,34 +267,3 @@ class Mark(Record):
     answer_id: str
     rating: Rating | None = None
     correction: ScoredAnswer | None = None
-
-
-class Worked(Record):
-    """A refinement and what stands of it: a mark for each answer that was rated or corrected."""
-
-    kept: KeptRefinement
-    marks: tuple[Mark, ...] = ()
-
-
-PreferredBy = Literal["people", "rule", "unstated"]
-"""Who says which answer is better: people; a rule that made a good answer worse; nobody says."""
-
-
-class AnswerPair(Record):
-    """A better and a worse answer to one record, both in the output grammar.
-
-    `about` says in a few words what makes the difference, as far as it is known.
-    """
-
-    id: str = Field(min_length=1)
-    record: RefinerRecord
-    better: str
-    worse: str
-    preferred_by: PreferredBy = "unstated"
-    about: str = ""
-
-    @model_validator(mode="after")
-    def _answers_differ(self) -> "AnswerPair":
-        if self.better == self.worse:
-            raise ValueError("better and worse are the same answer; a pair has two")
-        return self

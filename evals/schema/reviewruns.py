@@ -145,6 +145,22 @@ class EngineRecord(Record):
     substitutions: tuple[str, ...] = ()
 
 
+class ReviewStep(Record):
+    """How far a review is: which part of how many is read, and the concerns that are whole so far.
+
+    The last step has the `row`, whose order may differ where a paper has several parts, the `requests` that
+    the paper was cut into, and the `engine` that answered.
+    """
+
+    part: int = 1
+    parts: int = 1
+    n_tokens: int = 0
+    concerns: tuple[Concern, ...] = ()
+    row: ReviewedRow | None = None
+    requests: tuple[str, ...] = ()
+    engine: EngineRecord | None = None
+
+
 class ReviewRun(Record):
     """How rows came about, beside them as <name>.run.json. `seconds_per_article` is over rows of this run."""
 
@@ -244,15 +260,3 @@ class KeptReview(Record):
     reviewer: Reviewer
     answer: ReviewAnswer
     concerns: tuple[DraftConcern, ...]
-
-
-class ReviewVersion(Record):
-    """The concerns of a review after one change, and what the change was."""
-
-    id: Text
-    review_id: Text
-    number: int = Field(ge=1)
-    made_at: datetime
-    action: str
-    concerns: tuple[DraftConcern, ...]
-    voided_at: datetime | None = None

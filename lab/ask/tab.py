@@ -2,29 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gradio as gr
 
 from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.schema import Example
-from lab.ask.session import (
-    Asking,
-    Earlier,
-    Snapshot,
-    answering,
-    asking_again,
-    checked_question,
-    checked_sampling,
-    compared,
-    earlier,
-    find_earlier,
-    stop,
-    when,
-)
+from evals.schema import Answer, Example
+from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
+from lab.session import Asked, Drafts, Moment, View, checked_sampling, stop
 from lab.ui.components import (
     ANSWERING,
     QUIET,
@@ -48,70 +36,60 @@ PER_GROUP = 3
 Painted = tuple[str, str, gr.Button, gr.Button]
 
 
-@dataclass(frozen=True)
-class AskView:
-    """What the tab shows at one moment. `notice` and `cards` are HTML."""
-
-    notice: str
-    cards: str
-    is_busy: bool
-
-
 def ask(
-    services: Services,
-    visitor: Visitor | None,
-    question: str,
-    settings: tuple[object, object, object],
-) -> Iterator[AskView]:
+    services: Services, visitor: Visitor | None, question: str, settings: tuple[object, object, object]
+) -> Iterator[View]:
     """Yield what to show until every stage has answered. `settings`: seed, length, temperature."""
     try:
         sampling = checked_sampling(*settings)
-        asking = Asking(visitor or new_visitor(), checked_question(question), sampling, "ask")
-        for moment in answering(services, asking):
-            if moment.is_replaced:
-                return
-            yield shown(moment)
+        yield from _answers(services, Asked(visitor or new_visitor(), checked_question(question), sampling, "ask"))
     except LabError as error:
-        yield AskView(notice(str(error), "problem"), empty(say("ask.empty")), False)
+        yield _problem(error)
 
 
-def shown(moment: Snapshot) -> AskView:
+def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> Iterator[View]:
+    """Ask an earlier question again, same stages, seed and settings, and say if the words agree."""
+    try:
+        entry = find_earlier(services, visitor, chosen)
+        yield from _answers(services, asking_again(visitor or new_visitor(), entry), entry)
+    except LabError as error:
+        yield _problem(error)
+
+
+def _answers(services: Services, asked: Asked, before: Earlier | None = None) -> Iterator[View]:
+    is_known = questions.find(asked.question) is not None
+    for moment in answering(services, asked):
+        if moment.is_replaced:
+            return
+        view = shown(moment, is_known=is_known)
+        if before is not None and moment.kept:
+            view = replace(view, notice=notice(compared(before, moment.kept), "good"))
+        yield view
+
+
+def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View:
     """Return the view of one moment of an answer."""
     is_busy = not moment.is_done
-    if not moment.drafts:
+    if not moment.written:
         line = waiting_line(moment.waiting) if moment.waiting else ""
-        return AskView(notice(line), empty(say("ask.empty")), is_busy)
-    unknown = "" if is_busy or moment.example else say("verdict.unknown")
-    grid = cards([card_of(draft) for draft in moment.drafts], unknown)
-    return AskView(notice(moment.problem or "", "problem"), grid, is_busy)
+        return View(notice(line), empty(say("ask.empty")), is_busy=is_busy)
+    unknown = "" if is_busy or is_known else say("verdict.unknown")
+    grid = cards([card_of(draft) for draft in moment.written], unknown)
+    return View(notice(moment.problem or "", "problem"), grid, is_busy=is_busy)
 
 
-def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> AskView:
+def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> View:
     """Return the stored answers to an earlier question, without asking the model."""
     try:
         entry = find_earlier(services, visitor, chosen)
     except LabError as error:
-        return AskView(notice(str(error), "problem"), empty(say("ask.empty")), False)
-    if entry is None:
-        return AskView(notice(say("ask.history.gone"), "problem"), empty(say("ask.empty")), False)
+        return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
-    return AskView(notice(line), cards([card_of_stored(row) for row in entry.answers]), False)
+    return View(notice(line), cards([card_of_stored(row) for row in entry.answers]))
 
 
-def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> Iterator[AskView]:
-    """Ask an earlier question again, same stages, seed and settings, and say if the words agree."""
-    try:
-        entry = find_earlier(services, visitor, chosen)
-        if visitor is None or entry is None:
-            raise LabError(say("ask.history.gone"))
-        for moment in answering(services, asking_again(visitor, entry)):
-            if moment.is_replaced:
-                return
-            view = shown(moment)
-            line = notice(compared(entry, moment), "good") if moment.answers else view.notice
-            yield AskView(line, view.cards, view.is_busy)
-    except LabError as error:
-        yield AskView(notice(str(error), "problem"), empty(say("ask.empty")), False)
+def _problem(error: LabError) -> View:
+    return View(notice(str(error), "problem"), empty(say("ask.empty")))
 
 
 def examples() -> dict[str, tuple[Example, ...]]:
@@ -230,10 +208,5 @@ def _choices(entries: tuple[Earlier, ...]) -> gr.Dropdown:
     return gr.Dropdown(choices=choices, value=None, info=info)
 
 
-def _painted(view: AskView) -> Painted:
-    return (
-        view.notice,
-        view.cards,
-        gr.Button(interactive=not view.is_busy),
-        gr.Button(visible=view.is_busy),
-    )
+def _painted(view: View) -> Painted:
+    return (view.notice, view.cards, gr.Button(interactive=not view.is_busy), gr.Button(visible=view.is_busy))

@@ -316,7 +316,6 @@ class Format(StrEnum):
 
     SFT = "sft"
     DPO = "dpo"
-    PAIRS = "pairs"
 
 
 @app.command(epilog="Example: assay refiner export --format sft --out refined.jsonl")
@@ -326,8 +325,7 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="sft: records whose reference is the answer; dpo: prompt, chosen, rejected; pairs: record,"
-            " better, worse.",
+            help="sft: records whose reference is the answer; dpo: prompt, chosen, rejected.",
             case_sensitive=False,
         ),
     ] = Format.SFT,
@@ -336,7 +334,7 @@ def export(
     """Write the answers that people corrected or rated good in the lab's Refine tab.
 
     The rows of sft are what `assay train sft` takes as records; those of dpo what `assay train dpo`
-    takes; those of pairs hold the whole record. Records that are kept for testing, and answers that are
+    takes. Records that are kept for testing, and answers that are
     not well formed, are left out and counted.
     """
     from lab.refine.export import export as rows_of
@@ -346,15 +344,15 @@ def export(
     from lab.settings import from_environment
 
     store = open_store(from_environment().database_url)
-    worked = store.workbench.everything()
+    graded = store.documents("refine").everything()
     store.close()
-    rows = rows_of(worked, form.value, held_out())
+    rows = rows_of(graded, form.value, held_out())
     write(rows, out)
     document = {"format": form.value, "file": str(out), "rows": rows.n, "left_out": rows.left_out}
     counts = [(f"left out: {why.replace('_', ' ')}", n) for why, n in rows.left_out.items()]
     table = table_of(str(out), ("", "count"), [("rows", rows.n), *counts])
     emit(document, as_json=as_json, table=table)
-    notes.print(f"from {len(worked)} answered records in the lab", soft_wrap=True)
+    notes.print(f"from {len(graded)} answered records in the lab", soft_wrap=True)
 
 
 @app.command(epilog="Example: assay refiner compare report.json --stages sft,refiner")

@@ -45,12 +45,7 @@ Either the question measures models, so nobody may train on it, or there is no p
 from, or the format has no place for it.
 """
 
-ROW_TYPES: dict[ExportFormat, type[ExportRow]] = {
-    "dpo": DpoRow,
-    "kto": KtoRow,
-    "sft": SftRow,
-    "arena": ArenaRow,
-}
+ROW_TYPES: dict[ExportFormat, type[ExportRow]] = {"dpo": DpoRow, "kto": KtoRow, "sft": SftRow, "arena": ArenaRow}
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
     "left": "model_a",
@@ -202,10 +197,7 @@ class Export(NamedTuple):
 
 
 def build_export(
-    pairs: Sequence[JudgedPair],
-    form: ExportFormat,
-    exported_at: datetime,
-    licence: str | None = None,
+    pairs: Sequence[JudgedPair], form: ExportFormat, exported_at: datetime, licence: str | None = None
 ) -> Export:
     """Return the rows and statistics of `pairs` in the format `form`.
 

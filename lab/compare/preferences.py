@@ -10,10 +10,10 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from evals.schema import Comparison, StagePairCounts, VoteCounts
 from evals.schema.votes import ExportFormat, ExportStatistics
-from lab.ask.session import stage_name
 from lab.commands.tables import counted
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
+from lab.session import stage_name
 from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
 from lab.ui.text import page, say
 
@@ -128,12 +128,7 @@ def _summary(statistics: ExportStatistics) -> str:
 
 def _split(pair: StagePairCounts) -> Html:
     """Return the four counts as one bar; a part nobody chose has no width."""
-    parts = (
-        ("first", pair.first_chosen),
-        ("tie", pair.ties),
-        ("bad", pair.both_bad),
-        ("second", pair.second_chosen),
-    )
+    parts = (("first", pair.first_chosen), ("tie", pair.ties), ("bad", pair.both_bad), ("second", pair.second_chosen))
     bars = "".join(f'<i class="assay-{kind}" style="flex:{n}"></i>' for kind, n in parts if n)
     return Html(f'<span class="assay-split" aria-hidden="true">{bars}</span>')
 

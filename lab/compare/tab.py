@@ -5,7 +5,6 @@ browser before the vote is the two texts and nothing else about them.
 """
 
 import random
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -14,9 +13,10 @@ import gradio as gr
 from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.schema import Choice, Comparison
-from lab.ask.session import Asking, Draft, Snapshot, answering, checked_question, stage_name, stop
+from evals.schema import Answer, Choice, Comparison
+from lab.ask.session import answering, checked_question
 from lab.services import Services
+from lab.session import Asked, Draft, Drafts, Moment, new_id, stage_name, stop
 from lab.ui.components import ANSWERING, Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
 from lab.ui.text import page, say
 from lab.visitors import Door, Visitor, new_visitor
@@ -26,22 +26,33 @@ from lab.visitors import Door, Visitor, new_visitor
 class Pair:
     """Two complete, stored answers, left and right. Never sent to the browser as it is."""
 
-    moment: Snapshot
+    question: str
+    moment: Moment[Drafts, tuple[Answer, ...]]
     vote: Comparison | None = None
 
     @property
     def left(self) -> Draft:
         """The answer on the left."""
-        return self.moment.drafts[0]
+        return self.drafts[0]
 
     @property
     def right(self) -> Draft:
         """The answer on the right."""
-        return self.moment.drafts[1]
+        return self.drafts[1]
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Both as they are stored."""
+        return self.moment.kept or ()
+
+    @property
+    def drafts(self) -> Drafts:
+        """Both answers."""
+        return self.moment.written or ()
 
 
 @dataclass(frozen=True)
-class Desk:
+class Comparing:
     """What one page is comparing: the pair on the table, and the last one voted on.
 
     `place` counts the questions of the bank that were taken so far, in the order of `seed`. `remark`
@@ -57,13 +68,13 @@ class Desk:
 
 def comparison(services: Services, visitor: Visitor, pair: Pair, choice: Choice) -> Comparison:
     """Return the record of one vote on a pair."""
-    left, right = pair.moment.answers
+    left, right = pair.answers
     return Comparison(
-        id=uuid.uuid4().hex,
+        id=new_id(),
         voted_at=services.now(),
         rater=visitor.rater,
-        question=pair.moment.question,
-        example_id=pair.moment.example.id if pair.moment.example else None,
+        question=left.question,
+        example_id=left.example_id,
         left_answer=left.id,
         right_answer=right.id,
         left_stage=left.stage,
@@ -72,14 +83,14 @@ def comparison(services: Services, visitor: Visitor, pair: Pair, choice: Choice)
     )
 
 
-def bank_question(desk: Desk) -> str:
-    """Return the question at the desk's place: all of the bank's training half, in drawn order.
+def bank_question(state: Comparing) -> str:
+    """Return the question at the place reached: all of the bank's training half, in drawn order.
 
     Votes become training data, so the questions that measure a model are not offered.
     """
     rows = [*questions.kmp_training(), *questions.pathway_training()]
-    order = random.Random(desk.seed).sample(range(len(rows)), len(rows))
-    return rows[order[(desk.place - 1) % len(rows)]].prompt
+    order = random.Random(state.seed).sample(range(len(rows)), len(rows))
+    return rows[order[(state.place - 1) % len(rows)]].prompt
 
 
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
@@ -97,86 +108,88 @@ class CompareView:
     may_undo: bool
 
 
-Step = tuple[Desk, CompareView]
+Step = tuple[Comparing, CompareView]
 
 
-def next_pair(services: Services, visitor: Visitor | None, desk: Desk | None, own: str | None = None) -> Iterator[Step]:
+def next_pair(
+    services: Services, visitor: Visitor | None, state: Comparing | None, own: str | None = None
+) -> Iterator[Step]:
     """Yield the next pair as it is written: on the visitor's own question, or one of the bank."""
-    desk = replace(desk or Desk(seed=services.random.getrandbits(32)), pair=None)
+    state = replace(state or Comparing(seed=services.random.getrandbits(32)), pair=None)
     try:
         if own is None:
-            desk = replace(desk, place=desk.place + 1)
-        asked = checked_question(own if own is not None else bank_question(desk))
-        asking = Asking(visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random))
-        for moment in answering(services, asking):
+            state = replace(state, place=state.place + 1)
+        asked = checked_question(own if own is not None else bank_question(state))
+        pair = Asked(visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random))
+        for moment in answering(services, pair):
             if moment.is_replaced:
                 return
-            desk = replace(desk, pair=Pair(moment) if moment.answers else None)
-            yield desk, shown(desk, moment)
+            state = replace(state, pair=Pair(asked, moment) if moment.kept else None)
+            yield state, shown(state, asked, moment)
     except LabError as error:
-        yield desk, _problem(desk, str(error))
+        yield state, _problem(state, str(error))
 
 
-def vote(services: Services, visitor: Visitor | None, desk: Desk | None, choice: Choice) -> Iterator[Step]:
+def vote(services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice) -> Iterator[Step]:
     """Store the vote, yield the names behind the pair, and go on with the next pair.
 
     Yields nothing for a second vote on the same pair: the first one counts and is being shown.
     """
-    desk, visitor = desk or Desk(), visitor or new_visitor()
-    if desk.pair is None:
-        yield desk, _problem(desk, say("compare.early"))
+    state, visitor = state or Comparing(), visitor or new_visitor()
+    if state.pair is None:
+        yield state, _problem(state, say("compare.early"))
         return
     try:
-        mine = comparison(services, visitor, desk.pair, choice)
+        mine = comparison(services, visitor, state.pair, choice)
         kept = services.store.add_comparison(mine)
     except LabError as error:
-        yield desk, _problem(desk, str(error))
+        yield state, _problem(state, str(error))
         return
     if kept.id != mine.id:
         return
-    desk = replace(desk, pair=None, last=replace(desk.pair, vote=kept), remark="")
-    yield from next_pair(services, visitor, desk)
+    state = replace(state, pair=None, last=replace(state.pair, vote=kept), remark="")
+    yield from next_pair(services, visitor, state)
 
 
-def undo(services: Services, visitor: Visitor | None, desk: Desk | None) -> Iterator[Step]:
+def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -> Iterator[Step]:
     """Take the last vote back and go on with another pair.
 
     The names behind the old pair have been shown, so a new vote on it would not be blind.
     """
-    desk = desk or Desk()
-    if visitor is None or desk.last is None or desk.last.vote is None:
-        yield desk, _problem(desk, say("compare.nothing_to_undo"))
+    state = state or Comparing()
+    if visitor is None or state.last is None or state.last.vote is None:
+        yield state, _problem(state, say("compare.nothing_to_undo"))
         return
     try:
-        services.store.void_comparison(desk.last.vote.id, visitor.rater)
+        services.store.void_comparison(state.last.vote.id, visitor.rater)
     except LabError as error:
-        yield desk, _problem(desk, str(error))
+        yield state, _problem(state, str(error))
         return
     stop(services, visitor, "compare", silently=True)
-    desk = replace(desk, pair=None, last=None, remark=say("compare.taken_back"))
-    yield from next_pair(services, visitor, desk)
+    state = replace(state, pair=None, last=None, remark=say("compare.taken_back"))
+    yield from next_pair(services, visitor, state)
 
 
-def shown(desk: Desk, moment: Snapshot) -> CompareView:
+def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...]]) -> CompareView:
     """Return the view of one moment: two texts, and of the last pair everything."""
     line = ""
     if moment.problem is not None:
         line = notice(moment.problem, "problem")
     elif moment.waiting is not None:
         line = notice(waiting_line(moment.waiting))
-    elif desk.pair is not None and desk.pair.left.text == desk.pair.right.text:
+    elif state.pair is not None and state.pair.left.text == state.pair.right.text:
         line = notice(say("compare.same"))
-    elif desk.pair is not None:
+    elif state.pair is not None:
         line = notice(say("compare.reading"))
-    elif moment.drafts:
+    elif moment.written:
         line = notice(say("compare.writing"))
     return CompareView(
         notice=line,
-        question=question(moment.question),
-        cards=cards(_blind(moment.drafts)),
-        revealed=revealed(desk.last) or (notice(desk.remark, "good") if desk.remark else ""),
-        may_vote=desk.pair is not None,
-        may_undo=desk.last is not None,
+        question=question(asked),
+        cards=cards(_blind(moment.written or ())),
+        revealed=revealed(state.last) or (notice(state.remark, "good") if state.remark else ""),
+        may_vote=state.pair is not None,
+        may_undo=state.last is not None,
     )
 
 
@@ -190,7 +203,7 @@ def revealed(pair: Pair | None) -> str:
         left=stage_name(pair.left.stage),
         right=stage_name(pair.right.stage),
     )
-    return reveal(line, pair.moment.question, [card_of(pair.left), card_of(pair.right)])
+    return reveal(line, pair.question, [card_of(pair.left), card_of(pair.right)])
 
 
 def _blind(drafts: tuple[Draft, ...]) -> list[Card]:
@@ -202,12 +215,7 @@ def _blind(drafts: tuple[Draft, ...]) -> list[Card]:
     done = bool(drafts) and all(draft.finish_reason for draft in drafts)
     texts = [draft.text for draft in drafts] or ["", ""]
     return [
-        Card(
-            title=title,
-            text=text,
-            state="done" if done else "writing" if text else "waiting",
-            is_blind=True,
-        )
+        Card(title=title, text=text, state="done" if done else "writing" if text else "waiting", is_blind=True)
         for title, text in zip(titles, texts, strict=True)
     ]
 
@@ -221,24 +229,24 @@ def _two(draw: random.Random) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
     return pick
 
 
-def _problem(desk: Desk, text: str) -> CompareView:
+def _problem(state: Comparing, text: str) -> CompareView:
     """Return the view with what went wrong; a pair on the table stays there."""
     line = notice(text, "problem")
-    if desk.pair is not None:
-        return replace(shown(desk, desk.pair.moment), notice=line)
-    is_undoable = desk.last is not None
-    return CompareView(line, "", empty(say("compare.empty")), revealed(desk.last), False, is_undoable)
+    if state.pair is not None:
+        return replace(shown(state, state.pair.question, state.pair.moment), notice=line)
+    is_undoable = state.last is not None
+    return CompareView(line, "", empty(say("compare.empty")), revealed(state.last), False, is_undoable)
 
 
 # ---- layout ----------------------------------------------------------------------------------
 
 
-Painted = tuple[Desk, str, str, str, str, *tuple[gr.Button, ...]]
+Painted = tuple[Comparing, str, str, str, str, *tuple[gr.Button, ...]]
 
 
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    desk = gr.State(None)
+    state = gr.State(None)
     gr.HTML(lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
@@ -263,46 +271,39 @@ def build(services: Services, door: Door) -> None:
     with gr.Accordion(say("compare.own"), open=False, elem_id="compare-own"):
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
-    outputs = [desk, line, asked, answers, last, *votes.values(), start, skip, back]
+    outputs = [state, line, asked, answers, last, *votes.values(), start, skip, back]
 
-    def on_next(visitor: Visitor | None, desk: Desk | None) -> Iterator[Painted]:
-        yield from map(_painted, next_pair(services, visitor, desk))
+    def on_next(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+        yield from map(_painted, next_pair(services, visitor, state))
 
-    def on_own(visitor: Visitor | None, desk: Desk | None, question: str) -> Iterator[Painted]:
-        yield from map(_painted, next_pair(services, visitor, desk, question))
+    def on_own(visitor: Visitor | None, state: Comparing | None, question: str) -> Iterator[Painted]:
+        yield from map(_painted, next_pair(services, visitor, state, question))
 
-    def on_undo(visitor: Visitor | None, desk: Desk | None) -> Iterator[Painted]:
-        yield from map(_painted, undo(services, visitor, desk))
+    def on_undo(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+        yield from map(_painted, undo(services, visitor, state))
 
-    here = [door.known, desk]
+    here = [door.known, state]
     start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
-    gr.on(
-        [own_button.click, own.submit],
-        on_own,
-        [*here, own],
-        outputs,
-        api_name="pair_on",
-        **ANSWERING,
-    )
+    gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **ANSWERING)
     back.click(on_undo, here, outputs, api_name="undo", **ANSWERING)
     for choice, button in votes.items():
         handler = _voting(services, choice)
         button.click(handler, here, outputs, api_name=f"vote_{choice}", **ANSWERING)
 
 
-def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, Desk | None], Iterator[Painted]]:
-    def on_vote(visitor: Visitor | None, desk: Desk | None) -> Iterator[Painted]:
-        yield from map(_painted, vote(services, visitor, desk, choice))
+def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, Comparing | None], Iterator[Painted]]:
+    def on_vote(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+        yield from map(_painted, vote(services, visitor, state, choice))
 
     return on_vote
 
 
 def _painted(step: Step) -> Painted:
-    desk, view = step
+    state, view = step
     is_begun = bool(view.question)
     return (
-        desk,
+        state,
         view.notice,
         view.question,
         view.cards,

@@ -2,8 +2,7 @@
 
 A row of "sft" is a record of the refiner whose `reference` is the answer that a person stands by, as
 `assay train sft` takes it; a row of "dpo" sets such an answer before one that was rated bad or
-corrected; one of "pairs" does so with the whole record, as `assay refiner items` takes it. Left out, and
-counted: records that are kept for testing, and answers that break a hard rule of the grammar, which nobody
+corrected. Left out, and counted: records that are kept for testing, and answers that break a hard rule of the grammar, which nobody
 should learn from.
 """
 
@@ -12,23 +11,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evals.errors import LabError
+from evals.io import write_whole
 from evals.questions import is_held_out
 from evals.refine.grammar import HARD
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
-from evals.schema.refiner import (
-    AnswerPair,
-    KeptRefinement,
-    Mark,
-    RefinedAnswer,
-    RefinerRecord,
-    RowForm,
-    ScoredAnswer,
-    Worked,
-)
+from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RefinerRecord, RowForm, ScoredAnswer
 from lab.ui.text import say
+
+if TYPE_CHECKING:
+    from lab.store.documents import Standing
+
+    Refinement = Standing[KeptRefinement, Mark]
 
 Side = tuple[RefinedAnswer, str]
 """An answer, and the text that people stand by or refused."""
@@ -44,7 +41,7 @@ class Rows:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-def export(worked: Sequence[Worked], form: RowForm, tested: frozenset[str]) -> Rows:
+def export(worked: "Sequence[Refinement]", form: RowForm, tested: frozenset[str]) -> Rows:
     """Return the rows of all refinements; LabError if there is none. `tested`: ids kept for testing."""
     left_out: Counter[str] = Counter()
     usable = [each for each in worked if _is_usable(each, tested, left_out)]
@@ -52,8 +49,7 @@ def export(worked: Sequence[Worked], form: RowForm, tested: frozenset[str]) -> R
         found = list(_records(usable, left_out))
         text, n = as_jsonl(found), len(found)
     else:
-        makes = _pair if form == "dpo" else _whole_pair
-        pairs = [makes(*each) for each in _pairs(usable, left_out)]
+        pairs = [_pair(*each) for each in _pairs(usable, left_out)]
         text, n = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in pairs), len(pairs)
     if not n:
         raise LabError(say(f"refine.export.nothing.{form}", left_out=told(dict(left_out))))
@@ -70,30 +66,28 @@ def told(left_out: dict[str, int]) -> str:
 
 def write(rows: Rows, file: Path) -> Path:
     """Write the rows whole and return where they are. LabError if they cannot be written."""
-    unfinished = file.with_name(f".{file.name}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(rows.text, encoding="utf-8")
-        return unfinished.replace(file)
+        write_whole(file, rows.text)
     except OSError as error:
         raise LabError(
             f"the rows cannot be written to {file}: {error.strerror}. Name a file in a folder that you may write to."
         ) from error
+    return file
 
 
-def _is_usable(each: Worked, tested: frozenset[str], left_out: Counter[str]) -> bool:
-    record = each.kept.record
+def _is_usable(each: "Refinement", tested: frozenset[str], left_out: Counter[str]) -> bool:
+    record = each.document.record
     if record.id not in tested and not is_held_out(record.asked, record.id):
         return True
-    marked = sum(mark.rating is not None or mark.correction is not None for mark in each.marks)
+    marked = sum(mark.rating is not None or mark.correction is not None for mark in each.parts)
     left_out.update({"held_out": marked} if marked else {})
     return False
 
 
-def _records(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[RefinerRecord]:
+def _records(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator[RefinerRecord]:
     seen: set[tuple[str, str]] = set()
     for each in worked:
-        record = each.kept.record
+        record = each.document.record
         for answer, text in _stood_by(each, left_out):
             if (record.id, text) in seen:
                 continue
@@ -108,7 +102,7 @@ def _records(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[Refin
             )
 
 
-def _pairs(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[tuple[KeptRefinement, Side, Side]]:
+def _pairs(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator[tuple[KeptRefinement, Side, Side]]:
     """Yield each refinement with an answer that people stand by and one that they do not."""
     for each in worked:
         seen: set[tuple[str, str]] = set()
@@ -117,18 +111,7 @@ def _pairs(worked: Sequence[Worked], left_out: Counter[str]) -> Iterator[tuple[K
                 if chosen == rejected or (chosen, rejected) in seen:
                     continue
                 seen.add((chosen, rejected))
-                yield each.kept, (good, chosen), (bad, rejected)
-
-
-def _whole_pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
-    pair = AnswerPair(
-        id=f"{kept.id}#{good[0].id[:8]}-{bad[0].id[:8]}",
-        record=kept.record,
-        better=good[1],
-        worse=bad[1],
-        preferred_by="people",
-    )
-    return pair.model_dump(mode="json", exclude_defaults=True)
+                yield each.document, (good, chosen), (bad, rejected)
 
 
 def _pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
@@ -146,7 +129,7 @@ def _pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
     }
 
 
-def _stood_by(each: Worked, left_out: Counter[str]) -> Iterator[tuple[RefinedAnswer, str]]:
+def _stood_by(each: "Refinement", left_out: Counter[str]) -> Iterator[tuple[RefinedAnswer, str]]:
     """Yield each answer that a person corrected or rated good, with the text they stand by."""
     for answer, mark in _marked(each):
         scored = mark.correction or (answer.scored if mark.rating == "good" else None)
@@ -158,16 +141,16 @@ def _stood_by(each: Worked, left_out: Counter[str]) -> Iterator[tuple[RefinedAns
         yield answer, scored.completion
 
 
-def _refused(each: Worked) -> Iterator[tuple[RefinedAnswer, str]]:
+def _refused(each: "Refinement") -> Iterator[tuple[RefinedAnswer, str]]:
     """Yield each answer that was rated bad or had to be corrected, as it was written."""
     for answer, mark in _marked(each):
         if mark.rating == "bad" or mark.correction is not None:
             yield answer, answer.scored.completion
 
 
-def _marked(each: Worked) -> list[tuple[RefinedAnswer, Mark]]:
-    marks = {mark.answer_id: mark for mark in each.marks}
-    return [(answer, marks[answer.id]) for answer in each.kept.answers if answer.id in marks]
+def _marked(each: "Refinement") -> list[tuple[RefinedAnswer, Mark]]:
+    marks = {mark.answer_id: mark for mark in each.parts}
+    return [(answer, marks[answer.id]) for answer in each.document.answers if answer.id in marks]
 
 
 def _is_wellformed(scored: ScoredAnswer) -> bool:

@@ -1,21 +1,19 @@
-"""What a person makes of graded answers: ratings, corrections, taking back, earlier ones, the file."""
+"""What the Refine tab does with records and graded answers: plain functions that give what is to be shown."""
 
 import hashlib
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.model import Sampling
+from evals.refine.bank import refiner_bank
 from evals.refine.prompt import messages
 from evals.refine.records import CheckedRecord, read_records
-from evals.refine.score import Prepared, prepare
 from evals.schema.refiner import (
     KeptRefinement,
     Mark,
@@ -26,20 +24,35 @@ from evals.schema.refiner import (
     RowForm,
     RubricItem,
     ScoredAnswer,
-    Worked,
 )
-from lab.ask.session import Draft, checked_sampling, drafting
 from lab.commands.tables import counted
-from lab.engine import Engine, Request, Waiting
-from lab.refine.export import export as rows_of
-from lab.refine.export import told, write
+from lab.refine.export import export, told, write
 from lab.refine.view import refined, title_of
-from lab.services import Services, example_records, grade
+from lab.services import Services, refine_task
+from lab.session import (
+    Asked,
+    Drafts,
+    Moment,
+    View,
+    Work,
+    answered,
+    checked_sampling,
+    minute,
+    new_id,
+    origin,
+    plain_text,
+)
 from lab.ui.components import card_of, cards, empty, notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 
+if TYPE_CHECKING:
+    from lab.store.documents import Standing
+
+    Refinement = Standing[KeptRefinement, Mark]
+
 Preset = Literal["assay", "published"]
+USUAL = Sampling(max_new_tokens=256)
 
 
 @dataclass(frozen=True)
@@ -49,110 +62,62 @@ class Refining:
     visitor: Visitor
     record: RefinerRecord
     reward: RewardConfig
-    sampling: Sampling = Sampling(max_new_tokens=256)
+    sampling: Sampling = USUAL
 
 
-@dataclass(frozen=True)
-class RefineMoment:
-    """What there is to show. Nothing comes after a moment that `is_done` or `is_replaced`."""
-
-    waiting: Waiting | None = None
-    line: str = ""
-    drafts: tuple[Draft, ...] = ()
-    kept: KeptRefinement | None = None
-    is_done: bool = False
-    is_replaced: bool = False
-
-
-def refining(services: Services, asked: Refining) -> Iterator[RefineMoment]:
-    """Yield moments until every stage has answered and all answers are graded.
+def refining(services: Services, asked: Refining) -> Iterator[Moment[Drafts, KeptRefinement]]:
+    """Yield moments until every stage has answered and all answers are graded and kept.
 
     LabError if the model cannot answer or the judge cannot be asked.
     """
-    engine = engine_of(services)
-    ticket = engine.ask(
-        Request(
-            owner=owner(asked.visitor),
-            question=asked.record.asked,
-            pick=lambda stages: stages,
-            sampling=asked.sampling,
-            prompt=messages(asked.record),
-        )
+
+    def finish(drafts: Drafts) -> Moment[Drafts, KeptRefinement]:
+        chain = services.engine.chain(services.refiner)
+        scored = graded(services, asked.record, asked.reward, [draft.text for draft in drafts])
+        answers = [
+            RefinedAnswer(
+                id=new_id(),
+                name=draft.stage,
+                finish_reason=draft.finish_reason or "cancelled",
+                scored=each,
+                origin=Origin.model_validate(origin(chain, draft.stage, asked.sampling)),
+            )
+            for draft, each in zip(drafts, scored, strict=True)
+        ]
+        return replace(keep(services, asked, answers), written=drafts)
+
+    question = Asked(
+        visitor=asked.visitor,
+        question=asked.record.asked,
+        sampling=asked.sampling,
+        tab="refine",
+        chain=services.refiner,
+        messages=messages(asked.record),
     )
-    now = RefineMoment()
-    yield now
-    for seen in drafting(engine, ticket, services.now):
-        if isinstance(seen, Waiting):
-            yield replace(now, waiting=seen)
-            continue
-        now = replace(now, drafts=seen)
-        yield now
-    if ticket.replaced.is_set():
-        yield replace(now, is_replaced=True)
-        return
-    if not now.drafts:
-        yield replace(now, line=say("refine.stopped_early"), is_done=True)
-        return
-    yield replace(now, line=say("refine.judging"))
-    answers = _graded_drafts(services, asked, now.drafts)
-    yield replace(now, kept=kept(services, asked, answers), is_done=True)
-
-
-def given(services: Services, asked: Refining, text: str) -> KeptRefinement:
-    """Return an answer that a person gave to a record, graded. LabError if it cannot be judged."""
-    scored = graded(services, asked.record, asked.reward, [text])[0]
-    answer = RefinedAnswer(id=uuid.uuid4().hex, name="yours", finish_reason="given", scored=scored)
-    return kept(services, asked, [answer])
+    return answered(services, question, finish)
 
 
 def graded(services: Services, record: RefinerRecord, reward: RewardConfig, texts: Sequence[str]) -> list[ScoredAnswer]:
     """Return answers to one record with everything that was made of them."""
-    prepared: list[Prepared] = [prepare(record, text, reward) for text in texts]
-    return grade(services.judge(), prepared)
+    task = refine_task(services.judge(), reward)
+    return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
 
 
-def engine_of(services: Services) -> Engine:
-    """Return who answers: the refiner chain where there is one, else the lab's own chain."""
-    return services.refiner or services.engine
-
-
-def owner(visitor: Visitor) -> str:
-    """Return the name under which a page waits in line here."""
-    return f"refine {visitor.page}"
-
-
-def kept(services: Services, asked: Refining, answers: Sequence[RefinedAnswer]) -> KeptRefinement:
-    """Return a refinement ready to be stored."""
-    return KeptRefinement(
-        id=uuid.uuid4().hex,
+def keep(services: Services, asked: Refining, answers: Sequence[RefinedAnswer]) -> Moment[Drafts, KeptRefinement]:
+    """Store graded answers and return the last moment; they are shown even where they cannot be stored."""
+    kept = KeptRefinement(
+        id=new_id(),
         made_at=services.now(),
         session=services.store.hash_rater(asked.visitor.rater),
         record=asked.record,
         reward=asked.reward,
         answers=tuple(answers),
     )
-
-
-def _graded_drafts(services: Services, asked: Refining, drafts: Sequence[Draft]) -> list[RefinedAnswer]:
-    chain = engine_of(services).chain
-    scored = graded(services, asked.record, asked.reward, [draft.text for draft in drafts])
-    return [
-        RefinedAnswer(
-            id=uuid.uuid4().hex,
-            name=draft.stage,
-            finish_reason=draft.finish_reason or "cancelled",
-            scored=each,
-            origin=Origin(
-                chain=chain.manifest.name,
-                stage_sha256=chain.stage_checksums[draft.stage],
-                seed=asked.sampling.seed,
-                max_new_tokens=asked.sampling.max_new_tokens,
-                temperature=asked.sampling.temperature,
-                dtype=chain.dtype,
-            ),
-        )
-        for draft, each in zip(drafts, scored, strict=True)
-    ]
+    try:
+        services.store.documents("refine").add(kept)
+    except LabError as error:
+        return Moment(kept=kept, problem=say("refine.not_kept", problem=error), is_done=True)
+    return Moment(kept=kept, is_done=True)
 
 
 Own = Mapping[str, RefinerRecord]
@@ -294,25 +259,14 @@ def _weight(text: str | None) -> float | None:
 LONGEST_PASTED = 20_000
 
 
-@dataclass(frozen=True)
-class RefineView:
-    """What the tab shows at one moment; `notice` and `answers` are HTML. `kept` is what was stored."""
-
-    notice: str
-    answers: str
-    kept: str | None = None
-    is_busy: bool = False
-
-
 def records() -> dict[str, RefinerRecord]:
     """Return the example records by id, those kept for testing first."""
-    test, train = example_records()
-    return {record.id: record for record in (*test, *train)}
+    return {record.id: record for record in (*refiner_bank().test, *refiner_bank().train)}
 
 
 def held_out() -> frozenset[str]:
     """Return the ids of the records that are kept for testing."""
-    return frozenset(record.id for record in example_records()[0])
+    return frozenset(record.id for record in refiner_bank().test)
 
 
 def choices(own: Own | None = None) -> list[tuple[str, str]]:
@@ -338,7 +292,7 @@ def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, Field
 
 def demo(services: Services) -> str:
     """Return the id of an example record, drawn from those that were not made for testing."""
-    return services.random.choice([record.id for record in example_records()[1] if record.answerable])
+    return services.random.choice([record.id for record in refiner_bank().train if record.answerable])
 
 
 def answer(
@@ -346,19 +300,20 @@ def answer(
     visitor: Visitor | None,
     typed: tuple[Fields, RefinerRecord | None],
     how: tuple[Preset, object, object, object],
-) -> Iterator[RefineView]:
+) -> Iterator[View]:
     """Yield what to show until every stage has answered and all is graded.
 
     `how`: name of the reward, seed, length, temperature.
     """
+    preset, seed, length, temperature = how
     try:
-        asked = _asked(visitor, typed, how)
+        asked = _asked(visitor, typed, preset, checked_sampling(seed, length, temperature))
         for moment in refining(services, asked):
             if moment.is_replaced:
                 return
-            yield shown(services, moment)
+            yield shown(moment)
     except LabError as error:
-        yield RefineView(notice(str(error), "problem"), empty(say("refine.empty")))
+        yield View(notice(str(error), "problem"), empty(say("refine.empty")))
 
 
 def score(
@@ -367,40 +322,35 @@ def score(
     typed: tuple[Fields, RefinerRecord | None],
     text: str | None,
     preset: Preset,
-) -> RefineView:
+) -> View:
     """Grade an answer that a person gave and show it."""
     try:
-        answer_text = checked_answer(text)
-        usual = Refining.sampling
-        how = (preset, usual.seed, usual.max_new_tokens, usual.temperature)
-        moment = RefineMoment(kept=given(services, _asked(visitor, typed, how), answer_text), is_done=True)
+        checked = checked_answer(text)
+        asked = _asked(visitor, typed, preset, USUAL)
+        scored = graded(services, asked.record, asked.reward, [checked])[0]
+        given = RefinedAnswer(id=new_id(), name="yours", finish_reason="given", scored=scored)
+        return shown(keep(services, asked, [given]))
     except LabError as error:
-        return RefineView(notice(str(error), "problem"), empty(say("refine.empty")))
-    return shown(services, moment)
+        return View(notice(str(error), "problem"), empty(say("refine.empty")))
 
 
-def stop(services: Services, visitor: Visitor | None) -> None:
-    """End what this page is waiting for; what was written is graded and shown."""
-    if visitor is not None:
-        engine_of(services).stop(owner(visitor))
-
-
-def shown(services: Services, moment: RefineMoment) -> RefineView:
-    """Return the view of one moment; a complete one is kept first."""
-    is_busy = not moment.is_done
-    if moment.kept is not None:
-        return _finished(services, moment.kept)
-    if not moment.drafts:
-        line = waiting_line(moment.waiting) if moment.waiting else moment.line
-        return RefineView(notice(line), empty(say("refine.empty")), is_busy=is_busy)
-    line = moment.line or say("refine.writing")
-    grid = cards([card_of(draft) for draft in moment.drafts])
-    return RefineView(notice(line), grid, is_busy=is_busy)
+def shown(moment: Moment[Drafts, KeptRefinement]) -> View:
+    """Return the view of one moment."""
+    kept = moment.kept
+    if kept is not None:
+        done = notice(say("refine.done", answers=counted(len(kept.answers), "answer")), "good")
+        return View(notice(moment.problem or "", "problem") or done, refined(kept), kept.id)
+    if not moment.written:
+        line = say("refine.stopped_early") if moment.is_done else ""
+        line = waiting_line(moment.waiting) if moment.waiting else line
+        return View(notice(line), empty(say("refine.empty")), is_busy=not moment.is_done)
+    line = say("refine.judging" if moment.is_grading else "refine.writing")
+    return View(notice(line), cards([card_of(draft) for draft in moment.written]), is_busy=True)
 
 
 def checked_answer(text: str | None) -> str:
     """Return a pasted answer without characters that no file can hold; LabError if it is none."""
-    found = (text or "").encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+    found = plain_text(text)
     if not found:
         raise LabError(say("refine.no_answer"))
     if len(found) > LONGEST_PASTED:
@@ -408,157 +358,122 @@ def checked_answer(text: str | None) -> str:
     return found
 
 
-def _finished(services: Services, kept: KeptRefinement) -> RefineView:
-    line = notice(say("refine.done", answers=counted(len(kept.answers), "answer")), "good")
-    try:
-        services.store.workbench.add(kept)
-    except LabError as error:
-        line = notice(say("refine.not_kept", problem=error), "problem")
-    return RefineView(line, refined(kept), kept.id)
-
-
 def _asked(
-    visitor: Visitor | None,
-    typed: tuple[Fields, RefinerRecord | None],
-    how: tuple[Preset, object, object, object],
+    visitor: Visitor | None, typed: tuple[Fields, RefinerRecord | None], preset: Preset, sampling: Sampling
 ) -> Refining:
-    preset, *numbers = how
-    sampling: Sampling = checked_sampling(*numbers)
-    return Refining(
-        visitor=visitor or new_visitor(),
-        record=record_of(*typed),
-        reward=RewardConfig.model_validate({"preset": preset}),
-        sampling=sampling,
-    )
+    reward = RewardConfig.model_validate({"preset": preset})
+    return Refining(visitor or new_visitor(), record_of(*typed), reward, sampling)
 
 
-Change = Callable[[Worked, RefinedAnswer, Mark], Mark]
+# ---- what a person makes of graded answers -------------------------------------------------------
 
 
-def rate(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, rating: str) -> RefineView:
+def work(services: Services, visitor: Visitor | None) -> Work:
+    """Return what a visitor does with graded answers."""
+    return Work(services, visitor, "refine", _shown, lambda text: notice(text, "problem"))
+
+
+def _shown(standing: "Refinement | None", line: str) -> View:
+    if standing is None:
+        return View(line, refined(None))
+    return View(line, refined(standing.document, standing.parts), standing.document.id)
+
+
+def rate(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, rating: str) -> View:
     """Rate an answer good or bad and show all; the same rating again takes it away."""
 
-    def change(_: Worked, __: RefinedAnswer, before: Mark) -> Mark:
+    def change(_: KeptRefinement, __: RefinedAnswer, before: Mark) -> Mark:
         if rating not in ("good", "bad"):
             raise LabError(say("refine.gone"))
-        wanted = None if before.rating == rating else rating
-        return before.model_copy(update={"rating": wanted})
+        return before.model_copy(update={"rating": None if before.rating == rating else rating})
 
-    return _changed(services, visitor, (name, answer_id), (say("refine.action.rate"), change))
+    return _changed(services, visitor, name, answer_id, say("refine.action.rate"), change)
 
 
-def correct(
-    services: Services, visitor: Visitor | None, name: str | None, answer_id: str, text: str | None
-) -> RefineView:
+def correct(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, text: str | None) -> View:
     """Keep what an answer should have been, graded as the answer was, and show all."""
 
-    def change(worked: Worked, answer: RefinedAnswer, before: Mark) -> Mark:
+    def change(kept: KeptRefinement, answer: RefinedAnswer, before: Mark) -> Mark:
         typed = checked_answer(text)
         if typed == answer.scored.completion.strip():
             raise LabError(say("refine.correction.same"))
-        scored = graded(services, worked.kept.record, worked.kept.reward, [typed])[0]
+        scored = graded(services, kept.record, kept.reward, [typed])[0]
         return before.model_copy(update={"correction": scored})
 
-    return _changed(services, visitor, (name, answer_id), (say("refine.action.correct"), change))
+    return _changed(services, visitor, name, answer_id, say("refine.action.correct"), change)
 
 
 def to_correct(services: Services, visitor: Visitor | None, name: str | None, answer_id: str) -> tuple[str, str]:
     """Return whose answer is corrected and its words as they stand; LabError if it is not there."""
-    worked = services.store.workbench.worked(name or "", desk_name(services, visitor))
-    answer = worked.kept.answer(answer_id)
-    if answer is None:
-        raise LabError(say("refine.gone"))
-    mark = _mark_of(worked, answer_id)
-    scored = mark.correction or answer.scored
-    return title_of(answer), scored.completion
+    answer, mark = _marked(work(services, visitor).get(name), answer_id)
+    return title_of(answer), (mark.correction or answer.scored).completion
 
 
-def undo(services: Services, visitor: Visitor | None, name: str | None) -> RefineView:
+def undo(services: Services, visitor: Visitor | None, name: str | None) -> View:
     """Take the last rating or correction back and show the rest."""
-    try:
-        action = services.store.workbench.undo(name or "", desk_name(services, visitor))
-    except LabError as error:
-        return standing(services, visitor, name, notice(str(error), "problem"))
-    return standing(services, visitor, name, notice(say("refine.undone", action=action), "good"))
+    return work(services, visitor).undo(name, lambda action: notice(say("refine.undone", action=action), "good"))
 
 
 def earlier(services: Services, visitor: Visitor | None) -> list[tuple[str, str]]:
     """Return a line and the id of each of the visitor's newest refinements."""
-    kept = services.store.workbench.newest(desk_name(services, visitor))
+    kept = services.store.documents("refine").newest(work(services, visitor).session)
     return [
-        (
-            f"{each.made_at.astimezone(UTC):%Y-%m-%d %H:%M} · {each.record.asked[:80]}"
-            f" ({counted(len(each.answers), 'answer')})",
-            each.id,
-        )
+        (f"{minute(each.made_at)} · {each.record.asked[:80]} ({counted(len(each.answers), 'answer')})", each.id)
         for each in kept
     ]
 
 
 def show_earlier(
     services: Services, visitor: Visitor | None, name: str | None
-) -> tuple[RefinerRecord | None, Fields | None, RefineView]:
+) -> tuple[RefinerRecord | None, Fields | None, View]:
     """Return an earlier refinement's record, what the form shows of it, and its view."""
+    mine = work(services, visitor)
     try:
-        worked = services.store.workbench.worked(name or "", desk_name(services, visitor))
+        kept = mine.get(name).document
     except LabError as error:
-        return None, None, RefineView(notice(str(error), "problem"), refined(None))
-    when = worked.kept.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    view = standing(services, visitor, name, notice(say("refine.mine.shown", when=when)))
-    return worked.kept.record, fields_of(worked.kept.record), view
+        return None, None, mine.show(None, mine.problem(str(error)))
+    line = notice(say("refine.mine.shown", when=f"{minute(kept.made_at)} UTC"))
+    return kept.record, fields_of(kept.record), mine.open(name, line)
 
 
 def make_file(services: Services, visitor: Visitor | None, form: RowForm, folder: Path) -> tuple[str, str | None]:
     """Return a line and a file with the visitor's rows for training, or why there is none."""
     try:
-        desk = desk_name(services, visitor)
-        rows = rows_of(services.store.workbench.everything(desk), form, held_out())
-        file = write(rows, folder / desk / rows.name)
+        session = work(services, visitor).session
+        rows = export(services.store.documents("refine").everything(session), form, held_out())
+        file = write(rows, folder / session / rows.name)
     except LabError as error:
         return notice(str(error), "problem"), None
     line = say("refine.export.made", name=rows.name, rows=counted(rows.n, "row"))
     return notice(f"{line} {told(rows.left_out)}".strip(), "good"), str(file)
 
 
-def standing(services: Services, visitor: Visitor | None, name: str | None, line: str) -> RefineView:
-    """Return a refinement as it stands, under a line."""
-    try:
-        worked = services.store.workbench.worked(name or "", desk_name(services, visitor))
-    except LabError as error:
-        return RefineView(line or notice(str(error), "problem"), refined(None))
-    return RefineView(line, refined(worked.kept, worked.marks), worked.kept.id)
-
-
-def desk_name(services: Services, visitor: Visitor | None) -> str:
-    """Return the name under which a visitor's refinements are kept; LabError for nobody."""
-    if visitor is None:
-        raise LabError(say("refine.gone"))
-    return services.store.hash_rater(visitor.rater)
-
-
 def _changed(
     services: Services,
     visitor: Visitor | None,
-    which: tuple[str | None, str],
-    what: tuple[str, Change],
-) -> RefineView:
-    (name, answer_id), (action, change) = which, what
-    try:
-        desk, bench = desk_name(services, visitor), services.store.workbench
-        worked = bench.worked(name or "", desk)
-        answer = worked.kept.answer(answer_id)
-        if answer is None:
-            raise LabError(say("refine.gone"))
-        before = _mark_of(worked, answer_id)
-        after = change(worked, answer, before)
-        others = [mark for mark in worked.marks if mark.answer_id != answer_id]
-        bench.change(worked.kept.id, desk, action, [*others, after])
-    except LabError as error:
-        return standing(services, visitor, name, notice(str(error), "problem"))
-    line = say("refine.marked", action=action, name=title_of(answer))
-    return standing(services, visitor, name, notice(line, "good"))
+    name: str | None,
+    answer_id: str,
+    action: str,
+    change: Callable[[KeptRefinement, RefinedAnswer, Mark], Mark],
+) -> View:
+    titles: list[str] = []
+
+    def marks(standing: "Refinement") -> list[Mark]:
+        answer, before = _marked(standing, answer_id)
+        titles.append(title_of(answer))
+        others = [mark for mark in standing.parts if mark.answer_id != answer_id]
+        return [*others, change(standing.document, answer, before)]
+
+    def line() -> str:
+        return notice(say("refine.marked", action=action, name=titles[0]), "good")
+
+    return work(services, visitor).change(name, action, marks, line)
 
 
-def _mark_of(worked: Worked, answer_id: str) -> Mark:
-    found = (mark for mark in worked.marks if mark.answer_id == answer_id)
-    return next(found, Mark(answer_id=answer_id))
+def _marked(standing: "Refinement", answer_id: str) -> tuple[RefinedAnswer, Mark]:
+    """Return an answer and what was made of it so far; LabError if it is not there."""
+    answer = standing.document.answer(answer_id)
+    if answer is None:
+        raise LabError(say("refine.gone"))
+    found = (mark for mark in standing.parts if mark.answer_id == answer_id)
+    return answer, next(found, Mark(answer_id=answer_id))

@@ -10,11 +10,10 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from evals.schema.refiner import RefinerRecord, RowForm
 from lab.refine.session import (
+    USUAL,
     Fields,
     Own,
     Preset,
-    RefineView,
-    Refining,
     answer,
     choices,
     correct,
@@ -26,12 +25,12 @@ from lab.refine.session import (
     read_own,
     score,
     show_earlier,
-    stop,
     to_correct,
     undo,
 )
 from lab.refine.view import CLICKS, refined
 from lab.services import Services
+from lab.session import View, stop
 from lab.ui.components import ANSWERING, QUIET, Sampled, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet
@@ -102,10 +101,7 @@ def lay_out() -> tuple[Composer, Board, Editor, Shelf]:
         file = gr.UploadButton(say("refine.own"), file_types=[".jsonl"], size="sm", elem_id="refine-own")
     with gr.Accordion(say("refine.examples"), open=False, elem_id="refine-examples") as examples:
         record = gr.Dropdown(
-            label=say("refine.examples.pick"),
-            info=say("refine.examples.info"),
-            choices=[],
-            elem_id="refine-record",
+            label=say("refine.examples.pick"), info=say("refine.examples.info"), choices=[], elem_id="refine-record"
         )
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=5, min_width=300):
@@ -172,7 +168,7 @@ def _editor() -> Editor:
 def _shelf() -> Shelf:
     with gr.Column(elem_classes="assay-panel", elem_id="refine-export"):
         gr.HTML(heading(say("refine.export")))
-        forms = [(say(f"refine.export.{form}"), form) for form in ("sft", "dpo", "pairs")]
+        forms = [(say(f"refine.export.{form}"), form) for form in ("sft", "dpo")]
         form = gr.Radio(forms, value="sft", label=say("refine.export.format"))
         make = gr.Button(say("refine.export.make"), size="sm", elem_id="refine-export-make")
         made = gr.HTML(elem_id="refine-export-message")
@@ -206,7 +202,7 @@ def _evidence() -> tuple[gr.Textbox, gr.Checkbox]:
 
 
 def _details() -> tuple[gr.Textbox, gr.Radio, Sampled]:
-    usual = Refining.sampling
+    usual = USUAL
     with gr.Accordion(say("refine.details"), open=False, elem_id="refine-details"):
         rubric = gr.Textbox(
             label=say("refine.rubric.field"),
@@ -286,11 +282,7 @@ def build_shelf(services: Services, door: Door, composer: Composer, board: Board
 
     shelf.mine.expand(on_open, door.known, shelf.earlier, api_name="my_refinements", **QUIET)
     shelf.earlier.input(
-        on_pick,
-        [door.known, shelf.earlier],
-        [*board.shown, *filled],
-        api_name="my_refinement",
-        **QUIET,
+        on_pick, [door.known, shelf.earlier], [*board.shown, *filled], api_name="my_refinement", **QUIET
     )
     shelf.make.click(
         on_make,
@@ -305,8 +297,8 @@ def _closed() -> tuple[object, ...]:
     return (None, heading(say("refine.editor.none")), "")
 
 
-def _refine_marks_painted(view: RefineView) -> tuple[str, str, str | None]:
-    return view.notice, view.answers, view.kept
+def _refine_marks_painted(view: View) -> tuple[str, str, str | None]:
+    return view.notice, view.cards, view.kept
 
 
 Painted = tuple[str, str, str | None, gr.Button, gr.Button, gr.Button]
@@ -329,15 +321,7 @@ def _picking(services: Services, composer: Composer, board: Board) -> None:
             record, fields, line = pick(name, own)
         except LabError as error:
             return (*(gr.skip() for _ in filled[:-1]), notice(str(error), "problem"))
-        return (
-            record,
-            fields.question,
-            fields.reasoning,
-            fields.tool_output,
-            fields.rubric,
-            fields.answerable,
-            line,
-        )
+        return (record, fields.question, fields.reasoning, fields.tool_output, fields.rubric, fields.answerable, line)
 
     def on_demo() -> tuple[object, ...]:
         return on_pick(demo(services), {})
@@ -369,10 +353,7 @@ def _picking(services: Services, composer: Composer, board: Board) -> None:
 
 
 def _answering(services: Services, door: Door, composer: Composer, board: Board) -> None:
-    outputs = [
-        *(board.line, board.answers, board.kept),
-        *(composer.start, composer.score, composer.stop),
-    ]
+    outputs = [*(board.line, board.answers, board.kept), *(composer.start, composer.score, composer.stop)]
     asked = [door.known, composer.picked, *composer.fields]
 
     def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: object) -> Iterator[Painted]:
@@ -387,7 +368,7 @@ def _answering(services: Services, door: Door, composer: Composer, board: Board)
         return _painted(view)
 
     def on_stop(visitor: Visitor | None) -> None:
-        stop(services, visitor)
+        stop(services, visitor, "refine")
 
     known = [door.known, door.remembered]
     met = composer.start.click(meet, door.remembered, known, api_visibility="private", **QUIET)
@@ -409,10 +390,10 @@ def _preset(value: object) -> Preset:
     return "published" if value == "published" else "assay"
 
 
-def _painted(view: RefineView) -> Painted:
+def _painted(view: View) -> Painted:
     return (
         view.notice,
-        view.answers,
+        view.cards,
         view.kept,
         gr.Button(interactive=not view.is_busy),
         gr.Button(interactive=not view.is_busy),

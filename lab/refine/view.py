@@ -21,7 +21,7 @@ from evals.schema.refiner import (
     RewardConfig,
     ScoredAnswer,
 )
-from lab.ask.session import stage_name
+from lab.session import stage_name
 from lab.ui.components import Html, empty, escape, grid
 from lab.ui.text import lines, say
 

@@ -13,7 +13,6 @@ from evals.errors import LabError
 from evals.report import MEASURES, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
-from lab.ask.session import stage_name
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     Counted,
@@ -30,6 +29,7 @@ from lab.results.reports import (
     source,
 )
 from lab.services import Services
+from lab.session import stage_name
 from lab.ui.charts import reliability, risk_coverage
 from lab.ui.components import Html, Scale, empty, grid, lead, measure, notice, number, shown
 from lab.ui.text import say

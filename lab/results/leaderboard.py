@@ -12,7 +12,6 @@ from evals.leaderboard import LeaderboardRow
 from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
-from lab.ask.session import stage_name
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     chosen_group,
@@ -30,6 +29,7 @@ from lab.results.reports import (
     source,
 )
 from lab.services import Services
+from lab.session import stage_name
 from lab.ui.components import Column, Html, Scale, empty, grid, interval, lead, measure, notice, number, shown
 from lab.ui.text import say
 

@@ -9,9 +9,10 @@ from evals.errors import LabError
 from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
 from lab.review.form import Composer
-from lab.review.session import checked, desk_of, reader_named, reviewing
+from lab.review.session import checked_settings, paper_of, reader_named, reviewing, work
 from lab.review.view import read_only
-from lab.services import Services, read_paper
+from lab.services import Services
+from lab.session import stop
 from lab.ui.components import ANSWERING, QUIET, heading, notice
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
@@ -62,13 +63,15 @@ def both(
     try:
         if visitor is None or names[0] == names[1]:
             raise LabError(say("review.blind.same"))
-        how = checked(settings)
+        how = checked_settings(settings)
         readers = [reader_named(services.readers(), name) for name in names]
-        paper = read_paper(None, text) if (text or "").strip() or article is None else article
+        paper = paper_of(None, text) if (text or "").strip() or article is None else article
         services.random.shuffle(readers)
         kept: list[KeptReview] = []
         for number, reader in enumerate(readers, start=1):
-            for moment in reviewing(services, visitor, paper, reader, how):
+            for moment in reviewing(services, visitor, paper, reader, how, "blind"):
+                if moment.is_replaced:
+                    return
                 if moment.kept is not None:
                     kept.append(moment.kept)
                 line = say("review.blind.writing", number=number)
@@ -84,11 +87,12 @@ def both(
 
 
 def vote(services: Services, visitor: Visitor | None, pair: BlindPair | None, choice: Choice) -> BlindView:
-    """Keep a vote and show who wrote which; both reviews are on the desk then."""
+    """Keep a vote and show who wrote which; both reviews are among the visitor's own then."""
     if visitor is None or pair is None:
         return BlindView(notice(say("review.blind.early"), "problem"), "", "")
     try:
-        services.store.shelf.vote(desk_of(services, visitor), pair.left.id, pair.right.id, choice)
+        session = work(services, visitor).session
+        services.store.documents("review").vote(session, pair.left.id, pair.right.id, choice)
     except LabError as error:
         return BlindView(notice(str(error), "problem"), *_lists(pair, "", ""), pair, pair.ids)
     left, right = pair.left.reviewer.name, pair.right.reviewer.name
@@ -117,13 +121,8 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             first = gr.Dropdown(names, value=names[0] if names else None, label=say("review.blind.first"))
             second = gr.Dropdown(names, value=names[-1] if names else None, label=say("review.blind.second"))
         with gr.Row(elem_classes="actions"):
-            start = gr.Button(
-                say("review.blind.start"),
-                interactive=len(names) > 1,
-                elem_id="blind-start",
-                size="sm",
-            )
-            stop = gr.Button(say("review.stop"), visible=False, elem_id="blind-stop", size="sm")
+            start = gr.Button(say("review.blind.start"), interactive=len(names) > 1, elem_id="blind-start", size="sm")
+            stopping = gr.Button(say("review.stop"), visible=False, elem_id="blind-stop", size="sm")
         line = gr.HTML(elem_id="blind-notice")
         with gr.Row(elem_classes="blind-lists"):
             left = gr.HTML(elem_id="blind-left")
@@ -131,7 +130,7 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
         votes = _vote_buttons()
     pair = gr.State(None)
     unnamed = gr.State(())
-    outputs = [pair, unnamed, line, left, right, start, stop, *votes.values()]
+    outputs = [pair, unnamed, line, left, right, start, stopping, *votes.values()]
 
     def on_start(visitor: Visitor | None, article: Article | None, text: str, *asked: object) -> Iterator[Painted]:
         names = (str(asked[0]), str(asked[1]))
@@ -139,19 +138,14 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             yield _painted(view)
 
     def on_stop(visitor: Visitor | None) -> None:
-        if visitor is not None:
-            services.turns.stop(visitor.page)
+        stop(services, visitor, "blind")
 
     asked = [door.known, composer.article, composer.text, first, second, *composer.settings]
-    stop.click(on_stop, door.known, None, api_name="stop_blind_review", **QUIET)
+    stopping.click(on_stop, door.known, None, api_name="stop_blind_review", **QUIET)
     start.click(on_start, asked, outputs, api_name="review_blind", **ANSWERING)
     for choice, button in votes.items():
         button.click(
-            _voting(services, choice),
-            [door.known, pair],
-            outputs,
-            api_name=f"review_vote_{choice}",
-            **ANSWERING,
+            _voting(services, choice), [door.known, pair], outputs, api_name=f"review_vote_{choice}", **ANSWERING
         )
     return unnamed
 

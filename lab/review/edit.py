@@ -1,20 +1,15 @@
-"""What a person does with the concerns of a review: each change gives new concerns, none is lost.
+"""What a person does with the concerns of a review: each change gives new concerns, none is lost."""
 
-Nothing is stored here; `lab.store.documents` keeps every version, and taking a change back is going to the one
-before.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from evals.errors import LabError
 from evals.review.places import Map
-from evals.schema.reviewruns import Decision, DraftConcern, KeptReview
+from evals.schema.reviewruns import Decision, DraftConcern
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
+from lab.session import plain_text
 from lab.ui.text import say
 
 Concerns = tuple[DraftConcern, ...]
-Change = Callable[[Concerns, KeptReview], Concerns]
-"""Makes new concerns of those that stand, with the review they belong to."""
 LONGEST = 2_000
 
 
@@ -50,29 +45,21 @@ def edited(concerns: Concerns, concern_id: str, words: Concern, paper: Map) -> C
     if mine.concern == words:
         return concerns
     before = mine.before or (mine.concern if mine.by == "model" else None)
-    changed = {
-        **words.model_dump(),
-        "before": None if before == words else before,
-        "place": paper.place(words.text),
-    }
+    changed = {**words.model_dump(), "before": None if before == words else before, "place": paper.place(words.text)}
     return _with(concerns, mine.model_copy(update=changed))
 
 
 def added(concerns: Concerns, concern_id: str, words: Concern, paper: Map) -> Concerns:
     """Return the concerns with a person's own at the end; it is accepted."""
     mine = DraftConcern(
-        id=concern_id,
-        by="person",
-        decision="accepted",
-        place=paper.place(words.text),
-        **words.model_dump(),
+        id=concern_id, by="person", decision="accepted", place=paper.place(words.text), **words.model_dump()
     )
     return (*concerns, mine)
 
 
 def checked(text: str | None, category: str | None, severity: str | None) -> Concern:
     """Return what was typed as a concern; BadEdit for an empty or endless text or a strange label."""
-    words = (text or "").encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+    words = plain_text(text)
     if not any(character.isalnum() for character in words):
         raise BadEdit(say("review.edit.empty"))
     if len(words) > LONGEST:

@@ -15,7 +15,7 @@ from evals.io import rows_write_whole as write_whole
 from evals.review.corpus import assigned
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
-from lab.store.documents import ReviewVote
+from lab.store.documents import DocumentVote
 from lab.ui.text import say
 
 ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
@@ -36,7 +36,7 @@ def export(
     review: KeptReview,
     concerns: Sequence[DraftConcern],
     form: ReviewForm,
-    votes: Sequence[ReviewVote] = (),
+    votes: Sequence[DocumentVote[KeptReview]] = (),
 ) -> Exported:
     """Return a review in one form; LabError where there is nothing that the person stands by."""
     name = f"review-{_slug(review.article.title)}-{form}.{ENDINGS[form]}"
@@ -89,10 +89,7 @@ def _markdown(review: KeptReview, concerns: Sequence[DraftConcern]) -> str:
             page = f" (page {each.place.page})" if each.place.page else ""
             lines.append(f"   > {_line(each.place.quote)}{page}")
     stand = sum(each.decision == "accepted" for each in concerns)
-    lines += [
-        "",
-        f"Written by {review.reviewer.name} on {review.made_at:%Y-%m-%d}; {stand} accepted by a person.",
-    ]
+    lines += ["", f"Written by {review.reviewer.name} on {review.made_at:%Y-%m-%d}; {stand} accepted by a person."]
     return "\n".join(lines) + "\n"
 
 
@@ -128,7 +125,7 @@ def _training(review: KeptReview, concerns: Sequence[DraftConcern]) -> list[dict
 
 
 def _pairs(
-    review: KeptReview, concerns: Sequence[DraftConcern], votes: Sequence[ReviewVote]
+    review: KeptReview, concerns: Sequence[DraftConcern], votes: Sequence[DocumentVote[KeptReview]]
 ) -> list[dict[str, object]]:
     """Return pairs of one paper's reviews: the person's before the model's, and blind votes' winners."""
     rows: list[dict[str, object]] = []
@@ -143,10 +140,7 @@ def _pairs(
         if vote.choice not in {"left", "right"} or vote.left.article.id != review.article.id:
             continue
         chosen, rejected = (vote.left, vote.right) if vote.choice == "left" else (vote.right, vote.left)
-        lists = (
-            [each.concern for each in chosen.concerns],
-            [each.concern for each in rejected.concerns],
-        )
+        lists = ([each.concern for each in chosen.concerns], [each.concern for each in rejected.concerns])
         if lists[0] != lists[1]:
             names = {"chosen_by": chosen.reviewer.name, "rejected_by": rejected.reviewer.name}
             rows += _preferred(chosen, lists, {"origin": "blind vote", "vote": vote.id, **names})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
-from lab.review.session import ReviewSettings
+from lab.review.session import USUAL
 from lab.review.view import CLICKS
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
@@ -111,12 +111,7 @@ def _composer(readers: Sequence[str]) -> Composer:
         ):
             settings = _settings()
     with gr.Row(elem_classes="actions"):
-        start = gr.Button(
-            say("review.start"),
-            variant="primary",
-            interactive=bool(readers),
-            elem_id="review-start",
-        )
+        start = gr.Button(say("review.start"), variant="primary", interactive=bool(readers), elem_id="review-start")
         stop = gr.Button(say("review.stop"), visible=False, elem_id="review-stop")
         demo = gr.Button(say("review.example"), size="sm", elem_id="review-demo")
     return Composer(article, file, text, reader, settings, start, stop, demo)
@@ -124,9 +119,8 @@ def _composer(readers: Sequence[str]) -> Composer:
 
 def _settings() -> Sampled:
     """Lay out seed, length and temperature."""
-    usual = ReviewSettings()
     choices = Range(64, 4096, 64, 1.5, "review.length.info")
-    return sampling_fields(usual.seed, usual.max_new_tokens, usual.temperature, choices)
+    return sampling_fields(USUAL.seed, USUAL.max_new_tokens, USUAL.temperature, choices)
 
 
 def _editor() -> Editor:

@@ -2,99 +2,99 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evals.errors import LabError
+from evals.model import Sampling
 from evals.review.places import Map
-from evals.schema import Article
-from evals.schema.reviewruns import (
-    DraftConcern,
-    KeptReview,
-    ReviewAnswer,
-    Reviewer,
-    ReviewForm,
-)
+from evals.schema import Article, ChainManifest
+from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import Concern
 from lab.commands.tables import counted
-from lab.review import edit as desk
+from lab.engine import Request
+from lab.review.edit import BadEdit, added, checked, decided, deleted, edited, find, moved
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
-from lab.services import Services, demonstration_paper, export_review, read_paper
-from lab.ui.components import notice
+from lab.services import Services, chain_folder
+from lab.session import Moment, Tab, View, Work, checked_sampling, minute, new_id, owner, session
+from lab.settings import ReviewServer, Settings
+from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 
-WAIT_SECONDS = 0.5
+if TYPE_CHECKING:
+    from lab.store.documents import Standing
 
-
-@dataclass(frozen=True)
-class ReviewSettings:
-    """How a review is written; `max_new_tokens` is for each part of the paper."""
-
-    seed: int = 0
-    max_new_tokens: int = 768
-    temperature: float = 0.1
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far a review is; the last step has the `answer`. `line` says what else is being done."""
-
-    line: str = ""
-    part: int = 1
-    parts: int = 1
-    n_tokens: int = 0
-    concerns: tuple[Concern, ...] = ()
-    answer: ReviewAnswer | None = None
+USUAL = Sampling(max_new_tokens=768, temperature=0.1)
+"""How a review is written; the length is for each part of the paper."""
+SHORTEST, LONGEST = 32, 4096
 
 
 class Reader(Protocol):
-    """Someone who reviews papers."""
+    """Someone who reviews papers. `name` is what people choose it by; `chain` as in `lab.engine.Request`."""
 
     @property
-    def name(self) -> str:
-        """What people choose it by."""
-        ...
+    def name(self) -> str: ...
+    @property
+    def chain(self) -> str | None: ...
 
-    def reviewer(self, settings: ReviewSettings) -> Reviewer:
-        """Return who this is, for the record; complete once a review was written."""
-        ...
-
-    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
+    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
         """Yield steps as concerns are found; setting `stop` ends it soon, with what was found."""
         ...
 
 
 @dataclass(frozen=True)
-class LateReader:
-    """A reader of which only the name is known until it is wanted; `made` gives it, the same each time."""
+class ChainReader:
+    """A stage of the reviewer chain."""
 
     name: str
-    made: Callable[[], Reader]
+    stage: str
+    chain: str
 
-    def reviewer(self, settings: ReviewSettings) -> Reviewer:
-        """Return who this is, as the reader itself says."""
-        return self.made().reviewer(settings)
+    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
+        """Yield steps as concerns are found. Imports torch."""
+        from lab.review.reader import chain_steps
 
-    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
-        """Say that it is loading, then yield the reader's own steps."""
-        yield Step(line=say("review.loading", name=self.name))
-        yield from self.made().review(article, settings, stop)
+        return chain_steps(self.stage, article, sampling, chain, stop)
 
 
 @dataclass(frozen=True)
-class ReviewMoment:
-    """What there is to show: the paper, how far the review is, and the kept review at the end."""
+class ServerReader:
+    """A model on a server, as whoever started the lab named it; visitors choose no address."""
 
-    article: Article
-    line: str = ""
-    concerns: tuple[DraftConcern, ...] = ()
-    kept: KeptReview | None = None
-    is_done: bool = False
+    name: str
+    server: ReviewServer
+    chain: None = None
+
+    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
+        """Yield a step for each part of the paper."""
+        from lab.review.reader import server_steps
+
+        return server_steps(self.server, article, sampling, stop)
+
+
+def find_readers(settings: Settings) -> tuple[Reader, ...]:
+    """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
+
+    Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
+    """
+    file = chain_folder(settings.reviewer) / "chain.json"
+    chain, stages = "base:embedded", ["base"]
+    if file.exists():
+        manifest = ChainManifest.model_validate_json(file.read_bytes())
+        chain, stages = settings.reviewer, [*(stage.name for stage in reversed(manifest.stages)), "base"]
+    readers: list[Reader] = [
+        ChainReader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain)
+        for stage in stages
+    ]
+    if settings.review_server is not None:
+        server = settings.review_server
+        readers.append(ServerReader(say("review.server", model=server.model or server.url), server))
+    return tuple(readers)
 
 
 def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
@@ -107,27 +107,62 @@ def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
 
 
 def reviewing(
-    services: Services,
-    visitor: Visitor,
-    article: Article,
-    reader: Reader,
-    settings: ReviewSettings,
-) -> Iterator[ReviewMoment]:
+    services: Services, visitor: Visitor, article: Article, reader: Reader, sampling: Sampling, tab: Tab = "review"
+) -> Iterator[Moment[ReviewStep, KeptReview]]:
     """Yield moments until the review is complete and kept. LabError if the model cannot review."""
-    stop = services.turns.begin(visitor.page)
-    try:
-        yield from _in_turn(services, visitor, (article, reader), (settings, stop))
-    finally:
-        services.turns.end(visitor.page, stop)
+
+    def grow(_: ReviewStep | None, steps: tuple[ReviewStep, ...]) -> ReviewStep:
+        return steps[-1]
+
+    def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
+        kept = _kept(services, visitor, article, reader.name, sampling, step)
+        services.store.documents("review").add(kept)
+        return Moment(step, kept=kept)
+
+    request = Request(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
+    return session(services.engine, request, grow, finish)
 
 
-def desk_of(services: Services, visitor: Visitor) -> str:
-    """Return the name under which a visitor's reviews are kept."""
-    return services.store.hash_rater(visitor.rater)
+def _kept(
+    services: Services, visitor: Visitor, article: Article, name: str, sampling: Sampling, step: ReviewStep
+) -> KeptReview:
+    from evals.review.prompt import system_prompt
+
+    row, engine = step.row, step.engine
+    if row is None or engine is None:
+        raise LabError(say("review.stopped_early"))
+    return KeptReview(
+        id=new_id(),
+        made_at=services.now(),
+        session=services.store.hash_rater(visitor.rater),
+        article=article,
+        reviewer=Reviewer(
+            name=name,
+            kind=engine.kind,
+            stage=engine.stage,
+            checksums=engine.checksums,
+            constraint=engine.constraint,
+            system_prompt=system_prompt(),
+            seed=sampling.seed,
+            max_new_tokens=sampling.max_new_tokens,
+            temperature=sampling.temperature,
+        ),
+        answer=ReviewAnswer(
+            requests=step.requests,
+            raw=row.raw_output,
+            status=row.status,
+            problems=row.problems,
+            finish_reason=row.finish_reason,
+            n_tokens=step.n_tokens,
+            seconds=row.seconds,
+            tokens_lost=row.tokens_lost,
+        ),
+        concerns=drafts(row.concerns, Map(article)),
+    )
 
 
 def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
-    """Return a model's concerns as they lie on a desk, each with its place in the paper."""
+    """Return a model's concerns as people work on them, each with its place in the paper."""
     return tuple(
         DraftConcern(
             id=f"m{number}",
@@ -151,91 +186,33 @@ def finished_line(kept: KeptReview) -> str:
     return " ".join(parts)
 
 
-def _in_turn(
-    services: Services,
-    visitor: Visitor,
-    what: tuple[Article, Reader],
-    how: tuple[ReviewSettings, threading.Event],
-) -> Iterator[ReviewMoment]:
-    """Yield moments of waiting, then of the review; the turn is given back however it ends."""
-    (article, reader), (settings, stop) = what, how
-    paper = Map(article)
-    moment = ReviewMoment(article, line=say("review.reading"))
-    yield moment
-    while not services.turns.turn.acquire(timeout=WAIT_SECONDS):
-        if stop.is_set():
-            yield replace(moment, line=say("review.stopped_early"), is_done=True)
-            return
-        yield replace(moment, line=say("review.waiting"))
-    try:
-        for step in reader.review(article, settings, stop):
-            moment = _moment(article, step, paper)
-            if step.answer is None:
-                yield moment
-                continue
-            kept = _kept(services, visitor, moment, (reader.reviewer(settings), step.answer))
-            services.store.shelf.add(kept)
-            yield replace(moment, kept=kept, line=finished_line(kept), is_done=True)
-    finally:
-        services.turns.turn.release()
+def paper_of(file: str | None, text: str | None) -> Article:
+    """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
+    from lab.review.papers import paper_of as read
+
+    return read(file, text)
 
 
-def _moment(article: Article, step: Step, paper: Map) -> ReviewMoment:
-    line = step.line or say(
-        "review.writing",
-        part=step.part,
-        parts=step.parts,
-        n=len(step.concerns),
-        tokens=step.n_tokens,
-    )
-    return ReviewMoment(article, line, drafts(step.concerns, paper))
-
-
-def _kept(
-    services: Services,
-    visitor: Visitor,
-    moment: ReviewMoment,
-    written: tuple[Reviewer, ReviewAnswer],
-) -> KeptReview:
-    reviewer, answer = written
-    return KeptReview(
-        id=uuid.uuid4().hex,
-        made_at=services.now(),
-        session=desk_of(services, visitor),
-        article=moment.article,
-        reviewer=reviewer,
-        answer=answer,
-        concerns=moment.concerns,
-    )
-
-
-HIGHEST_SEED = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class ReviewView:
-    """What the tab shows at one moment; the first three are HTML. `review` is the id of a kept one."""
-
-    notice: str
-    paper: str
-    concerns: str
-    review: str | None = None
-    is_busy: bool = False
-
-
-def read(file: str | None, text: str | None) -> tuple[Article | None, ReviewView]:
+def read(file: str | None, text: str | None) -> tuple[Article | None, View]:
     """Return the paper that was given and its view, or what is wrong with it."""
     try:
-        article = read_paper(file, text)
+        article = paper_of(file, text)
     except LabError as error:
-        return None, ReviewView(notice(str(error), "problem"), paper_view(None), cards(()))
-    return article, ReviewView(notice(say("review.reading")), paper_view(article), cards(()))
+        return None, View(notice(str(error), "problem"), cards(()), paper=paper_view(None))
+    return article, View(notice(say("review.reading")), cards(()), paper=paper_view(article))
 
 
-def demonstration() -> tuple[Article, ReviewView]:
+def demonstration() -> tuple[Article, View]:
     """Return a paper to try the reviewer on, and its view."""
+    from lab.review.papers import demonstration_paper
+
     article = demonstration_paper()
-    return article, ReviewView(notice(say("review.reading")), paper_view(article), cards(()))
+    return article, View(notice(say("review.reading")), cards(()), paper=paper_view(article))
+
+
+def checked_settings(settings: tuple[object, object, object]) -> Sampling:
+    """Return seed, length and temperature as numbers in range; LabError names what is wrong."""
+    return checked_sampling(*settings, SHORTEST, LONGEST)
 
 
 def review(
@@ -244,66 +221,80 @@ def review(
     given: tuple[Article | None, str | None],
     reader_name: str | None,
     settings: tuple[object, object, object],
-) -> Iterator[ReviewView]:
+) -> Iterator[View]:
     """Yield what to show until a review is complete and kept.
 
     `given`: the paper that was read, and a pasted text that counts before it. `settings`: seed, length,
     temperature.
     """
     article, text = given
+    found: tuple[DraftConcern, ...] = ()
     try:
-        paper = read_paper(None, text) if (text or "").strip() or article is None else article
+        article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
-        how = checked(settings)
-    except LabError as error:
-        yield ReviewView(notice(str(error), "problem"), paper_view(article), cards(()))
-        return
-    moment = ReviewMoment(paper)
-    try:
-        for moment in reviewing(services, visitor or new_visitor(), paper, reader, how):
-            yield shown(moment)
+        sampling, paper = checked_settings(settings), Map(article)
+        for moment in reviewing(services, visitor or new_visitor(), article, reader, sampling):
+            if moment.is_replaced:
+                return
+            found = (
+                moment.kept.concerns
+                if moment.kept
+                else drafts(moment.written.concerns, paper)
+                if moment.written
+                else ()
+            )
+            yield View(
+                notice(_line(moment), "good" if moment.kept else "info"),
+                cards(found, is_busy=moment.kept is None),
+                moment.kept.id if moment.kept else None,
+                not moment.is_done,
+                paper_view(article, found),
+            )
     except LabError as error:
         words = notice(str(error), "problem")
-        yield ReviewView(words, paper_view(paper, moment.concerns), cards(moment.concerns, is_busy=True))
+        yield View(words, cards(found, is_busy=bool(found)), paper=paper_view(article, found))
 
 
-def shown(moment: ReviewMoment) -> ReviewView:
-    """Return the view of one moment of a review."""
-    tone = "good" if moment.kept else "info"
-    return ReviewView(
-        notice(moment.line, tone),
-        paper_view(moment.article, moment.concerns),
-        cards(moment.concerns, is_busy=moment.kept is None),
-        moment.kept.id if moment.kept else None,
-        is_busy=not moment.is_done,
-    )
+def _line(moment: Moment[ReviewStep, KeptReview]) -> str:
+    if moment.kept is not None:
+        return finished_line(moment.kept)
+    if moment.waiting is not None:
+        return waiting_line(moment.waiting)
+    step = moment.written
+    if step is None:
+        return say("review.stopped_early" if moment.is_done else "review.reading")
+    return say("review.writing", part=step.part, parts=step.parts, n=len(step.concerns), tokens=step.n_tokens)
 
 
-def checked(settings: tuple[object, object, object]) -> ReviewSettings:
-    """Return seed, length and temperature as numbers in range; LabError names what is wrong."""
-    limits = (("seed", 0, HIGHEST_SEED), ("max_new_tokens", 32, 4096), ("temperature", 0, 2))
-    found: list[float] = []
-    for value, (name, low, high) in zip(settings, limits, strict=True):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not low <= value <= high:
-            raise LabError(say(f"setting.{name}", value=value, low=low, high=high))
-        found.append(float(value))
-    return ReviewSettings(int(found[0]), int(found[1]), found[2])
+# ---- what a person makes of a review -------------------------------------------------------------
 
 
-def act(services: Services, visitor: Visitor | None, review_id: str | None, action: str, concern_id: str) -> ReviewView:
+def work(services: Services, visitor: Visitor | None) -> Work:
+    """Return what a visitor does with kept reviews."""
+    return Work(services, visitor, "review", _shown, lambda text: notice(text, "problem"))
+
+
+def _shown(standing: "Standing[KeptReview, DraftConcern] | None", line: str) -> View:
+    if standing is None:
+        return View(line, cards(()), paper=paper_view(None))
+    kept, concerns = standing.document, standing.parts
+    return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
+
+
+def act(services: Services, visitor: Visitor | None, review_id: str | None, action: str, concern_id: str) -> View:
     """Do what a button of a card says (accept, reject, up, down, delete) and show the review."""
 
-    def change(before: desk.Concerns, _: KeptReview) -> desk.Concerns:
+    def change(standing: "Standing[KeptReview, DraftConcern]") -> tuple[DraftConcern, ...]:
+        before = standing.parts
         if action in {"accept", "reject"}:
-            return desk.decided(before, concern_id, "accepted" if action == "accept" else "rejected")
+            return decided(before, concern_id, "accepted" if action == "accept" else "rejected")
         if action in {"up", "down"}:
-            return desk.moved(before, concern_id, -1 if action == "up" else 1)
+            return moved(before, concern_id, -1 if action == "up" else 1)
         if action == "delete":
-            return desk.deleted(before, concern_id)
-        raise desk.BadEdit(say("review.edit.gone"))
+            return deleted(before, concern_id)
+        raise BadEdit(say("review.edit.gone"))
 
-    return _changed(services, visitor, review_id, (action, change))
+    return work(services, visitor).change(review_id, action, change)
 
 
 def save(
@@ -312,99 +303,65 @@ def save(
     review_id: str | None,
     concern_id: str | None,
     words: tuple[str | None, str | None, str | None],
-) -> ReviewView:
+) -> View:
     """Keep what was typed: as new words of a concern, or without one as the person's own."""
 
-    def change(before: desk.Concerns, kept: KeptReview) -> desk.Concerns:
-        typed, paper = desk.checked(*words), Map(kept.article)
+    def change(standing: "Standing[KeptReview, DraftConcern]") -> tuple[DraftConcern, ...]:
+        typed, paper = checked(*words), Map(standing.document.article)
         if concern_id is None:
-            return desk.added(before, f"p{uuid.uuid4().hex[:8]}", typed, paper)
-        return desk.edited(before, concern_id, typed, paper)
+            return added(standing.parts, f"p{uuid.uuid4().hex[:8]}", typed, paper)
+        return edited(standing.parts, concern_id, typed, paper)
 
-    return _changed(services, visitor, review_id, ("edit" if concern_id else "add", change))
+    return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)
 
 
-def undo(services: Services, visitor: Visitor | None, review_id: str | None) -> ReviewView:
+def undo(services: Services, visitor: Visitor | None, review_id: str | None) -> View:
     """Take the last change back and show the review as it was before."""
-    try:
-        mine = desk_name(services, visitor)
-        action = services.store.shelf.undo(review_id or "", mine)
-    except LabError as error:
-        return _standing(services, visitor, review_id, notice(str(error), "problem"))
-    line = notice(say("review.undone", action=action), "good")
-    return _standing(services, visitor, review_id, line)
+    return work(services, visitor).undo(review_id, lambda action: notice(say("review.undone", action=action), "good"))
 
 
-def show_kept(services: Services, visitor: Visitor | None, review_id: str | None) -> ReviewView:
+def earlier(services: Services, visitor: Visitor | None, hidden: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return a line and the id of each of the visitor's newest reviews that are not `hidden`."""
+    kept = services.store.documents("review").newest(work(services, visitor).session)
+    return [
+        (f"{minute(each.made_at)} · {each.reviewer.name} · {each.article.title[:70] or each.article.id}", each.id)
+        for each in kept
+        if each.id not in hidden
+    ]
+
+
+def show_kept(services: Services, visitor: Visitor | None, review_id: str | None) -> View:
     """Show an earlier review as it stands."""
+    mine = work(services, visitor)
     try:
-        kept = services.store.shelf.review(review_id or "", desk_name(services, visitor))
+        when = f"{minute(mine.get(review_id).document.made_at)} UTC"
     except LabError as error:
-        return ReviewView(notice(str(error), "problem"), paper_view(None), cards(()))
-    when = kept.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return _standing(services, visitor, review_id, notice(say("review.mine.shown", when=when)))
+        return mine.show(None, mine.problem(str(error)))
+    return mine.open(review_id, notice(say("review.mine.shown", when=when)))
 
 
-def find(
+def concern_of(
     services: Services, visitor: Visitor | None, review_id: str | None, concern_id: str
 ) -> tuple[int, DraftConcern]:
     """Return a concern of a review and its place from 1; LabError if it is not there."""
-    concerns = services.store.shelf.concerns(review_id or "", desk_name(services, visitor))
-    found = desk.find(concerns, concern_id)
+    concerns = work(services, visitor).get(review_id).parts
+    found = find(concerns, concern_id)
     return concerns.index(found) + 1, found
 
 
 def export(
-    services: Services,
-    visitor: Visitor | None,
-    review_id: str | None,
-    form: ReviewForm,
-    folder: Path,
+    services: Services, visitor: Visitor | None, review_id: str | None, form: ReviewForm, folder: Path
 ) -> tuple[str, str | None]:
     """Return a line and the file of a review in one form, or why there is none."""
+    from lab.review.export import export, write
+
+    mine = work(services, visitor)
     try:
-        mine, shelf = desk_name(services, visitor), services.store.shelf
-        kept = shelf.review(review_id or "", mine)
-        concerns = shelf.concerns(kept.id, mine)
-        made, path = export_review(kept, concerns, form, shelf.votes(mine), folder / kept.id)
+        standing = mine.get(review_id)
+        votes = services.store.documents("review").votes(mine.session)
+        made = export(standing.document, standing.parts, form, votes)
+        path = write(made, folder / standing.document.id)
     except LabError as error:
         return notice(str(error), "problem"), None
     line = say("review.export.made", name=made.name, held=counted(made.n, made.noun))
     return notice(line, "good"), str(path)
-
-
-def _changed(
-    services: Services,
-    visitor: Visitor | None,
-    review_id: str | None,
-    what: tuple[str, desk.Change],
-) -> ReviewView:
-    action, change = what
-    try:
-        mine, shelf = desk_name(services, visitor), services.store.shelf
-        kept = shelf.review(review_id or "", mine)
-        before = shelf.concerns(kept.id, mine)
-        after = change(before, kept)
-        if after != before:
-            shelf.change(kept.id, mine, action, after)
-    except LabError as error:
-        return _standing(services, visitor, review_id, notice(str(error), "problem"))
-    return _standing(services, visitor, review_id, "")
-
-
-def _standing(services: Services, visitor: Visitor | None, review_id: str | None, line: str) -> ReviewView:
-    """Return a kept review as it stands, under a line."""
-    try:
-        mine = desk_name(services, visitor)
-        kept = services.store.shelf.review(review_id or "", mine)
-        concerns = services.store.shelf.concerns(kept.id, mine)
-    except LabError as error:
-        return ReviewView(line or notice(str(error), "problem"), paper_view(None), cards(()))
-    return ReviewView(line, paper_view(kept.article, concerns), cards(concerns), kept.id)
-
-
-def desk_name(services: Services, visitor: Visitor | None) -> str:
-    """Return the name under which a visitor's reviews are kept; LabError for nobody."""
-    if visitor is None:
-        raise LabError(say("review.gone"))
-    return desk_of(services, visitor)

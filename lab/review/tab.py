@@ -1,7 +1,6 @@
 """Review tab: a paper in, its concerns as they are written, and what a person makes of them."""
 
 from collections.abc import Iterator
-from datetime import UTC
 from pathlib import Path
 
 import gradio as gr
@@ -9,23 +8,13 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from evals.schema import Article
-from evals.schema.reviewruns import KeptReview, ReviewForm
+from evals.schema.reviewruns import ReviewForm
 from lab.review import blind as review_blind
 from lab.review.form import Board, Composer, Editor, lay_out
-from lab.review.session import (
-    ReviewView,
-    act,
-    demonstration,
-    desk_name,
-    export,
-    find,
-    read,
-    review,
-    save,
-    show_kept,
-    undo,
-)
-from lab.services import Services, show_review_board
+from lab.review.session import act, concern_of, demonstration, earlier, export, read, review, save, show_kept, undo
+from lab.services import Services, chain_folder
+from lab.session import View, stop
+from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, heading, notice
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet
@@ -42,24 +31,24 @@ def build(services: Services, door: Door) -> None:
     _keeping(services, door, board, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
-    ranked.expand(
-        lambda: show_review_board(services.settings),
-        None,
-        ranks,
-        api_name="review_leaderboard",
-        **QUIET,
-    )
+
+    def show_board() -> str:
+        from lab.review.board import board_view
+
+        return board_view(chain_folder(services.settings.reviewer) / REPORTS)
+
+    ranked.expand(show_board, None, ranks, api_name="review_leaderboard", **QUIET)
 
 
 Painted = tuple[str, str, str, str | None, gr.Button, gr.Button]
 
 
-def _painted(view: ReviewView) -> Painted:
+def _painted(view: View) -> Painted:
     return (
         view.notice,
         view.paper,
-        view.concerns,
-        view.review,
+        view.cards,
+        view.kept,
         gr.Button(interactive=not view.is_busy),
         gr.Button(visible=view.is_busy),
     )
@@ -78,13 +67,7 @@ def _reading(composer: Composer, board: Board) -> None:
         article, view = demonstration()
         return (article, "", *_painted(view)[:4])
 
-    gr.on(
-        [composer.file.upload, composer.file.clear],
-        on_file,
-        composer.file,
-        seen,
-        api_name="read_paper",
-    )
+    gr.on([composer.file.upload, composer.file.clear], on_file, composer.file, seen, api_name="read_paper")
     composer.demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
 
 
@@ -99,8 +82,7 @@ def _reviewing(services: Services, door: Door, composer: Composer, board: Board)
             yield _painted(view)
 
     def on_stop(visitor: Visitor | None) -> None:
-        if visitor is not None:
-            services.turns.stop(visitor.page)
+        stop(services, visitor, "review")
 
     known = [door.known, door.remembered]
     asked = [door.known, composer.article, composer.text, composer.reader, *composer.settings]
@@ -133,11 +115,7 @@ def _editing(services: Services, door: Door, board: Board, editor: Editor) -> No
 
     board.concerns.click(on_card, here, [*board.shown, *fields], api_name="change_concern", **QUIET)
     editor.save.click(
-        on_save,
-        [*here, editor.editing, *typed],
-        [*board.shown, *fields],
-        api_name="save_concern",
-        **QUIET,
+        on_save, [*here, editor.editing, *typed], [*board.shown, *fields], api_name="save_concern", **QUIET
     )
     editor.cancel.click(_blank, None, fields, api_name="cancel_edit", **QUIET)
     board.undo.click(on_undo, here, board.shown, api_name="undo_concern", **QUIET)
@@ -149,7 +127,7 @@ def _opened(
     """Return a concern in the editor; `which` are the ids of the review and of the concern."""
     unchanged = (gr.skip(), gr.skip(), gr.skip())
     try:
-        number, found = find(services, visitor, *which)
+        number, found = concern_of(services, visitor, *which)
     except LabError as error:
         return (notice(str(error), "problem"), *unchanged, *(gr.skip() for _ in range(n_fields)))
     title = heading(say("review.editor.edit", number=number))
@@ -161,10 +139,9 @@ def _keeping(services: Services, door: Door, board: Board, unnamed: gr.State) ->
 
     def on_open(visitor: Visitor | None, hidden: tuple[str, ...]) -> gr.Dropdown:
         try:
-            kept = services.store.shelf.reviews(desk_name(services, visitor))
+            choices = earlier(services, visitor, hidden)
         except LabError as error:
             return gr.Dropdown(choices=[], value=None, info=str(error))
-        choices = [(_label(each), each.id) for each in kept if each.id not in hidden]
         return gr.Dropdown(choices=choices, value=None, info=None if choices else say("review.mine.none"))
 
     def on_pick(visitor: Visitor | None, chosen: str | None) -> tuple[object, ...]:
@@ -177,19 +154,8 @@ def _keeping(services: Services, door: Door, board: Board, unnamed: gr.State) ->
 
     board.mine.expand(on_open, [door.known, unnamed], board.earlier, api_name="my_reviews", **QUIET)
     board.earlier.input(on_pick, [door.known, board.earlier], board.shown, api_name="my_review", **QUIET)
-    board.make.click(
-        on_export,
-        [*here, board.form],
-        [board.made, board.download],
-        api_name="export_review",
-        **QUIET,
-    )
+    board.make.click(on_export, [*here, board.form], [board.made, board.download], api_name="export_review", **QUIET)
 
 
 def _blank() -> tuple[object, ...]:
     return (None, "", "design_flaw", "major", heading(say("review.editor.add")))
-
-
-def _label(kept: KeptReview) -> str:
-    when = kept.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{when} · {kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"

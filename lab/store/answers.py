@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
@@ -14,9 +15,9 @@ from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.database import open_engine, reading, revision, writing
-from lab.store.documents import Shelf, Workbench, forget_refinements, forget_reviews
+from lab.store.documents import Documents, forget_documents
 from lab.store.outcomes import JudgedPair, Outcome, count_pairs, outcome_of
-from lab.store.tables import REVISION, AnswerRow, ComparisonRow, RefinementRow, ReviewRow, ReviewVoteRow, SettingRow
+from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DocumentRow, DocumentVoteRow, SettingRow
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,17 @@ def tally(session: Session) -> VoteCounts:
 
 def belongings_of(session: Session, names: Collection[str]) -> Belongings:
     """Return what there is of the rater who goes by these names: all that forgetting them deletes."""
-    theirs = select(ReviewRow.id).where(ReviewRow.session.in_(names))
-    about = (ReviewVoteRow.left_review.in_(theirs), ReviewVoteRow.right_review.in_(theirs))
+    theirs = select(DocumentRow.id).where(DocumentRow.session.in_(names))
+    about = (DocumentVoteRow.left_document.in_(theirs), DocumentVoteRow.right_document.in_(theirs))
 
-    def rows(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> int:
-        return _number(session, select(func.count(column)).where(or_(*which)))
+    def rows(column: InstrumentedAttribute[str], which: ColumnElement[bool]) -> int:
+        return _number(session, select(func.count(column)).where(which))
 
     return Belongings(
         votes=rows(ComparisonRow.id, ComparisonRow.rater.in_(names)),
-        review_votes=rows(ReviewVoteRow.id, ReviewVoteRow.rater.in_(names), *about),
-        reviews=rows(ReviewRow.id, ReviewRow.session.in_(names)),
-        graded_answers=rows(RefinementRow.id, RefinementRow.session.in_(names)),
+        review_votes=rows(DocumentVoteRow.id, or_(DocumentVoteRow.rater.in_(names), *about)),
+        reviews=rows(DocumentRow.id, DocumentRow.session.in_(names) & (DocumentRow.task == "review")),
+        graded_answers=rows(DocumentRow.id, DocumentRow.session.in_(names) & (DocumentRow.task == "refine")),
     )
 
 
@@ -74,12 +75,7 @@ def _number(session: Session, query: Select[int]) -> int:
 
 def _outcomes(session: Session) -> Iterable[Outcome]:
     left, right = aliased(AnswerRow), aliased(AnswerRow)
-    kinds = (
-        ComparisonRow.left_stage,
-        ComparisonRow.right_stage,
-        ComparisonRow.choice,
-        left.text == right.text,
-    )
+    kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
     query = (
         select(*kinds, func.count(ComparisonRow.id))
         .join(left, left.id == ComparisonRow.left_answer)
@@ -118,15 +114,9 @@ class Store:
             _check_revision(session)
             self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
 
-    @property
-    def shelf(self) -> Shelf:
-        """Reviews of papers and what people made of them."""
-        return Shelf(self._engine, self._now)
-
-    @property
-    def workbench(self) -> Workbench:
-        """Graded answers with citations and what people made of them."""
-        return Workbench(self._engine, self._now)
+    def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
+        """Return what models wrote for a task, and what people made of it: reviews of papers, graded answers."""
+        return Documents(self._engine, self._now, task)
 
     def close(self) -> None:
         """Give back the connections."""
@@ -220,15 +210,14 @@ class Store:
     def forget_rater(self, rater: str) -> Belongings:
         """Delete every vote of a rater, withdrawn ones too, and return how much went, by kind.
 
-        Reviews and graded answers on the rater's desk, with papers and records, go as well.
+        Reviews and graded answers of the rater, with papers and records, go as well.
         `rater` is the identifier that votes were cast with, or the hash that exports show.
         """
         names = self._names(rater)
         with writing(self._engine) as session:
             gone = belongings_of(session, names)
             session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
-            forget_refinements(session, names)
-            forget_reviews(session, names)
+            forget_documents(session, names)
         return gone
 
     def hash_rater(self, rater: str) -> str:
@@ -269,10 +258,7 @@ def _check_revision(session: Session) -> None:
 
 
 def _check_answers(session: Session, vote: Comparison) -> None:
-    for answer_id, stage in (
-        (vote.left_answer, vote.left_stage),
-        (vote.right_answer, vote.right_stage),
-    ):
+    for answer_id, stage in ((vote.left_answer, vote.left_stage), (vote.right_answer, vote.right_stage)):
         answer = session.get(AnswerRow, answer_id)
         if answer is None:
             raise LabError(
@@ -302,16 +288,7 @@ class ToldStore(Store):
         kept = super().add_comparison(comparison)
         if kept.id == comparison.id:
             left, right = (self._answer(name) for name in (kept.left_answer, kept.right_answer))
-            self._tell(
-                VoteEvent(
-                    kind="vote",
-                    at=kept.voted_at,
-                    vote_id=kept.id,
-                    vote=kept,
-                    left=left,
-                    right=right,
-                )
-            )
+            self._tell(VoteEvent(kind="vote", at=kept.voted_at, vote_id=kept.id, vote=kept, left=left, right=right))
         return kept
 
     def void_comparison(self, comparison_id: str, rater: str) -> None:

@@ -80,10 +80,7 @@ def explained(engine: Engine) -> Generator[None]:
 REMEDIES = (
     ("locked", "Another program holds the file: close it and try again, or use PostgreSQL."),
     ("not a database", "The file is something else: move it away, or name another one."),
-    (
-        "malformed",
-        "The file is damaged: stop the lab, keep a copy, and run `sqlite3 FILE .recover` into a new one.",
-    ),
+    ("malformed", "The file is damaged: stop the lab, keep a copy, and run `sqlite3 FILE .recover` into a new one."),
     ("readonly", "The file cannot be written: give the user of the lab write permission."),
     ("unable to open", "The file cannot be opened: check that its folder exists and is writable."),
     ("full", "The disk is full: free some space and try again."),

@@ -1,297 +1,212 @@
-"""Graded answers in the store: as they were written, and every version of what people made of them.
+"""Documents that models wrote, of any task, in the store: as they came, and every version that people made of them.
 
-Who may read and change them, and what becomes of versions: `lab.store.documents`.
+A document is read and changed by the session that made it alone. A change keeps a new version of its parts;
+taking it back marks that version, so that nothing is lost.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Engine, delete, or_, select
+from sqlalchemy import Engine, delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
 from evals.schema import Choice
-from evals.schema.refiner import KeptRefinement, Mark, Worked
-from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewVersion
+from evals.schema.refiner import KeptRefinement, Mark
+from evals.schema.reviewruns import DraftConcern, KeptReview
 from lab.store.database import reading, writing
-from lab.store.tables import RefinementRow, RefinementVersionRow, ReviewRow, ReviewVersionRow, ReviewVoteRow
+from lab.store.tables import DocumentRow, DocumentVoteRow, VersionRow
 from lab.ui.text import say
 
 LISTED = 30
-Row = TypeVar("Row", ReviewRow, RefinementRow)
-Version = TypeVar("Version", ReviewVersionRow, RefinementVersionRow)
+Doc = TypeVar("Doc", KeptReview, KeptRefinement)
+Part = TypeVar("Part", DraftConcern, Mark)
 
 
 @dataclass(frozen=True)
-class Versions(Generic[Row, Version]):
-    """Where one kind of thing and its versions stand.
+class Standing(Generic[Doc, Part]):
+    """A document, and its parts as people left them: concerns of a review, marks of graded answers."""
 
-    `of` names the column that says what a version is of, `content` the one that holds it; `words` is what the sentences about this kind of thing are called by.
-    """
-
-    row: type[Row]
-    version: type[Version]
-    of: str
-    content: str
-    words: str
-
-    def mine(self, session: Session, name: str, desk: str) -> Row:
-        """Return a thing of this desk; LabError if there is none."""
-        row = session.get(self.row, name)
-        if row is None or row.session != desk:
-            raise LabError(say(f"{self.words}.gone"))
-        return row
-
-    def newest(self, session: Session, desk: str) -> Sequence[Row]:
-        """Return the newest things of a desk, newest first."""
-        row = self.row
-        query = select(row).where(row.session == desk).order_by(row.made_at.desc(), row.id)
-        return session.scalars(query.limit(LISTED)).all()
-
-    def last(self, session: Session, name: str) -> Version | None:
-        """Return the last version that stands; None if nothing was changed, or all was taken back."""
-        version = self.version
-        query = select(version).where(self._of(name), version.voided_at.is_(None))
-        return session.scalar(query.order_by(version.number.desc()).limit(1))
-
-    def change(self, session: Session, name: str, action: str, content: Sequence[BaseModel], now: datetime) -> None:
-        """Keep a thing of this session's desk after one change."""
-        version = self.version
-        newest = select(version.number).where(self._of(name)).order_by(version.number.desc())
-        fields: dict[str, Any] = {
-            self.of: name,
-            self.content: [each.model_dump(mode="json") for each in content],
-        }
-        session.add(
-            version(
-                id=uuid.uuid4().hex,
-                number=(session.scalar(newest.limit(1)) or 0) + 1,
-                made_at=now,
-                action=action,
-                voided_at=None,
-                **fields,
-            )
-        )
-
-    def undo(self, session: Session, name: str, now: datetime) -> str:
-        """Take the last standing change back and return what it was; LabError if there is none."""
-        last = self.last(session, name)
-        if last is None:
-            raise LabError(say(f"{self.words}.nothing_to_undo"))
-        last.voided_at = now
-        return last.action
-
-    def _of(self, name: str) -> ColumnElement[bool]:
-        return getattr(self.version, self.of) == name
-
-
-SHELF_KEPT = Versions(ReviewRow, ReviewVersionRow, "review_id", "concerns", "review")
+    document: Doc
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class ReviewVote:
-    """A standing blind vote with both reviews as they came from the models."""
+class Kind(Generic[Doc, Part]):
+    """What a task keeps: its documents, the parts that people change, and those it begins with."""
+
+    document: type[Doc]
+    part: type[Part]
+    first: Callable[[Doc], tuple[Part, ...]]
+
+
+KINDS: dict[str, Kind[Any, Any]] = {
+    "review": Kind(KeptReview, DraftConcern, lambda kept: kept.concerns),
+    "refine": Kind(KeptRefinement, Mark, lambda kept: ()),
+}
+
+
+@dataclass(frozen=True)
+class DocumentVote(Generic[Doc]):
+    """A standing blind vote with both documents as they came from the models."""
 
     id: str
     voted_at: datetime
     rater: str
-    left: KeptReview
-    right: KeptReview
+    left: Doc
+    right: Doc
     choice: Choice
 
 
-class Shelf:
-    """Reviews in one database; every method may be called from any thread."""
+class Documents(Generic[Doc, Part]):
+    """The documents of one task in one database; every method may be called from any thread."""
 
-    def __init__(self, engine: Engine, now: Callable[[], datetime]) -> None:
-        self._engine, self._now = engine, now
+    def __init__(self, engine: Engine, now: Callable[[], datetime], task: str) -> None:
+        self._engine, self._now, self._task, self._kind = engine, now, task, KINDS[task]
 
-    def add(self, review: KeptReview) -> None:
-        """Keep a review."""
-        row = ReviewRow(
-            id=review.id,
-            made_at=review.made_at,
-            session=review.session,
-            document=review.model_dump(mode="json"),
+    def add(self, document: Doc) -> None:
+        """Keep a document."""
+        row = DocumentRow(
+            id=document.id,
+            task=self._task,
+            made_at=document.made_at,
+            session=document.session,
+            document=document.model_dump(mode="json"),
         )
         with writing(self._engine) as session:
             session.add(row)
 
-    def review(self, review_id: str, desk: str) -> KeptReview:
-        """Return a review of this desk; LabError if there is none."""
+    def get(self, name: str, owner: str) -> Standing[Doc, Part]:
+        """Return a document of this session as it stands; LabError if there is none."""
         with reading(self._engine) as session:
-            return _review(SHELF_KEPT.mine(session, review_id, desk))
+            return self._standing(session, self._mine(session, name, owner))
 
-    def reviews(self, desk: str) -> tuple[KeptReview, ...]:
-        """Return the newest reviews of a desk, newest first."""
+    def newest(self, owner: str) -> tuple[Doc, ...]:
+        """Return the newest documents of a session, newest first."""
+        query = self._all(owner).order_by(DocumentRow.made_at.desc(), DocumentRow.id).limit(LISTED)
         with reading(self._engine) as session:
-            return tuple(_review(row) for row in SHELF_KEPT.newest(session, desk))
+            return tuple(self._kind.document.model_validate(row.document) for row in session.scalars(query))
 
-    def concerns(self, review_id: str, desk: str) -> tuple[DraftConcern, ...]:
-        """Return the concerns as they stand now."""
+    def everything(self, owner: str | None = None) -> tuple[Standing[Doc, Part], ...]:
+        """Return all documents as they stand, oldest first; of one session if it is named."""
+        query = self._all(owner).order_by(DocumentRow.made_at, DocumentRow.id)
         with reading(self._engine) as session:
-            row = SHELF_KEPT.mine(session, review_id, desk)
-            last = SHELF_KEPT.last(session, review_id)
-            return _review(row).concerns if last is None else _concerns(last.concerns)
+            return tuple(self._standing(session, row) for row in session.scalars(query))
 
-    def versions(self, review_id: str, desk: str) -> tuple[ReviewVersion, ...]:
-        """Return every change, oldest first, those taken back too."""
-        query = select(ReviewVersionRow).where(ReviewVersionRow.review_id == review_id)
-        with reading(self._engine) as session:
-            SHELF_KEPT.mine(session, review_id, desk)
-            rows = session.scalars(query.order_by(ReviewVersionRow.number))
-            return tuple(ReviewVersion.model_validate(row, from_attributes=True) for row in rows)
-
-    def change(self, review_id: str, desk: str, action: str, concerns: Sequence[DraftConcern]) -> None:
-        """Keep the concerns after one change."""
+    def change(self, name: str, owner: str, action: str, parts: Sequence[BaseModel]) -> None:
+        """Keep the parts after one change."""
+        numbers = select(VersionRow.number).where(VersionRow.document_id == name).order_by(VersionRow.number.desc())
         with writing(self._engine) as session:
-            SHELF_KEPT.mine(session, review_id, desk)
-            SHELF_KEPT.change(session, review_id, action, concerns, self._now())
+            self._mine(session, name, owner)
+            session.add(
+                VersionRow(
+                    id=uuid.uuid4().hex,
+                    document_id=name,
+                    number=(session.scalar(numbers.limit(1)) or 0) + 1,
+                    made_at=self._now(),
+                    action=action,
+                    content=[each.model_dump(mode="json") for each in parts],
+                    voided_at=None,
+                )
+            )
 
-    def undo(self, review_id: str, desk: str) -> str:
+    def undo(self, name: str, owner: str) -> str:
         """Take the last standing change back and return what it was; LabError if there is none."""
         with writing(self._engine) as session:
-            SHELF_KEPT.mine(session, review_id, desk)
-            return SHELF_KEPT.undo(session, review_id, self._now())
+            self._mine(session, name, owner)
+            last = _last(session, name)
+            if last is None:
+                raise LabError(say(f"{self._task}.nothing_to_undo"))
+            last.voided_at = self._now()
+            return last.action
 
     # ---- blind votes -----------------------------------------------------------------------
 
-    def vote(self, desk: str, left: str, right: str, choice: Choice) -> str:
-        """Keep a vote between two reviews of this desk and return its id; a second one is the first."""
-        row = ReviewVoteRow(
+    def vote(self, owner: str, left: str, right: str, choice: Choice) -> str:
+        """Keep a vote between two documents of this session and return its id; a second one is the first."""
+        row = DocumentVoteRow(
             id=uuid.uuid4().hex,
             voted_at=self._now(),
-            rater=desk,
-            left_review=left,
-            right_review=right,
+            rater=owner,
+            left_document=left,
+            right_document=right,
             choice=choice,
             voided_at=None,
         )
         try:
             with writing(self._engine) as session:
-                for review_id in (left, right):
-                    SHELF_KEPT.mine(session, review_id, desk)
+                for name in (left, right):
+                    self._mine(session, name, owner)
                 session.add(row)
                 return row.id
         except IntegrityError:
-            query = select(ReviewVoteRow.id).where(
-                ReviewVoteRow.left_review == left,
-                ReviewVoteRow.right_review == right,
-                ReviewVoteRow.rater == desk,
-                ReviewVoteRow.voided_at.is_(None),
+            query = select(DocumentVoteRow.id).where(
+                DocumentVoteRow.left_document == left,
+                DocumentVoteRow.right_document == right,
+                DocumentVoteRow.rater == owner,
+                DocumentVoteRow.voided_at.is_(None),
             )
             with reading(self._engine) as session:
                 return session.scalars(query).one()
 
-    def votes(self, desk: str | None = None) -> tuple[ReviewVote, ...]:
-        """Return the standing votes, oldest first; of one desk if it is named."""
-        query = select(ReviewVoteRow).where(ReviewVoteRow.voided_at.is_(None))
-        if desk is not None:
-            query = query.where(ReviewVoteRow.rater == desk)
+    def votes(self, owner: str | None = None) -> tuple[DocumentVote[Doc], ...]:
+        """Return the standing votes, oldest first; of one session if it is named."""
+        query = select(DocumentVoteRow).where(DocumentVoteRow.voided_at.is_(None))
+        if owner is not None:
+            query = query.where(DocumentVoteRow.rater == owner)
         with reading(self._engine) as session:
+
+            def document(name: str) -> Doc:
+                return self._kind.document.model_validate(session.get_one(DocumentRow, name).document)
+
             return tuple(
-                ReviewVote(
+                DocumentVote(
                     id=row.id,
                     voted_at=row.voted_at,
                     rater=row.rater,
-                    left=_review(session.get_one(ReviewRow, row.left_review)),
-                    right=_review(session.get_one(ReviewRow, row.right_review)),
+                    left=document(row.left_document),
+                    right=document(row.right_document),
                     choice=row.choice,
                 )
-                for row in session.scalars(query.order_by(ReviewVoteRow.voted_at))
+                for row in session.scalars(query.order_by(DocumentVoteRow.voted_at))
             )
 
+    def _all(self, owner: str | None) -> Any:
+        query = select(DocumentRow).where(DocumentRow.task == self._task)
+        return query if owner is None else query.where(DocumentRow.session == owner)
 
-def forget_reviews(session: Session, desks: Sequence[str]) -> None:
-    """Delete every review of these desks with its versions and votes."""
-    mine = select(ReviewRow.id).where(ReviewRow.session.in_(desks))
+    def _mine(self, session: Session, name: str, owner: str) -> DocumentRow:
+        row = session.get(DocumentRow, name)
+        if row is None or (row.session, row.task) != (owner, self._task):
+            raise LabError(say(f"{self._task}.gone"))
+        return row
+
+    def _standing(self, session: Session, row: DocumentRow) -> Standing[Doc, Part]:
+        document, last = self._kind.document.model_validate(row.document), _last(session, row.id)
+        if last is None:
+            return Standing(document, self._kind.first(document))
+        return Standing(document, tuple(self._kind.part.model_validate(each) for each in last.content))
+
+
+def _last(session: Session, name: str) -> VersionRow | None:
+    """Return the last version that stands; None if nothing was changed, or all was taken back."""
+    query = select(VersionRow).where(VersionRow.document_id == name, VersionRow.voided_at.is_(None))
+    return session.scalar(query.order_by(VersionRow.number.desc()).limit(1))
+
+
+def forget_documents(session: Session, owners: Collection[str]) -> None:
+    """Delete every document of these sessions with its versions and votes."""
+    mine = select(DocumentRow.id).where(DocumentRow.session.in_(owners))
     votes = or_(
-        ReviewVoteRow.rater.in_(desks),
-        ReviewVoteRow.left_review.in_(mine),
-        ReviewVoteRow.right_review.in_(mine),
+        DocumentVoteRow.rater.in_(owners),
+        DocumentVoteRow.left_document.in_(mine),
+        DocumentVoteRow.right_document.in_(mine),
     )
-    session.execute(delete(ReviewVoteRow).where(votes))
-    session.execute(delete(ReviewVersionRow).where(ReviewVersionRow.review_id.in_(mine)))
-    session.execute(delete(ReviewRow).where(ReviewRow.session.in_(desks)))
-
-
-def _review(row: ReviewRow) -> KeptReview:
-    return KeptReview.model_validate(row.document)
-
-
-def _concerns(document: object) -> tuple[DraftConcern, ...]:
-    assert isinstance(document, list)
-    return tuple(DraftConcern.model_validate(each) for each in document)
-
-
-KEPT = Versions(RefinementRow, RefinementVersionRow, "refinement_id", "marks", "refine")
-
-
-class Workbench:
-    """Refinements in one database; every method may be called from any thread."""
-
-    def __init__(self, engine: Engine, now: Callable[[], datetime]) -> None:
-        self._engine, self._now = engine, now
-
-    def add(self, kept: KeptRefinement) -> None:
-        """Keep answers as they were graded."""
-        row = RefinementRow(
-            id=kept.id,
-            made_at=kept.made_at,
-            session=kept.session,
-            document=kept.model_dump(mode="json"),
-        )
-        with writing(self._engine) as session:
-            session.add(row)
-
-    def worked(self, name: str, desk: str) -> Worked:
-        """Return a refinement of this desk as it stands; LabError if there is none."""
-        with reading(self._engine) as session:
-            return _worked(session, KEPT.mine(session, name, desk))
-
-    def newest(self, desk: str) -> tuple[KeptRefinement, ...]:
-        """Return the newest refinements of a desk, newest first."""
-        with reading(self._engine) as session:
-            return tuple(_kept(row) for row in KEPT.newest(session, desk))
-
-    def everything(self, desk: str | None = None) -> tuple[Worked, ...]:
-        """Return all refinements as they stand, oldest first; of one desk if it is named."""
-        query = select(RefinementRow).order_by(RefinementRow.made_at, RefinementRow.id)
-        if desk is not None:
-            query = query.where(RefinementRow.session == desk)
-        with reading(self._engine) as session:
-            return tuple(_worked(session, row) for row in session.scalars(query))
-
-    def change(self, name: str, desk: str, action: str, marks: Sequence[Mark]) -> None:
-        """Keep the marks after one change."""
-        with writing(self._engine) as session:
-            KEPT.mine(session, name, desk)
-            KEPT.change(session, name, action, marks, self._now())
-
-    def undo(self, name: str, desk: str) -> str:
-        """Take the last standing change back and return what it was; LabError if there is none."""
-        with writing(self._engine) as session:
-            KEPT.mine(session, name, desk)
-            return KEPT.undo(session, name, self._now())
-
-
-def forget_refinements(session: Session, desks: Sequence[str]) -> None:
-    """Delete every refinement of these desks with its versions."""
-    mine = select(RefinementRow.id).where(RefinementRow.session.in_(desks))
-    session.execute(delete(RefinementVersionRow).where(RefinementVersionRow.refinement_id.in_(mine)))
-    session.execute(delete(RefinementRow).where(RefinementRow.session.in_(desks)))
-
-
-def _worked(session: Session, row: RefinementRow) -> Worked:
-    last = KEPT.last(session, row.id)
-    marks = last.marks if last is not None else []
-    return Worked(kept=_kept(row), marks=tuple(Mark.model_validate(mark) for mark in marks))
-
-
-def _kept(row: RefinementRow) -> KeptRefinement:
-    return KeptRefinement.model_validate(row.document)
+    session.execute(delete(DocumentVoteRow).where(votes))
+    session.execute(delete(VersionRow).where(VersionRow.document_id.in_(mine)))
+    session.execute(delete(DocumentRow).where(DocumentRow.session.in_(owners)))

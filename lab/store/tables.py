@@ -1,4 +1,4 @@
-"""The tables of the store, as SQLAlchemy models: answers, votes, reviews, refinements, one setting.
+"""The tables of the store, as SQLAlchemy models: answers, votes, versioned documents of any task, one setting.
 
 A change here needs a revision under `lab/store/migrations/versions` and a new `REVISION`; a test
 compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice, Verdict
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -54,8 +54,7 @@ class VerdictDocument(TypeDecorator[Verdict]):
 
 
 Key = Annotated[str, mapped_column(Text, primary_key=True)]
-StoredReview = Annotated[str, mapped_column(Text, ForeignKey("reviews.id"))]
-StoredRefinement = Annotated[str, mapped_column(Text, ForeignKey("refinements.id"))]
+StoredDocument = Annotated[str, mapped_column(Text, ForeignKey("documents.id"))]
 Document = Annotated[Any, mapped_column(JSON)]
 """What a record dumps to; read back and checked by whoever knows the record."""
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
@@ -133,88 +132,60 @@ class ComparisonRow(Table):
     )
 
 
-class ReviewRow(Table):
-    """One review as it came from a model: `document` is an `evals.schema.reviewruns.KeptReview`."""
+class DocumentRow(Table):
+    """What a model wrote for one task, as it came; which record `document` is: `lab.store.documents.KINDS`."""
 
-    __tablename__ = "reviews"
+    __tablename__ = "documents"
 
     id: Mapped[Key]
+    task: Mapped[str]
     made_at: Mapped[datetime]
     session: Mapped[str]
     document: Mapped[Document]
 
-    __table_args__ = (Index("reviews_by_session", "session", "made_at"),)
+    __table_args__ = (Index("documents_by_session", "session", "task", "made_at"),)
 
 
-class ReviewVersionRow(Table):
-    """The concerns of a review after one change; `voided_at` marks a change that was taken back."""
+class VersionRow(Table):
+    """What people made of a document, after one change; `voided_at` marks a change that was taken back."""
 
-    __tablename__ = "review_versions"
+    __tablename__ = "document_versions"
 
     id: Mapped[Key]
-    review_id: Mapped[StoredReview]
+    document_id: Mapped[StoredDocument]
     number: Mapped[int]
     made_at: Mapped[datetime]
     action: Mapped[str]
-    concerns: Mapped[Document]
+    content: Mapped[Document]
     voided_at: Mapped[datetime | None]
 
-    __table_args__ = (Index("one_version_per_number", "review_id", "number", unique=True),)
+    __table_args__ = (Index("one_version_per_number", "document_id", "number", unique=True),)
 
 
-class ReviewVoteRow(Table):
-    """A blind vote between two reviews of one paper; withdrawn as a `ComparisonRow` is."""
+class DocumentVoteRow(Table):
+    """A blind vote between two documents on one thing; withdrawn as a `ComparisonRow` is."""
 
-    __tablename__ = "review_votes"
+    __tablename__ = "document_votes"
 
     id: Mapped[Key]
     voted_at: Mapped[datetime]
     rater: Mapped[str]
-    left_review: Mapped[StoredReview]
-    right_review: Mapped[StoredReview]
+    left_document: Mapped[StoredDocument]
+    right_document: Mapped[StoredDocument]
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
 
     __table_args__ = (
         Index(
-            "one_review_vote_per_pair_and_rater",
-            "left_review",
-            "right_review",
+            "one_vote_per_documents_and_rater",
+            "left_document",
+            "right_document",
             "rater",
             unique=True,
             sqlite_where=text("voided_at IS NULL"),
             postgresql_where=text("voided_at IS NULL"),
         ),
     )
-
-
-class RefinementRow(Table):
-    """Graded answers to a record: `document` is an `evals.schema.refiner.KeptRefinement`."""
-
-    __tablename__ = "refinements"
-
-    id: Mapped[Key]
-    made_at: Mapped[datetime]
-    session: Mapped[str]
-    document: Mapped[Document]
-
-    __table_args__ = (Index("refinements_by_session", "session", "made_at"),)
-
-
-class RefinementVersionRow(Table):
-    """The marks on answers after one change; `voided_at` marks a change that was taken back."""
-
-    __tablename__ = "refinement_versions"
-
-    id: Mapped[Key]
-    refinement_id: Mapped[StoredRefinement]
-    number: Mapped[int]
-    made_at: Mapped[datetime]
-    action: Mapped[str]
-    marks: Mapped[Document]
-    voided_at: Mapped[datetime | None]
-
-    __table_args__ = (Index("one_refinement_version_per_number", "refinement_id", "number", unique=True),)
 
 
 class SettingRow(Table):

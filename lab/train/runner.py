@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 from filelock import FileLock
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from lab.services import plan_training
 from lab.settings import TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
@@ -27,6 +27,9 @@ from training.config import STAGES, advice, read_values
 from training.launch.accelerate import Launch
 from training.launch.equipment import check_equipment
 from training.run.folder import PROCESSES, RunFolder
+
+if TYPE_CHECKING:
+    from training.launch.plan import Plan
 
 SHIPPED = Path(__file__).resolve().parents[2] / "training" / "configs"
 FIELDS = (
@@ -230,9 +233,15 @@ def go_on(run: Path, settings: TrainingSettings, now: datetime) -> None:
         raise BadConfig(say("train.refused.alive", run=run))
     line, processes = how_started(training)
     stage, words = _words(line)
-    plan_training(stage, words, Launch(), is_dry=False)
+    _plan(stage, words, Launch(), is_dry=False)
     with _alone(settings, now):
         start(run, line, processes, now)
+
+
+def _plan(stage: str, words: Sequence[str], launch: Launch, *, is_dry: bool) -> "Plan":
+    from training.launch.plan import plan_of  # late: it takes two seconds
+
+    return plan_of(stage, words, launch, is_dry=is_dry)
 
 
 def how_started(training: Training) -> tuple[tuple[str, ...], int]:
@@ -281,7 +290,7 @@ def _planned(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool) -> Pre
         file = Path(folder) / SETTINGS
         file.write_text(text_of(recipe, ""), encoding="utf-8")
         try:
-            plan = plan_training(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
+            plan = _plan(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
         except LabError as error:
             raise BadConfig(str(error).replace(str(file), say("train.form"))) from None
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=launch)

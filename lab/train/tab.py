@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.services import Services, read_completions
+from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.train import form as train_form
 from lab.train.runner import go_on, halt, refusal
@@ -33,6 +33,7 @@ from lab.train.view import FIRST, ORDERS, Order, answers_table, facts, label, no
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import QUIET, empty, lead, notice, shown
 from lab.ui.text import say
+from training.run.folder import read_completions
 
 LOOK_SECONDS = 2.0
 """How often a run that is being trained is looked at."""

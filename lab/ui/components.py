@@ -12,8 +12,8 @@ from evals.report import CONSTANT
 from evals.schema import Answer, Metric, Verdict
 from evals.verifiers import stated_confidence
 from evals.verifiers.line import read_lines
-from lab.ask.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
 from lab.engine import Status, Waiting
+from lab.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
 from lab.ui.text import lines, page, say
 
 AT_ONCE = 40

@@ -54,8 +54,8 @@ def main() -> None:
     chain = PatientChain(ANSWERS, seconds_per_word=0.02)
     services = replace(
         build_services(from_environment()),
-        engine=Engine(lambda _: chain),
-        refiner=None,  # the scripted chain answers in the Refine tab too
+        engine=Engine(lambda *_: chain),
+        refiner="",  # the scripted chain answers in the Refine tab too
         reports=measured,
         readers=lambda: (ScriptedReader(pause=0.1), ScriptedReader("Other", SAID[1:])),
     )

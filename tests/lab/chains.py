@@ -107,4 +107,4 @@ def ticking(start: datetime = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)) -> Callabl
 def lab_with(folder: Path, chain: ScriptedChain | None = None) -> Services:
     """Return the collaborators of a lab around a new store, its scripted chain loaded at once."""
     scripted = chain or ScriptedChain()
-    return replace(services_in(folder), engine=Engine(lambda _: scripted), now=ticking())
+    return replace(services_in(folder), engine=Engine(lambda *_: scripted), now=ticking())

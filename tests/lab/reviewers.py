@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evals.model import Sampling
 from evals.schema import Article
-from evals.schema.reviewruns import ReviewAnswer, Reviewer
+from evals.schema.reviewruns import EngineRecord, ReviewedRow, ReviewStep
 from evals.schema.reviews import Concern
-from lab.review.session import ReviewSettings, Step
 
 QUOTE = "twelve mice were assigned by cage"
 PAPER = f"""# Diet and lifespan of mice
@@ -44,45 +44,51 @@ SAID = (
 
 @dataclass
 class ScriptedReader:
-    """Says `said`, one concern after another, with a pause before each."""
+    """Says `said`, one concern after another, with a pause before each; what was asked stands in `asked`."""
 
     name: str = "Scripted"
     said: tuple[Concern, ...] = SAID
     pause: float = 0.0
     parts: int = 1
+    chain: str | None = ""
 
-    def reviewer(self, settings: ReviewSettings) -> Reviewer:
-        return Reviewer(
-            name=self.name,
-            kind="chain",
-            stage="review",
-            checksums={"review": "0" * 64},
-            system_prompt="List what is wrong.",
-            seed=settings.seed,
-            max_new_tokens=settings.max_new_tokens,
-            temperature=settings.temperature,
-        )
-
-    def review(self, article: Article, settings: ReviewSettings, stop: threading.Event) -> Iterator[Step]:
+    def write(self, article: Article, sampling: Sampling, chain: object, stop: threading.Event) -> Iterator[ReviewStep]:
         found: tuple[Concern, ...] = ()
         reason = "stop"
-        yield Step(parts=self.parts)
+        yield ReviewStep(parts=self.parts)
         for concern in self.said:
             time.sleep(self.pause)
             if stop.is_set():
                 reason = "cancelled"
                 break
             found = (*found, concern)
-            yield Step(parts=self.parts, n_tokens=8 * len(found), concerns=found)
+            yield ReviewStep(parts=self.parts, n_tokens=8 * len(found), concerns=found)
         text = "\n\n".join((article.title, article.abstract, *(s.text for s in article.sections)))
         half = len(text) // 2
-        requests = (text,) if self.parts == 1 else (text[:half], text[half:])
-        answer = ReviewAnswer(
-            requests=requests,
-            raw=str([each.model_dump() for each in found]),
+        row = ReviewedRow(
+            article_id=article.id,
             status="ok" if found else "empty",
+            concerns=found,
             finish_reason=reason,
-            n_tokens=8 * len(found),
+            parts=(),
             seconds=0.5,
+            asked_sha256="0" * 64,
+            raw_output=str([each.model_dump() for each in found]),
         )
-        yield Step(part=self.parts, parts=self.parts, concerns=found, answer=answer)
+        yield ReviewStep(
+            part=self.parts,
+            parts=self.parts,
+            n_tokens=8 * len(found),
+            concerns=found,
+            row=row,
+            requests=(text,) if self.parts == 1 else (text[:half], text[half:]),
+            engine=EngineRecord(
+                kind="chain",
+                name="scripted",
+                stage="review",
+                tokenizer="words",
+                constraint="none",
+                prompt_sha256="0" * 64,
+                checksums={"review": "0" * 64},
+            ),
+        )

@@ -45,13 +45,13 @@ def test_earlier_questions_are_listed_newest_first_for_their_own_browser(room):
 def test_an_earlier_question_shows_its_stored_answers_without_the_model(room):
     visitor = somebody()
     last(ask(room, visitor, "first?", SETTINGS))
-    asked = len(room.engine.chain.prompts)
+    asked = len(room.engine.chain().prompts)
 
     view = show_last(room, visitor)
 
     assert "sft on first? with seed 0." in view.cards
     assert "Stored answers from" in view.notice
-    assert len(room.engine.chain.prompts) == asked
+    assert len(room.engine.chain().prompts) == asked
 
 
 def test_asking_again_with_the_same_seed_gives_the_same_words_and_says_so(room):
@@ -73,7 +73,7 @@ def test_asking_again_after_the_model_changed_says_that_it_did(tmp_path):
     chosen = earlier(services, visitor)[0].first.id
     changed = ScriptedChain({"grpo": "new words"})
     changed.stage_checksums = {**changed.stage_checksums, "grpo": "f" * 64}
-    engine = type(services.engine)(lambda _: changed)
+    engine = type(services.engine)(lambda *_: changed)
     clock = ticking(services.now())
 
     view = last(replay(replace(services, engine=engine, now=clock), visitor, chosen))

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, earlier, stop
+from lab.ask.session import LONGEST_QUESTION, checked_question, earlier
 from lab.ask.tab import ask, examples, show_earlier
+from lab.session import BadQuestion, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.ui.text import say
 from lab.visitors import new_visitor as somebody
@@ -117,7 +118,7 @@ def test_answers_are_stored_with_all_that_is_needed_to_ask_again(room):
     assert set(stored) == {"base", "sft", "grpo"}
     grpo = stored["grpo"]
     assert (grpo.seed, grpo.max_new_tokens, grpo.temperature) == (7, 32, 0.5)
-    assert grpo.stage_sha256 == room.engine.chain.stage_checksums["grpo"]
+    assert grpo.stage_sha256 == room.engine.chain().stage_checksums["grpo"]
     assert (grpo.chain, grpo.system_prompt, grpo.dtype) == ("scripted", "Be brief.", "float32")
     assert grpo.text == "grpo on What is HSF1? with seed 7.\nConfidence: 80%"
     assert grpo.finish_reason == "stop"
@@ -236,7 +237,7 @@ def test_stop_is_heard_from_the_first_moment_on(tmp_path):
 
 
 def test_a_model_that_cannot_load_leaves_its_remedy_on_the_page(tmp_path):
-    def load(_):
+    def load(*_):
         raise LabError("no such chain. Run `assay doctor`.")
 
     services = lab_with(tmp_path)
@@ -309,3 +310,19 @@ def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():
 
 def test_the_example_in_the_empty_box_is_a_question_of_the_bank():
     assert questions.find(say("ask.placeholder").removeprefix("For example: "))
+
+
+def test_the_model_reads_its_chains_system_prompt_with_what_may_answer_then_the_question(tmp_path):
+    known = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
+    chain = ScriptedChain()
+    chain.manifest = chain.manifest.model_copy(update={"system_prompt": "{answer}"})
+    services = lab_with(tmp_path, chain)
+
+    for asked in (known.prompt, "Why?"):
+        last(ask(services, somebody(), asked, SETTINGS))
+
+    assert [[turn.content for turn in prompt] for prompt in chain.prompts] == [
+        ["up / down / missions disagree / cannot be told from these data", known.prompt],
+        ["a name, a number, yes or no, or cannot be told from these data", "Why?"],
+    ]
+    services.store.close()

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from evals import questions
-from lab.compare.tab import Desk, bank_question, next_pair
+from lab.compare.tab import Comparing, bank_question, next_pair
 from lab.visitors import new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 
@@ -20,10 +20,10 @@ def test_offered_questions_are_all_of_the_training_half_and_none_comes_twice():
     train = {row.prompt for row in (*questions.kmp_training(), *questions.pathway_training())}
     n = len(train)
 
-    offered = [bank_question(Desk(seed=5, place=place)) for place in range(1, n + 1)]
+    offered = [bank_question(Comparing(seed=5, place=place)) for place in range(1, n + 1)]
 
     assert set(offered) == train
-    assert bank_question(Desk(seed=6, place=1)) != offered[0]
+    assert bank_question(Comparing(seed=6, place=1)) != offered[0]
 
 
 def test_equal_answers_are_pointed_out(tmp_path):
@@ -49,6 +49,6 @@ def test_the_same_seed_draws_the_same_pairs(tmp_path):
     for name in ("a", "b"):
         services = replace(lab_with(tmp_path / name, ScriptedChain(SAID)), random=random.Random(3))
         desk, _ = last(next_pair(services, new_visitor(), None))
-        drawn.append((desk.pair.left.stage, desk.pair.moment.question))
+        drawn.append((desk.pair.left.stage, desk.pair.question))
 
     assert drawn[0] == drawn[1]

@@ -6,7 +6,7 @@ from evals import questions
 from evals.errors import LabError
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
-from lab.compare.tab import Desk, next_pair, undo, vote
+from lab.compare.tab import Comparing, next_pair, undo, vote
 from lab.visitors import new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -31,7 +31,7 @@ def test_two_different_stages_answer_a_question_of_the_bank(room):
     desk, view = last(next_pair(room, new_visitor(), None))
 
     assert desk.pair.left.stage != desk.pair.right.stage
-    assert questions.find(desk.pair.moment.question) is not None
+    assert questions.find(desk.pair.question) is not None
     assert SAID[desk.pair.left.stage] in view.cards
     assert view.cards.index(SAID[desk.pair.left.stage]) < view.cards.index(SAID[desk.pair.right.stage])
     assert view.may_vote
@@ -87,7 +87,7 @@ def test_each_choice_is_stored_as_it_was_made(room, choice):
     (stored,) = room.store.comparisons()
     assert stored.choice == choice
     assert (stored.left_stage, stored.right_stage) == (desk.pair.left.stage, desk.pair.right.stage)
-    assert stored.question == desk.pair.moment.question
+    assert stored.question == desk.pair.question
     assert stored.rater == room.store.hash_rater(visitor.rater)
     assert visitor.rater not in stored.model_dump_json()
     answers = {answer.id: answer for answer in room.store.answers()}
@@ -106,7 +106,7 @@ def test_after_the_vote_the_names_are_told_and_the_next_question_comes_at_once(r
     left, right = names[desk.pair.left.stage], names[desk.pair.right.stage]
     assert f"left is better. Left was {left}, right was {right}." in first.revealed
     after, view = steps[-1]
-    assert after.pair.moment.question != desk.pair.moment.question
+    assert after.pair.question != desk.pair.question
     assert view.may_vote
     assert view.may_undo
 
@@ -137,7 +137,7 @@ def test_four_buttons_pressed_at_the_same_moment_are_one_vote(room):
 
 
 def test_a_vote_without_a_pair_says_what_to_wait_for(room):
-    for desk in (None, Desk()):
+    for desk in (None, Comparing()):
         _, view = last(vote(room, new_visitor(), desk, "tie"))
         assert "Wait until both answers are complete" in view.notice
     assert room.store.comparisons() == ()
@@ -184,9 +184,9 @@ def test_a_vote_taken_back_leaves_the_named_pair_and_goes_on_blind(room):
 
     assert room.store.comparisons() == ()
     assert room.store.counts().withdrawn == 1
-    assert back.pair.moment.question not in {
-        desk.pair.moment.question,
-        voted.pair.moment.question,
+    assert back.pair.question not in {
+        desk.pair.question,
+        voted.pair.question,
     }
     assert view.may_vote
     assert not view.may_undo
@@ -269,4 +269,4 @@ def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
 
     assert list(going_on) == []
     back, _ = last(taking_back)
-    assert back.pair.moment.question != desk.pair.moment.question
+    assert back.pair.question != desk.pair.question

@@ -5,17 +5,18 @@ import pytest
 
 from evals.errors import LabError, MissingModel
 from evals.model import Sampling
-from evals.questions import DATASETS
-from lab.engine import Engine, Request, Waiting, prompt_of
+from evals.schema import Message
+from lab.engine import Engine, Request, Waiting
 from tests.lab.chains import ScriptedChain
 
 
-def asking(owner="page", question="why?", stages=("base", "sft"), **sampling):
-    return Request(owner, question, lambda _: tuple(stages), Sampling(**sampling))
+def asking(owner="page", question="why?", stages=("base", "sft"), chain="", **sampling):
+    prompt = [Message(role="user", content=question)]
+    return Request(owner, lambda chain, stop: chain.stream(prompt, stages, Sampling(**sampling), stop), chain)
 
 
 def engine_of(chain):
-    engine = Engine(lambda _: chain)
+    engine = Engine(lambda *_: chain)
     engine.start()
     until(lambda: engine.status.state == "ready")
     return engine
@@ -56,28 +57,6 @@ def test_every_stage_asked_for_answers_to_its_end():
     assert ends == {"base": "stop", "sft": "stop"}
 
 
-def test_the_model_reads_the_system_prompt_of_its_chain_then_the_question():
-    chain = ScriptedChain()
-    engine = engine_of(chain)
-
-    read(engine, engine.ask(asking(question="how many?")))
-
-    assert [(turn.role, turn.content) for turn in chain.prompts[0]] == [
-        ("system", "Be brief."),
-        ("user", "how many?"),
-    ]
-
-
-def test_a_question_is_told_what_may_answer_it_and_one_of_ones_own_is_an_open_one():
-    known = next(row for row in DATASETS["pathways-heldout"]() if row.kind == "direct")
-    told = {asked: prompt_of("{answer}", asked)[0].content for asked in (known.prompt, "Why?")}
-
-    assert told == {
-        known.prompt: "up / down / missions disagree / cannot be told from these data",
-        "Why?": "a name, a number, yes or no, or cannot be told from these data",
-    }
-
-
 def test_visitors_are_answered_one_at_a_time_in_the_order_they_came():
     gate = threading.Semaphore(0)
     chain = ScriptedChain({"base": "a b c"}, gate=gate)
@@ -116,7 +95,7 @@ def test_ten_visitors_at_once_each_get_their_own_answer():
 def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
     may_load = threading.Event()
 
-    def load(progress):
+    def load(_, progress):
         progress(0.25, "unpacking")
         may_load.wait(10)
         return ScriptedChain({"base": "here"})
@@ -136,7 +115,7 @@ def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
 
 
 def test_asking_wakes_an_engine_that_nobody_started():
-    engine = Engine(lambda _: ScriptedChain({"base": "awake"}))
+    engine = Engine(lambda *_: ScriptedChain({"base": "awake"}))
 
     assert read(engine, engine.ask(asking(stages=["base"])))[0] == {"base": "awake"}
 
@@ -144,7 +123,7 @@ def test_asking_wakes_an_engine_that_nobody_started():
 def test_a_failed_load_tells_its_remedy_and_can_be_tried_again():
     attempts = []
 
-    def load(_):
+    def load(*_):
         attempts.append(1)
         if len(attempts) == 1:
             raise MissingModel("the base is not here. Run `make setup`.")
@@ -164,7 +143,7 @@ def test_a_failed_load_tells_its_remedy_and_can_be_tried_again():
 
 
 def test_a_load_that_crashes_is_a_failure_with_a_next_step_not_an_endless_wait(caplog):
-    def load(_):
+    def load(*_):
         raise RuntimeError("out of memory")
 
     engine = Engine(load)
@@ -179,7 +158,7 @@ def test_a_load_that_crashes_is_a_failure_with_a_next_step_not_an_endless_wait(c
 def test_starting_twice_loads_once():
     loads = []
 
-    def load(_):
+    def load(*_):
         loads.append(1)
         return ScriptedChain()
 
@@ -269,4 +248,36 @@ def test_a_model_that_breaks_off_says_so_and_answers_the_next_question(error, sa
 
 def test_the_chain_cannot_be_had_before_it_is_there():
     with pytest.raises(LabError, match="not ready"):
-        _ = Engine(lambda _: ScriptedChain()).chain
+        Engine(lambda *_: ScriptedChain()).chain()
+
+
+def test_chains_are_loaded_when_they_are_first_asked_for_and_share_one_line():
+    gate, loaded = threading.Semaphore(0), []
+
+    def load(name, _):
+        loaded.append(name)
+        return ScriptedChain({"base": f"here is {name or 'ours'}"}, gate=gate)
+
+    engine = Engine(load)
+    first = engine.ask(asking("one", stages=["base"]))
+    other = engine.ask(asking("two", stages=["base"], chain="reviewer"))
+    waiting = next(engine.updates(other))
+    assert isinstance(waiting, Waiting) and waiting.position == 2
+
+    gate.release(100)
+    assert read(engine, first)[0] == {"base": "here is ours"}
+    again = engine.ask(asking("two", stages=["base"], chain="reviewer"))
+    assert read(engine, again)[0] == {"base": "here is reviewer"}
+    assert loaded == ["", "reviewer"]
+
+
+def test_what_needs_no_chain_here_is_written_beside_the_line():
+    gate = threading.Semaphore(0)
+    engine = engine_of(ScriptedChain(gate=gate))
+    held = engine.ask(asking("one"))
+
+    aside = engine.ask(Request("two", lambda chain, stop: iter([f"by {chain}"]), None))
+
+    assert list(engine.updates(aside)) == [("by None",)]
+    gate.release(100)
+    assert read(engine, held)[0]

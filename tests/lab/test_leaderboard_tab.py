@@ -13,12 +13,12 @@ from evals.leaderboard import leaderboard
 from evals.questions.baselines import BASELINES
 from evals.report import MEASURES, summarise
 from evals.schema import Metric
-from lab.ask.session import stage_name
 from lab.results import leaderboard as tab_of
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.leaderboard import board, difference_cell
 from lab.results.reports import groups_of
 from lab.services import load_reports
+from lab.session import stage_name
 from lab.ui.components import grid, interval, measure, number
 from tests.lab.evaluations import scripted_report
 from tests.lab.votes import services_in

@@ -5,7 +5,8 @@ import pytest
 from evals.errors import LabError
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
-from lab.refine.session import MOST, answer, choices, demo, pick, read_own, records, score, stop
+from lab.refine.session import MOST, answer, choices, demo, pick, read_own, records, score
+from lab.session import stop
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.refined import GOOD, RECORD, TYPED, refining_lab
@@ -26,12 +27,12 @@ def test_every_stage_answers_and_is_graded_with_the_judge_named(room):
 
     assert all(each.is_busy for each in before)
     assert not view.is_busy
-    assert [view.answers.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [
+    assert [view.cards.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [
         1,
         1,
         1,
     ]
-    assert "heuristic (word overlap" in view.answers
+    assert "heuristic (word overlap" in view.cards
     assert "3 answers graded" in view.notice
 
 
@@ -48,7 +49,7 @@ def test_stages_read_the_record_as_the_refiner_was_trained_to(tmp_path):
 def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
     view = score(room, somebody(), TYPED, GOOD, "assay")
 
-    assert 'data-title="Your answer"' in view.answers
+    assert 'data-title="Your answer"' in view.cards
     assert room.engine.status.state == "idle"
 
 
@@ -69,15 +70,15 @@ def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
     visitor = somebody()
     views = answer(services, visitor, TYPED, USUAL)
     for view in views:
-        if 'data-state="writing"' in view.answers:
+        if 'data-state="writing"' in view.cards:
             break
 
-    stop(services, visitor)
+    stop(services, visitor, "refine")
     gate.release(50)
     *_, last = views
 
-    assert "not exactly one &lt;answer&gt; block" in last.answers
-    assert "stopped" in last.answers
+    assert "not exactly one &lt;answer&gt; block" in last.cards
+    assert "stopped" in last.cards
     services.store.close()
 
 

@@ -4,7 +4,7 @@ from typer.testing import CliRunner
 
 from evals.refine.records import read_records
 from lab.cli import app
-from lab.refine.session import desk_name, rate, score
+from lab.refine.session import rate, score, work
 from lab.visitors import new_visitor
 from tests.lab.refined import HALF, TYPED, refining_lab
 from tests.lab.votes import url_in
@@ -15,8 +15,8 @@ def test_answers_of_all_visitors_are_written_as_records(tmp_path, monkeypatch):
     for _ in range(2):
         visitor = new_visitor()
         kept = score(room, visitor, TYPED, HALF, "assay").kept
-        (worked,) = room.store.workbench.everything(desk_name(room, visitor))
-        rate(room, visitor, kept, worked.kept.answers[0].id, "good")
+        (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
+        rate(room, visitor, kept, worked.document.answers[0].id, "good")
     room.store.close()
     monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
     out = tmp_path / "rows" / "refined.jsonl"

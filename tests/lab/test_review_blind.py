@@ -6,7 +6,7 @@ import pytest
 
 from lab.app import build_app
 from lab.review.blind import both, vote
-from lab.review.session import desk_of
+from lab.review.session import work
 from lab.visitors import new_visitor
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, SAID, ScriptedReader
@@ -25,7 +25,7 @@ def test_neither_review_is_listed_by_name_before_the_vote_and_both_are_after_it(
     visitor = new_visitor()
 
     def listed(view):
-        kept = room.store.shelf.reviews(desk_of(room, visitor))
+        kept = room.store.documents("review").newest(work(room, visitor).session)
         return [each.reviewer.name for each in kept if each.id not in view.unnamed]
 
     ready = None

@@ -1,7 +1,9 @@
 import os
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -17,6 +19,14 @@ from lab.store.database import open_engine, writing
 from lab.store.migrate import SCRIPTS, upgrade
 from lab.store.tables import REVISION, ComparisonRow, Table
 from tests.lab.votes import cast, new_store, url_in
+
+OLD = Path(__file__).parents[1] / "frozen" / "files" / "old"
+MOVED = ("reviews", "refinements", "review_votes")
+
+
+def told(database):
+    """Return the names of the tables."""
+    return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def test_a_migrated_database_has_exactly_the_tables_the_store_works_with(tmp_path):
@@ -55,6 +65,31 @@ def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
         runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
     assert [run.returncode for run in runs] == [0, 0]
     Store(url_in(tmp_path)).close()
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_a_database_of_every_released_migration_opens_and_keeps_its_data(tmp_path, revision):
+    with sqlite3.connect(tmp_path / "assay.db") as old:
+        old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
+        kept = {
+            table: old.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in MOVED if table in told(old)
+        }
+        owners = dict(old.execute("SELECT id, session FROM reviews")) if "reviews" in kept else {}
+
+    upgrade(url_in(tmp_path))
+
+    store = Store(url_in(tmp_path))
+    found = {task: store.documents(task).everything() for task in ("review", "refine")}
+    assert {task: len(rows) for task, rows in found.items()} == {
+        "review": kept.get("reviews", 0),
+        "refine": kept.get("refinements", 0),
+    }
+    assert len(store.documents("review").votes()) <= kept.get("review_votes", 0)
+    for each in found["review"]:
+        owner = owners[each.document.id]
+        assert store.documents("review").get(each.document.id, owner) == each
+    assert len(store.preference_pairs()) > 0
+    store.close()
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path):

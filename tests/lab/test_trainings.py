@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from evals.errors import BadConfig
-from lab.services import read_completions
 from lab.train.runner import halt
 from lab.train.runs import Launched, Watched, beside, find, first_to_show, follow, look, progress_of
 from lab.train.view import facts, panel
 from tests.lab.trainings import allowed_in, now, plain, run_in
+from training.run.folder import read_completions
 
 
 def test_runs_are_found_wherever_they_were_started_the_newest_first(tmp_path):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from lab.services import read_completions
 from lab.train.runs import Watched, follow, last_lines, look, progress_of
 from lab.train.view import answers_table, ordered, panel
 from lab.ui.charts import CHARTS, curve
@@ -13,6 +12,7 @@ from lab.ui.components import escape
 from tests.lab.trainings import ROWS, now, plain, run_in, table
 from training.refine.reward import RefinerReward
 from training.rewards import VerifierReward
+from training.run.folder import read_completions
 
 
 def test_a_torn_last_line_is_left_for_the_next_look(tmp_path):

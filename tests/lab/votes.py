@@ -72,7 +72,7 @@ def cast(store: Store, number: int, stages: tuple[str, str], choice: Choice, **c
 def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     """The lab's collaborators around a new store; the engine has nothing to load."""
 
-    def load(_: object) -> Chain:
+    def load(*_: object) -> Chain:
         raise AssertionError("these tests need no model")
 
     store = new_store(folder)

@@ -27,7 +27,7 @@ from evals.review.prompt import (
     without_marks,
 )
 from evals.schema import Article, Message
-from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow
+from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParseStatus
 from training.data.tokens import ChatCounter
 from training.judge.client import Reply
@@ -276,22 +276,6 @@ Clock = Callable[[], float]
 """Seconds from any start, such as time.monotonic."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """How far a review is: which part of how many is read, the tokens written, the concerns found so far.
-
-    A concern stands in `concerns` as soon as it is whole. The last step has the finished `row`, whose
-    order may differ where a paper has several parts, and the `requests` that it answers.
-    """
-
-    part: int = 1
-    parts: int = 1
-    n_tokens: int = 0
-    concerns: tuple[Concern, ...] = ()
-    row: ReviewedRow | None = None
-    requests: tuple[str, ...] = ()
-
-
 def review_article(article: Article, engine: Engine, asking: Asking, clock: Clock) -> ReviewedRow:
     """Return what an engine says about one paper, its parts in one batch.
 
@@ -305,7 +289,7 @@ def review_article(article: Article, engine: Engine, asking: Asking, clock: Cloc
 
 def stream_review(
     article: Article, engine: Engine, asking: Asking, stop: threading.Event, clock: Clock
-) -> Iterator[Step]:
+) -> Iterator[ReviewStep]:
     """Yield a step whenever a part begins or a concern is whole, and a last one with the row.
 
     Setting `stop` ends the review soon, in a chain within a token; the row then holds what was found, and
@@ -317,18 +301,26 @@ def stream_review(
     found: tuple[Concern, ...] = ()
     written = 0
     for part, one in enumerate(asked.requests, start=1):
-        yield Step(part, total, written, found)
+        yield ReviewStep(part=part, parts=total, n_tokens=written, concerns=found)
         if stop.is_set():
             break
         before, reply = (found, written), Reply()
         for reply in engine.stream(one, stop):
             found = (*before[0], *_whole(reply.text, asked.article_id))
             written = before[1] + (reply.tokens_written or 0)
-            yield Step(part, total, written, found)
+            yield ReviewStep(part=part, parts=total, n_tokens=written, concerns=found)
         replies.append(reply)
     unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
     row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)
-    yield Step(max(1, len(replies)), total, written, row.concerns, row, asked.requests)
+    yield ReviewStep(
+        part=max(1, len(replies)),
+        parts=total,
+        n_tokens=written,
+        concerns=row.concerns,
+        row=row,
+        requests=asked.requests,
+        engine=engine.record(),
+    )
 
 
 def _whole(text: str, name: str) -> Sequence[Concern]:

@@ -5,8 +5,6 @@ from alembic import context
 from lab.store.tables import Table
 
 context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=Table.metadata,
-    transactional_ddl=True,
+    connection=context.config.attributes["connection"], target_metadata=Table.metadata, transactional_ddl=True
 )
 context.run_migrations()

@@ -18,9 +18,7 @@ def upgrade() -> None:
     _answers()
     _comparisons()
     settings = op.create_table(
-        "settings",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("value", sa.Text, nullable=False),
+        "settings", sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
     )
     op.bulk_insert(settings, [{"name": "rater_salt", "value": secrets.token_hex(32)}])
 

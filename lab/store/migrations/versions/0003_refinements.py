@@ -32,10 +32,7 @@ def upgrade() -> None:
         sa.Column("voided_at", MOMENT),
     )
     op.create_index(
-        "one_refinement_version_per_number",
-        "refinement_versions",
-        ["refinement_id", "number"],
-        unique=True,
+        "one_refinement_version_per_number", "refinement_versions", ["refinement_id", "number"], unique=True
     )
 
 

@@ -1,0 +1,292 @@
+"""One request to one chain: written piece by piece, graded, kept. Every tab that asks a model goes through here."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from evals.errors import LabError
+from evals.model import Sampling
+from evals.questions import system_prompt_for
+from evals.schema import Message, Verdict
+from lab.engine import Chain, Engine, Finish, Item, Piece, Request, Waiting
+from lab.services import Services
+from lab.ui.text import say
+from lab.visitors import Visitor
+
+if TYPE_CHECKING:
+    from lab.store.documents import Standing
+
+Tab = Literal["ask", "compare", "refine", "review", "blind"]
+LONGEST_ANSWER = 512
+SHORTEST_ANSWER = 8
+HIGHEST_SEED = 2**31 - 1
+HIGHEST_TEMPERATURE = 2.0
+Written = TypeVar("Written")
+Kept = TypeVar("Kept")
+
+
+class BadQuestion(LabError, ValueError):
+    """A question or setting that cannot be sent to a model; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Moment(Generic[Written, Kept]):
+    """One moment of something being written.
+
+    `written` is what there is so far, None before it begins; `waiting` says how long that takes. It is complete
+    and being graded (`is_grading`), then `kept`, or `problem` says why it was not. `is_replaced`: the same page
+    asked for something else. Nothing comes after a moment that `is_done` or `is_replaced`.
+    """
+
+    written: Written | None = None
+    waiting: Waiting | None = None
+    is_grading: bool = False
+    kept: Kept | None = None
+    problem: str | None = None
+    is_done: bool = False
+    is_replaced: bool = False
+
+
+def session(
+    engine: Engine,
+    request: Request[Item],
+    grow: Callable[[Written | None, tuple[Item, ...]], Written],
+    finish: Callable[[Written], Moment[Written, Kept]],
+) -> Iterator[Moment[Written, Kept]]:
+    """Yield moments until what was asked for is written, graded and kept, which `finish` does.
+
+    The first one comes at once, and from then on `stop` is heard. Raises LabError if the model cannot answer.
+    """
+    ticket = engine.ask(request)
+    now: Moment[Written, Kept] = Moment()
+    yield now
+    for update in engine.updates(ticket):
+        if ticket.replaced.is_set():
+            break
+        if isinstance(update, Waiting):
+            yield replace(now, waiting=update)
+        else:
+            now = Moment(grow(now.written, update))
+            yield now
+    if ticket.replaced.is_set():
+        yield replace(now, is_replaced=True)
+    elif now.written is None:
+        yield replace(now, is_done=True)
+    else:
+        yield replace(now, is_grading=True)
+        yield replace(finish(now.written), is_done=True)
+
+
+# ---- answers of several stages -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that was checked, and how it is answered.
+
+    `pick` chooses among the stages, in order, once the chain is there; `messages` are for tasks with a prompt of
+    their own.
+    """
+
+    visitor: Visitor
+    question: str
+    sampling: Sampling
+    tab: Tab
+    pick: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda stages: stages
+    chain: str = ""
+    messages: tuple[Message, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What one stage has written so far. `seconds` count from the first word of any stage."""
+
+    stage: str
+    text: str = ""
+    n_tokens: int = 0
+    finish_reason: Finish | None = None
+    seconds: float = 0.0
+    verdict: Verdict | None = None
+
+
+Drafts = tuple[Draft, ...]
+
+
+def answered(
+    services: Services, asked: Asked, finish: Callable[[Drafts], Moment[Drafts, Kept]]
+) -> Iterator[Moment[Drafts, Kept]]:
+    """Yield moments of all stages' answers being written; `finish` is given them closed."""
+    began: list[datetime] = []
+
+    def write(chain: Chain, stop: Any) -> Iterator[tuple[str, ...] | Piece]:
+        stages = asked.pick(chain.stages)
+        yield stages
+        yield from chain.stream(asked.messages or _prompt(chain, asked.question), stages, asked.sampling, stop)
+
+    def grow(drafts: Drafts | None, items: tuple[tuple[str, ...] | Piece, ...]) -> Drafts:
+        began.extend([] if began else [services.now()])
+        seconds = (services.now() - began[0]).total_seconds()
+        by_stage = {draft.stage: draft for draft in drafts or ()}
+        for item in items:
+            if isinstance(item, tuple):
+                by_stage = {stage: Draft(stage) for stage in item}
+                continue
+            draft = by_stage[item.stage]
+            by_stage[item.stage] = Draft(item.stage, draft.text + item.text, item.n_tokens, item.finish_reason, seconds)
+        return tuple(by_stage.values())
+
+    def close(drafts: Drafts) -> Moment[Drafts, Kept]:
+        return finish(tuple(replace(draft, finish_reason=draft.finish_reason or "cancelled") for draft in drafts))
+
+    return session(services.engine, Request(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
+
+
+def origin(chain: Chain, stage: str, sampling: Sampling) -> dict[str, Any]:
+    """Return what is kept of where an answer comes from: enough to ask for it again."""
+    return {
+        "chain": chain.manifest.name,
+        "stage_sha256": chain.stage_checksums[stage],
+        "seed": sampling.seed,
+        "max_new_tokens": sampling.max_new_tokens,
+        "temperature": sampling.temperature,
+        "dtype": chain.dtype,
+    }
+
+
+def _prompt(chain: Chain, question: str) -> tuple[Message, ...]:
+    """Return a question as it is asked where its task has no prompt of its own: after the chain's system prompt."""
+    asked = Message(role="user", content=question)
+    told = system_prompt_for(chain.manifest.system_prompt, question)
+    return (Message(role="system", content=told), asked) if told else (asked,)
+
+
+def owner(tab: Tab, visitor: Visitor) -> str:
+    """Return the name under which a page waits in line in one tab."""
+    return f"{tab} {visitor.page}"
+
+
+def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: bool = False) -> None:
+    """End what this page is waiting for in this tab.
+
+    What was written stays and is kept, unless `silently`: then nobody hears of it any more.
+    """
+    if visitor is not None:
+        services.engine.stop(owner(tab, visitor), silently=silently)
+
+
+def plain_text(text: str | None) -> str:
+    """Return what was typed without blanks around it; what no file can hold (lone surrogates, NUL) is replaced."""
+    return (text or "").encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+
+
+def checked_sampling(
+    seed: object,
+    max_new_tokens: object,
+    temperature: object,
+    shortest: int = SHORTEST_ANSWER,
+    longest: int = LONGEST_ANSWER,
+) -> Sampling:
+    """Return the settings as numbers in range. Raises BadQuestion."""
+    return Sampling(
+        seed=int(_number("seed", seed, 0, HIGHEST_SEED)),
+        max_new_tokens=int(_number("max_new_tokens", max_new_tokens, shortest, longest)),
+        temperature=_number("temperature", temperature, 0, HIGHEST_TEMPERATURE, is_whole=False),
+    )
+
+
+def _number(name: str, value: object, low: float, high: float, *, is_whole: bool = True) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or (is_whole and value != int(value)):
+        raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
+    return float(value)
+
+
+def stage_name(stage: str) -> str:
+    """Return a stage's name as people write it: "Base", "SFT".
+
+    >>> stage_name("grpo"), stage_name("base"), stage_name("warm-up")
+    ('GRPO', 'Base', 'Warm-up')
+    """
+    return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+
+
+# ---- kept documents ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class View:
+    """What a tab shows at one moment; all but `kept`, the id of what was stored, is HTML."""
+
+    notice: str
+    cards: str
+    kept: str | None = None
+    is_busy: bool = False
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a visitor does with the kept documents of one kind ("review", "refine"), shown by `show`."""
+
+    services: Services
+    visitor: Visitor | None
+    kind: Literal["review", "refine"]
+    show: "Callable[[Standing[Any, Any] | None, str], View]"
+    problem: Callable[[str], str]
+    """Writes what went wrong as a line."""
+
+    @property
+    def session(self) -> str:
+        """The name under which the visitor's documents are kept; LabError for nobody."""
+        if self.visitor is None:
+            raise LabError(say(f"{self.kind}.gone"))
+        return self.services.store.hash_rater(self.visitor.rater)
+
+    def get(self, name: str | None) -> "Standing[Any, Any]":
+        """Return a document as it stands; LabError if the visitor has none of that name."""
+        return self.services.store.documents(self.kind).get(name or "", self.session)
+
+    def open(self, name: str | None, line: str = "") -> View:
+        """Show a document as it stands, under a line."""
+        try:
+            standing = self.get(name)
+        except LabError as error:
+            return self.show(None, line or self.problem(str(error)))
+        return self.show(standing, line)
+
+    def change(
+        self,
+        name: str | None,
+        action: str,
+        change: "Callable[[Standing[Any, Any]], Sequence[Any]]",
+        line: Callable[[], str] = str,
+    ) -> View:
+        """Keep what `change` makes of a document and show it under `line`, or what is wrong."""
+        try:
+            standing = self.get(name)
+            parts = tuple(change(standing))
+            if parts != standing.parts:
+                self.services.store.documents(self.kind).change(standing.document.id, self.session, action, parts)
+        except LabError as error:
+            return self.open(name, self.problem(str(error)))
+        return self.open(name, line())
+
+    def undo(self, name: str | None, line: Callable[[str], str]) -> View:
+        """Take the last change back and show the document as it was before, under `line` of what it was."""
+        try:
+            action = self.services.store.documents(self.kind).undo(name or "", self.session)
+        except LabError as error:
+            return self.open(name, self.problem(str(error)))
+        return self.open(name, line(action))
+
+
+def new_id() -> str:
+    """Return a name for something that is kept."""
+    return uuid.uuid4().hex
+
+
+def minute(moment: datetime) -> str:
+    """Return a moment as the lists of earlier work show it, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
