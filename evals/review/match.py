@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -346,13 +346,11 @@ class LexicalSimilarity:
 
     def __init__(self, predicted: Lists, human: Lists) -> None:
         words: dict[str, int] = {}
-        self._rows = _word_matrix(predicted.texts, words)
-        columns = _word_matrix(human.texts, words)
-        width = max(1, len(words))
-        self._rows.resize((len(predicted.texts), width))
+        sets = [[sorted(set(_WORD.findall(text.lower()))) for text in lists.texts] for lists in (predicted, human)]
+        self._rows, columns = (word_counts(texts, words) for texts in sets)
+        self._rows.resize((len(predicted.texts), max(1, len(words))))
         self._columns = columns.T.tocsc()
-        self._n_rows = np.asarray(self._rows.sum(axis=1)).ravel()
-        self._n_columns = np.asarray(columns.sum(axis=1)).ravel()
+        self._n_rows, self._n_columns = self._rows.sum(axis=1), columns.sum(axis=1)
         self._start, self._column_start = predicted.start.tolist(), human.start.tolist()
 
     def block(self, predicted: int, human: int) -> Block:
@@ -412,22 +410,16 @@ def _checked(matrices: Mapping[str, Sequence[Sequence[float]]], name: str, size:
     return found
 
 
-def words_of(text: str) -> set[str]:
-    """Return the words that the lexical matcher sees.
-
-    words_of("No RNA at T0")  ->  {"rna"}
-    """
-    return set(_WORD.findall(text.lower()))
-
-
-def _word_matrix(texts: Sequence[str], words: dict[str, int]) -> sparse.csr_matrix:
-    """Return which text holds which word, as 1 and 0; new words get the next columns."""
+def word_counts(texts: Sequence[Iterable[str]], words: dict[str, int]) -> sparse.csr_array:
+    """Return how often each text (a list of words) holds each word, float32; new words get the next columns."""
     columns, starts = [], [0]
     for text in texts:
-        columns += [words.setdefault(word, len(words)) for word in sorted(words_of(text))]
+        columns += [words.setdefault(word, len(words)) for word in text]
         starts.append(len(columns))
-    data = np.ones(len(columns), dtype=np.float64)
-    return sparse.csr_matrix((data, columns, starts), shape=(len(texts), max(1, len(words))))
+    data = np.ones(len(columns), dtype=np.float32)
+    counts = sparse.csr_array((data, columns, starts), shape=(len(texts), max(1, len(words))))
+    counts.sum_duplicates()
+    return counts
 
 
 FORBIDDEN = 1e6
