@@ -39,10 +39,7 @@ LISTED = 12
 """Concerns in the published list."""
 QUERIES = 64
 """Queries that are scored at once."""
-STOP = frozenset(
-    "and are but can did does for from had has have into its may more most not one our over than that the their them"
-    " then there these they this those two was were which will with".split()
-)
+STOP = frozenset(Path(__file__).with_name("stopwords.txt").read_text(encoding="utf-8").split())
 """No list to share with `evals.refine.words`: a word more or less here changes the figures of the control."""
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
@@ -71,7 +68,9 @@ class Index:
         lengths = counts.sum(axis=1)
         holders = np.bincount(counts.indices, minlength=counts.shape[1])
         idf = np.log(1 + (len(papers) - holders + 0.5) / (holders + 0.5))
-        norm = np.repeat(K1 * (1 - B + B * lengths / (lengths.sum() / max(1, len(papers)) or 1.0)), np.diff(counts.indptr))
+        norm = np.repeat(
+            K1 * (1 - B + B * lengths / (lengths.sum() / max(1, len(papers)) or 1.0)), np.diff(counts.indptr)
+        )
         weights = (idf[counts.indices] * counts.data * (K1 + 1) / (counts.data + norm)).astype(np.float32)
         self._weights = sparse.csr_array((weights, counts.indices, counts.indptr), shape=counts.shape).T.tocsr()
 

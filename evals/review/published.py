@@ -1,55 +1,61 @@
-"""Statements of a table of results that cannot all be true: counts and rates are held against each other."""
+"""Results as others published them: four forms read by a table of fields, and statements that cannot all be true."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+import yaml
+from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.schema.record import Record
-from evals.schema.reports import PublishedGroup, PublishedResult, Rates, ReviewScore, Span
+from evals.schema.reports import PublishedGroup, PublishedResult, Rates, ReviewScore
 
+ACCEPTED = (
+    "accepted are a result record (tool_name, recall_overall, …), a summary with eval_metrics, a table of"
+    " sources by tool, and a leaderboard (a list with tool_name, recall, precision, f1)"
+)
 EXACT = 1e-6
 """Difference between rates of a file that gives many digits."""
 ROUNDED = 10
 """A value with fewer digits than this was rounded when it was published."""
+_NAMES = {"f1": "F1", "recall_major": "major recall"}
 
 
 def faults_of(result: PublishedResult) -> tuple[str, ...]:
     """Return what in a published result cannot be, each in one sentence with the figures."""
-    return (*_rates(result), *_counts(result), *_spans(result), *_groups(result))
+    return (*_rates(result), *_counts(result), *_groups(result))
 
 
 def faults_of_score(score: ReviewScore) -> tuple[str, ...]:
     """Return what in a score of ours cannot be: files can be edited, and bugs can be ours."""
-    micro = score.micro
-    sources = {name: _group(rates) for name, rates in score.per_source.items()}
-    result = PublishedResult(
-        system=score.system,
-        file="",
-        sha256="",
-        form="result record",
-        precision=micro.precision,
-        recall=micro.recall,
-        f1=micro.f1,
-        soft_precision=score.soft.precision,
-        soft_recall=score.soft.recall,
-        n_articles=micro.n_articles,
-        n_human=micro.n_human,
-        n_predicted=round(micro.n_predicted),
-        n_matched=round(micro.n_matched),
-        interval_recall=score.intervals.get("recall"),
-        interval_precision=score.intervals.get("precision"),
-        groups=sources,
+    by_source, by_category = (
+        PublishedResult(
+            system=score.system,
+            file="",
+            sha256="",
+            form="result record",
+            **_whole(score.micro),
+            soft_precision=score.soft.precision,
+            soft_recall=score.soft.recall,
+            interval_recall=score.intervals.get("recall"),
+            interval_precision=score.intervals.get("precision"),
+            groups={name: PublishedGroup(**_whole(rates)) for name, rates in groups.items()},
+        )
+        for groups in (score.per_source, score.per_category)
     )
-    categories = {
-        name: _group(rates).model_copy(update={"n_articles": None}) for name, rates in score.per_category.items()
-    }
-    by_category = result.model_copy(update={"groups": categories})
-    return tuple(dict.fromkeys([*faults_of(result), *_groups(by_category)]))
+    categories = {name: each.model_copy(update={"n_articles": None}) for name, each in by_category.groups.items()}
+    return tuple(
+        dict.fromkeys([*faults_of(by_source), *_groups(by_category.model_copy(update={"groups": categories}))])
+    )
+
+
+def _whole(rates: Rates) -> dict[str, Any]:
+    """Return rates as they are published, counts as whole numbers."""
+    shares = rates.model_dump(include={"precision", "recall", "f1", "n_articles", "n_human"})
+    return {**shares, "n_predicted": round(rates.n_predicted), "n_matched": round(rates.n_matched)}
 
 
 def share_of(value: float, n: int) -> int | None:
@@ -64,27 +70,22 @@ def share_of(value: float, n: int) -> int | None:
 
 
 def _rates(result: PublishedResult) -> Iterator[str]:
-    named = (
-        ("recall", result.recall),
-        ("precision", result.precision),
-        ("F1", result.f1),
-        ("major recall", result.recall_major),
-    )
-    for name, value in named:
+    for name in ("recall", "precision", "f1", "recall_major"):
+        value = getattr(result, name)
         if value is not None and not 0 <= value <= 1:
-            yield f"{name} is {value:g}; a share lies from 0 to 1"
+            yield f"{_NAMES.get(name, name)} is {value:g}; a share lies from 0 to 1"
     if not _agrees(result.f1, result.precision, result.recall):
         mean = _harmonic(result.precision, result.recall)
         yield f"F1 is {result.f1:g}, but precision and recall make {mean:.4f}"
-    for name, soft, hard in (
-        ("recall", result.soft_recall, result.recall),
-        ("precision", result.soft_precision, result.precision),
-    ):
-        if soft is not None and soft > hard + _slack(soft) + _slack(hard):
+    for name in ("recall", "precision"):
+        value, soft, span = (getattr(result, field) for field in (name, f"soft_{name}", f"interval_{name}"))
+        if soft is not None and soft > value + _slack(soft) + _slack(value):
             yield (
-                f"soft {name} {soft:.4f} is above {name} {hard:.4f}: a match counts for 1 at most, so the two"
+                f"soft {name} {soft:.4f} is above {name} {value:.4f}: a match counts for 1 at most, so the two"
                 " were averaged in different ways"
             )
+        if span is not None and not span[0] - EXACT <= value <= span[1] + EXACT:
+            yield f"{name} {value:.4f} lies outside its interval {span[0]:.4f} to {span[1]:.4f}"
 
 
 def _counts(result: PublishedResult) -> Iterator[str]:
@@ -114,29 +115,16 @@ def _counts(result: PublishedResult) -> Iterator[str]:
             yield f"{settled} articles are found wholly or not at all, but there are {result.n_articles}"
 
 
-def _spans(result: PublishedResult) -> Iterator[str]:
-    for name, value, span in (
-        ("recall", result.recall, result.interval_recall),
-        ("precision", result.precision, result.interval_precision),
-    ):
-        if span is not None and not span[0] - EXACT <= value <= span[1] + EXACT:
-            yield f"{name} {value:.4f} lies outside its interval {span[0]:.4f} to {span[1]:.4f}"
-
-
 def _groups(result: PublishedResult) -> Iterator[str]:
-    groups = result.groups
-    for name, group in groups.items():
-        yield from _group_faults(name, group)
-    yield from _sums(result, groups)
-
-
-def _group_faults(name: str, group: PublishedGroup) -> Iterator[str]:
-    if group.n_human is not None and share_of(group.recall, group.n_human) is None:
-        yield f"recall {group.recall:g} of {name} is no whole number of {group.n_human:,} concerns"
-    if group.f1 is not None and group.precision is not None and not _agrees(group.f1, group.precision, group.recall):
-        yield f"F1 {group.f1:g} of {name} does not follow from its precision and recall"
-    if group.n_predicted == 0 and group.n_articles and group.n_human:
-        yield f"{name} has {group.n_articles} articles and not one predicted concern: counted as misses"
+    for name, group in result.groups.items():
+        if group.n_human is not None and share_of(group.recall, group.n_human) is None:
+            yield f"recall {group.recall:g} of {name} is no whole number of {group.n_human:,} concerns"
+        is_rated = group.f1 is not None and group.precision is not None
+        if is_rated and not _agrees(group.f1, group.precision, group.recall):
+            yield f"F1 {group.f1:g} of {name} does not follow from its precision and recall"
+        if group.n_predicted == 0 and group.n_articles and group.n_human:
+            yield f"{name} has {group.n_articles} articles and not one predicted concern: counted as misses"
+    yield from _sums(result, result.groups)
 
 
 def _sums(result: PublishedResult, groups: Mapping[str, PublishedGroup]) -> Iterator[str]:
@@ -173,111 +161,9 @@ def _slack(value: float) -> float:
     return 0.5 * 10**-digits + EXACT if digits < ROUNDED else EXACT
 
 
-def _group(rates: Rates) -> PublishedGroup:
-    return PublishedGroup(
-        precision=rates.precision,
-        recall=rates.recall,
-        f1=rates.f1,
-        n_articles=rates.n_articles,
-        n_human=rates.n_human,
-        n_predicted=round(rates.n_predicted),
-        n_matched=round(rates.n_matched),
-    )
-
-
-ACCEPTED = (
-    "accepted are a result record (tool_name, recall_overall, …), a summary with eval_metrics, a table of"
-    " sources by tool, and a leaderboard (a list with tool_name, recall, precision, f1)"
-)
-
-
-class Tolerant(Record):
-    """A published object of which only the named fields are read."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
-
-
-class Ends(Tolerant):
-    """An interval as a result record writes it."""
-
-    lo: float
-    hi: float
-
-
-class PublishedCategory(Tolerant):
-    """A category of a result record, or a source of a table."""
-
-    recall: float
-    precision: float | None = None
-    f1: float | None = Field(default=None, alias="f1_micro")
-    n_articles: int | None = None
-    n_human: int | None = Field(default=None, alias="n_human_concerns")
-    n_predicted: int | None = None
-    n_matched: int | None = None
-
-
-class Source(Tolerant):
-    """A source in a table by tool."""
-
-    recall: float
-    precision: float
-    f1: float
-    n_articles: int
-    n_gt: int
-    n_tool: int
-    n_matched: int
-
-
-class Matching(Tolerant):
-    """How a result record says that it matched."""
-
-    method: str = ""
-    embedding_model: str = ""
-    threshold: float | None = None
-    algorithm: str = ""
-    n_matched_pairs: int | None = None
-
-
-class Rated(Tolerant):
-    """The rates that a result record and a summary share."""
-
-    recall: float = Field(alias="recall_overall")
-    precision: float = Field(alias="precision_overall")
-    f1: float = Field(alias="f1_micro")
-    recall_major: float | None = None
-    n_articles: int | None = None
-    n_human: int | None = Field(default=None, alias="n_human_concerns")
-    n_predicted: int | None = Field(default=None, alias="n_tool_concerns")
-    n_none: int | None = Field(default=None, alias="n_zero_recall_articles")
-    n_all: int | None = Field(default=None, alias="n_perfect_recall_articles")
-
-
-class ResultRecord(Rated):
-    """The result record of a benchmark run."""
-
-    tool_name: str
-    benchmark_version: str = ""
-    split: str = ""
-    run_date: str = ""
-    soft_recall: float | None = Field(default=None, alias="soft_recall_overall")
-    soft_precision: float | None = Field(default=None, alias="soft_precision_overall")
-    ci_recall: Ends | None = None
-    ci_precision: Ends | None = None
-    per_category: dict[str, PublishedCategory] = Field(default_factory=dict)
-    matching_stats: Matching = Matching()
-
-
-class BoardEntry(Tolerant):
-    """A line of a published leaderboard."""
-
-    tool_name: str
-    split: str = ""
-    recall: float
-    precision: float
-    f1: float
-    recall_major: float | None = None
-    n_articles: int | None = None
-    run_date: str = ""
+@cache
+def _forms() -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def read_published(path: Path) -> tuple[PublishedResult, ...]:
@@ -289,129 +175,93 @@ def read_published(path: Path) -> tuple[PublishedResult, ...]:
         raise LabError(f"there is no file {path}; name a published result file.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise LabError(f"{path} is not one JSON document: {error}; {ACCEPTED}.") from None
-    origin = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest()}
+    form = _form_of(document)
+    if form is None:
+        raise LabError(f"{path} is no published result that is known here; {ACCEPTED}.")
+    known = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest(), "form": form}
+    table = _forms()[form]
     try:
-        found = _read(document, path, origin)
+        if form == "leaderboard":
+            found = [_result(each, table, known) for each in document]
+        elif form == "sources":
+            found = [_pooled(each, table, known | {"system": str(name)}) for name, each in document.items()]
+        elif form == "training summary":
+            name = path.name.removesuffix(".json").removesuffix(".summary")
+            known |= {"system": name, "split": str(document.get("split") or "")}
+            found = [_result(document["eval_metrics"], table, known)]
+        else:
+            found = [_result(document, table, known)]
     except ValidationError as error:
-        first = error.errors()[0]
+        first = min(error.errors(), key=lambda each: each["type"] == "missing")
         field = ".".join(str(part) for part in first["loc"])
-        raise LabError(f"{path}, field {field!r}: {first['msg']}; {ACCEPTED}.") from None
+        written = {**table.get("group", {}), **table.get("fields", {})}.get(field, field)
+        raise LabError(f"{path}, field {written!r}: {first['msg']}; {ACCEPTED}.") from None
     return tuple(each.model_copy(update={"faults": faults_of(each)}) for each in found)
 
 
 def is_published(document: object) -> bool:
     """Whether a JSON document looks like one of the known forms rather than a score of ours."""
+    return isinstance(document, list) or (isinstance(document, dict) and "headline" not in document)
+
+
+def _form_of(document: Any) -> str | None:
     if isinstance(document, list):
-        return True
-    return isinstance(document, dict) and "headline" not in document
-
-
-def _read(document: Any, path: Path, origin: dict[str, str]) -> list[PublishedResult]:
-    if isinstance(document, list) and document:
-        return [_entry(BoardEntry.model_validate(each), origin) for each in document]
-    if isinstance(document, dict) and "tool_name" in document:
-        return [_record(ResultRecord.model_validate(document), origin)]
-    if isinstance(document, dict) and isinstance(document.get("eval_metrics"), dict):
-        rated = Rated.model_validate(document["eval_metrics"])
-        name = path.name.removesuffix(".json").removesuffix(".summary")
-        split = str(document.get("split") or "")
-        return [_rated(rated, name, origin, form="training summary", split=split)]
-    if isinstance(document, dict) and document and all(map(_is_sources, document.values())):
-        return [
-            _sources(
-                str(name),
-                {source: Source.model_validate(each) for source, each in by.items()},
-                origin,
-            )
-            for name, by in document.items()
-        ]
-    raise LabError(f"{path} is no published result that is known here; {ACCEPTED}.")
-
-
-def _is_sources(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(isinstance(each, dict) and "n_gt" in each for each in value.values())
+        return "leaderboard" if document else None
+    if not isinstance(document, dict) or not document:
+        return None
+    if "tool_name" in document:
+        return "result record"
+    if isinstance(document.get("eval_metrics"), dict):
+        return "training summary"
+    is_table = all(
+        isinstance(by, dict) and by and all(isinstance(each, dict) and "n_gt" in each for each in by.values())
+        for by in document.values()
     )
+    return "sources" if is_table else None
 
 
-def _rated(found: Rated, system: str, origin: dict[str, str], **known: Any) -> PublishedResult:
-    return PublishedResult.model_validate(
-        {**found.model_dump(include=set(Rated.model_fields)), **origin, "system": system, **known}
-    )
+def _fields(document: Any, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a document says under our names; what it does not say is left out."""
+
+    def value_at(path: str | list[str]) -> Any:
+        if isinstance(path, list):
+            ends = tuple(value_at(each) for each in path)
+            return None if None in ends else ends
+        value = document
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    found = {name: value_at(path) for name, path in table.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _record(found: ResultRecord, origin: dict[str, str]) -> PublishedResult:
-    stats = found.matching_stats
-    named = " ".join(filter(None, (stats.embedding_model or stats.method, stats.algorithm)))
-    groups = {name: PublishedGroup(**each.model_dump()) for name, each in found.per_category.items()}
-    return _rated(
-        found,
-        found.tool_name,
-        origin,
-        form="result record",
-        benchmark=found.benchmark_version,
-        split=found.split,
-        date=found.run_date[:10],
-        matcher=named,
-        threshold=stats.threshold,
-        soft_recall=found.soft_recall,
-        soft_precision=found.soft_precision,
-        n_matched=stats.n_matched_pairs,
-        interval_recall=_span(found.ci_recall),
-        interval_precision=_span(found.ci_precision),
-        groups=groups,
-    )
+def _result(document: Any, table: Mapping[str, Any], known: Mapping[str, Any]) -> PublishedResult:
+    fields = _fields(document, table["fields"])
+    method, algorithm = fields.pop("method", ""), fields.pop("algorithm", "")
+    fields["matcher"] = " ".join(filter(None, (fields.get("matcher") or method, algorithm)))
+    fields["date"] = str(fields.get("date", ""))[:10]
+    groups = document.get(table.get("groups")) if isinstance(document, dict) else None
+    listed = groups.items() if isinstance(groups, dict) else ()
+    found = {name: _fields(each, table["group"]) for name, each in listed}
+    return PublishedResult.model_validate({**fields, **known, "groups": found})
 
 
-def _entry(found: BoardEntry, origin: dict[str, str]) -> PublishedResult:
-    return PublishedResult(
-        file=origin["file"],
-        sha256=origin["sha256"],
-        form="leaderboard",
-        system=found.tool_name,
-        split=found.split,
-        date=found.run_date[:10],
-        precision=found.precision,
-        recall=found.recall,
-        f1=found.f1,
-        recall_major=found.recall_major,
-        n_articles=found.n_articles,
-    )
-
-
-def _sources(system: str, by: dict[str, Source], origin: dict[str, str]) -> PublishedResult:
+def _pooled(by: Mapping[str, Any], table: Mapping[str, Any], known: Mapping[str, Any]) -> PublishedResult:
     """Return the counts of all sources pooled, with each source as a group."""
-    human, said, matched = (
-        sum(getattr(each, name) for each in by.values()) for name in ("n_gt", "n_tool", "n_matched")
-    )
+    groups = {name: PublishedGroup.model_validate(_fields(each, table["group"])) for name, each in by.items()}
+    counts = ("n_articles", "n_human", "n_predicted", "n_matched")
+    for name, group in groups.items():
+        missing = [table["group"][each] for each in counts if getattr(group, each) is None]
+        if missing:
+            raise LabError(f"{known['file']}, field '{known['system']}.{name}.{missing[0]}' is missing; {ACCEPTED}.")
+    sums = {each: sum(getattr(group, each) for group in groups.values()) for each in counts}
+    human, said, matched = (sums[each] for each in counts[1:])
     return PublishedResult(
-        file=origin["file"],
-        sha256=origin["sha256"],
-        form="sources",
-        system=system,
+        **known,
+        **sums,
         precision=matched / said if said else 0.0,
         recall=matched / human if human else 0.0,
         f1=2 * matched / (human + said) if human + said else 0.0,
-        n_articles=sum(each.n_articles for each in by.values()),
-        n_human=human,
-        n_predicted=said,
-        n_matched=matched,
-        groups={
-            name: PublishedGroup(
-                precision=each.precision,
-                recall=each.recall,
-                f1=each.f1,
-                n_articles=each.n_articles,
-                n_human=each.n_gt,
-                n_predicted=each.n_tool,
-                n_matched=each.n_matched,
-            )
-            for name, each in by.items()
-        },
+        groups=groups,
     )
-
-
-def _span(ends: Ends | None) -> Span | None:
-    return None if ends is None else (ends.lo, ends.hi)
