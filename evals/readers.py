@@ -19,8 +19,9 @@ from evals.errors import BadConfig, LabError
 from evals.schema import GroundTruth, Metric, Record, Verdict
 from evals.stats.agreement import Rating, agreement
 from evals.stats.intervals import DRAWS, Floats, bootstrap, wilson
-from evals.verifiers import READINGS, Scoring, instrument, judge
+from evals.verifiers import READINGS, instrument, judge
 from evals.verifiers.judged import Answer, AnswerReader, judge_answers
+from evals.verifiers.score import Scoring
 
 Way = Literal["auto", "answer", "text", "judge"]
 """As `evals.verifiers.Read`, or by a judge: a model that says what an answer says."""

@@ -33,7 +33,7 @@ from evals.stats import calibration, scores
 from evals.stats.calibration import Settings, bin_edges, ece, interval_note, null_ece
 from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
 from evals.stats.scores import aurc
-from evals.verifiers import VERIFIERS
+from evals.verifiers.score import SCORED, VERIFIERS
 
 VERSION = "metrics-2"
 KEPT = 2_000_000
@@ -387,7 +387,7 @@ def stages_of(report: EvalReport) -> tuple[str, ...]:
 
 def is_scored(row: EvalRow) -> bool:
     """Return whether the row is scored, so that it counts in metrics; a rubric is only by a judge."""
-    return row.example.ground_truth.kind in verifiers.SCORED or row.verdict.reward is not None
+    return row.example.ground_truth.kind in SCORED or row.verdict.reward is not None
 
 
 def calibration_of(

@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import nanstd
 
 from evals.questions import SYSTEM_PROMPT
-from evals.verifiers import VERIFIERS
+from evals.verifiers.score import VERIFIERS
 from evals.verifiers.score import weights as weights_of
 from training.config import GrpoSettings, Request, SampledSettings, advice
 from training.data.questions import TrainingData, grpo_data, grpo_row

@@ -26,7 +26,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from evals.errors import BadConfig
 from evals.schema import Example, GroundTruth, Verdict
-from evals.verifiers import DEFAULT_MODE, VERIFIERS, Scoring, judge
+from evals.verifiers import judge
+from evals.verifiers.score import DEFAULT_MODE, VERIFIERS, Scoring
 from evals.verifiers.score import weights as weights_of
 
 VERDICTS = ("correct", "incorrect", "contradictory", "no_claim")

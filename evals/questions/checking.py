@@ -10,8 +10,9 @@ from evals.questions.prompt import answer_form
 from evals.questions.sets import Fault, QuestionSet, examine, right_answer
 from evals.schema import AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.record import Share
-from evals.verifiers import SCORED, verify
+from evals.verifiers import verify
 from evals.verifiers.expected import fold
+from evals.verifiers.score import SCORED
 
 CONSTANT = "constant answer"
 LEAST = 4

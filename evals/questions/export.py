@@ -27,7 +27,8 @@ from evals.questions.prompt import conversation
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.report import DIRECTIONS, MEANINGS
 from evals.schema import Example, Record
-from evals.verifiers import SCORED, VERSION
+from evals.verifiers import VERSION
+from evals.verifiers.score import SCORED
 
 TOOLS = ("lm-eval", "inspect", "verifiers")
 METRICS = ("accuracy", "reward", "brier", "line_share")

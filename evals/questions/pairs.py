@@ -34,8 +34,9 @@ from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence
 from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
-from evals.verifiers import applicable, verify
+from evals.verifiers import verify
 from evals.verifiers.line import read_lines
+from evals.verifiers.score import applicable
 
 Rule = Literal["verdict", "confidence", "calibration"]
 VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]

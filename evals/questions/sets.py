@@ -29,9 +29,10 @@ from evals.questions.bank import DATASETS, normalised
 from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
 from evals.schema.questions import TermTruth
-from evals.verifiers import SCORED, verify
+from evals.verifiers import verify
 from evals.verifiers.expected import expected, terms
 from evals.verifiers.expected import normalised as marks_off
+from evals.verifiers.score import SCORED
 
 TAUGHT = SURE
 """Percent that the answers of a set state as their confidence where a model is taught by them (SFT)."""

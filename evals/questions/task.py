@@ -16,8 +16,8 @@ from evals.stats import scores
 from evals.stats.calibration import Settings, bin_edges, ece
 from evals.stats.intervals import Floats
 from evals.task import Measure, Task, calibrated, mean, share
-from evals.verifiers import SCORED, VERIFIERS, Scoring
 from evals.verifiers.judged import Answer, AnswerReader
+from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"
 DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "mechanism"))

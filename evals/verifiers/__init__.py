@@ -8,7 +8,7 @@ broken grader must never look like a wrong answer. A rubric gets no verdict, sco
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.confidence import settle, statements
@@ -17,50 +17,17 @@ from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
-from evals.verifiers.score import (
-    DEFAULT_MODE,
-    DEFAULT_SCORING,
-    DEFAULT_WEIGHTS,
-    MODES,
-    NO_FAULTS,
-    PRESETS,
-    SCORED,
-    VERIFIERS,
-    Faults,
-    Scoring,
-    applicable,
-    check_mode,
-    score,
-)
+from evals.verifiers.score import DEFAULT_MODE, DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, check_mode, score
 from evals.verifiers.score import weights as weights_of
-from evals.verifiers.text import plain_text, read_text
-
-__all__ = [
-    "DEFAULT_MODE",
-    "DEFAULT_WEIGHTS",
-    "MODES",
-    "PRESETS",
-    "READINGS",
-    "SCORED",
-    "VERIFIERS",
-    "VERSION",
-    "Read",
-    "Scoring",
-    "applicable",
-    "check_read",
-    "instrument",
-    "judge",
-    "stated_confidence",
-    "verify",
-    "verify_answer",
-]
+from evals.verifiers.text.amounts import read_text
+from evals.verifiers.text.sentences import plain_text
 
 VERSION = "verifiers-6"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
 Read = Literal["auto", "answer", "text"]
 """auto = the answer line where there is one, else the text; answer = the line alone; text = the text alone."""
-READINGS: tuple[Read, ...] = ("auto", "answer", "text")
+READINGS: tuple[Read, ...] = get_args(Read)
 
 
 def verify(
@@ -123,10 +90,9 @@ def _confidence_in(text: str) -> StatedConfidence:
 
 def check_read(read: str) -> Read:
     """Return a way of reading; BadConfig if there is none of that name."""
-    for known in READINGS:
-        if read == known:
-            return known
-    raise BadConfig(f"answers cannot be read by {read!r}; choose one of {', '.join(READINGS)}")
+    if read not in READINGS:
+        raise BadConfig(f"answers cannot be read by {read!r}; choose one of {', '.join(READINGS)}")
+    return read
 
 
 def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:

@@ -149,7 +149,6 @@ def normalised(text: str) -> str:
 
 
 def _phrases(pathway: str) -> tuple[str, ...]:
-    """Return what a set stands for, in phrases that say more than its own name does."""
     row = load_hallmark()[pathway]
     name = fold(row.name)
     phrases = dict.fromkeys((row.about, *load_terms()[pathway]["accept"]))

@@ -158,7 +158,6 @@ def _items(truth: RubricTruth | FactsTruth) -> tuple[RubricItem, ...]:
 
 
 def _graded(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> Finding:
-    """Return correct if every item is met; the credit is the share of the weight that is."""
     if not scores:
         return Finding("no_claim", "the answer is empty")
     is_met = [each >= MET for each in scores]

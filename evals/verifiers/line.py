@@ -167,7 +167,6 @@ def _choice(expected: Expected, question: str, says: str) -> Finding:
 
 
 def _abstention(expected: Expected, question: str, says: str, asserted: list[str]) -> Finding:
-    """Return the verdict where the data cannot answer: whatever answers is wrong."""
     if asserted == [CANNOT_BE_TOLD]:
         return _verdict(expected, CANNOT_BE_TOLD)
     if CANNOT_BE_TOLD in asserted:

@@ -8,6 +8,7 @@ nothing by itself. The reward is the mean weighted over what applies.
     weights("V1=.3,V4=.45")    ->  {"V1": 0.30, "V4": 0.45}
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -85,21 +86,16 @@ def weights(choice: str | Mapping[str, float] | None = None) -> Mapping[str, flo
 
 
 def _listed(text: str) -> dict[str, float]:
-    """Return "V1=.3,V4=.45" as a mapping."""
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        try:
-            share = float(value)
-        except ValueError:
-            raise BadConfig(
-                f"cannot read the weights {text!r}; name a set ({', '.join(PRESETS)}) or list them,"
-                " such as V1=0.3,V4=0.45"
-            ) from None
-        if name in found:
-            raise BadConfig(f"{name} is weighed twice in {text!r}; give each verifier one share")
-        found[name] = share
-    return found
+    try:
+        shares = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
+    except ValueError:
+        names = ", ".join(PRESETS)
+        raise BadConfig(
+            f"cannot read the weights {text!r}; name a set ({names}) or list them, such as V1=0.3,V4=0.45"
+        ) from None
+    if twice := [name for name, n in Counter(name for name, _ in shares).items() if n > 1]:
+        raise BadConfig(f"{twice[0]} is weighed twice in {text!r}; give each verifier one share")
+    return dict(shares)
 
 
 @dataclass(frozen=True, slots=True)

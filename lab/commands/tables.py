@@ -30,7 +30,7 @@ from evals.schema.reports import (
 )
 from evals.schema.reviews import MadeBy
 from evals.stats.calibration import Calibration, NullEce
-from evals.verifiers import VERIFIERS
+from evals.verifiers.score import VERIFIERS
 
 notes = Console(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""

@@ -241,8 +241,9 @@ def verify(
     from evals.io import read_rows
     from evals.io import rows_write_whole as write_whole
     from evals.readers import check_way, verdicts_on
-    from evals.verifiers import Scoring, instrument
+    from evals.verifiers import instrument
     from evals.verifiers.judged import Answer
+    from evals.verifiers.score import Scoring
     from evals.verifiers.score import weights as weights_of
 
     way = check_way(read)

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
-from evals.verifiers import VERIFIERS
+from evals.verifiers.score import VERIFIERS
 from lab.session import stage_name
 from lab.train.runs import Watched
 from lab.ui.text import say

@@ -16,7 +16,8 @@ from evals.questions.export import METRICS, TOOLS, export_questions, module_name
 from evals.questions.sets import load_questions
 from evals.report import HEADLINE, summarise
 from evals.schema import CANNOT_BE_TOLD, EvalRow, Example, RubricTruth
-from evals.verifiers import SCORED, verify
+from evals.verifiers import verify
+from evals.verifiers.score import SCORED
 
 SET = "codons-and-enzymes"
 NAME = "assay_codons_and_enzymes"

@@ -17,7 +17,7 @@ from evals.questions import (
 )
 from evals.schema import Example, GroundTruth
 from evals.verifiers.expected import expected
-from evals.verifiers.text import read_text
+from evals.verifiers.text.amounts import read_text
 
 CASES = Path(__file__).parent / "cases"
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)

@@ -30,21 +30,21 @@ from evals.schema import (
     UncertaintyTruth,
     Verdict,
 )
-from evals.verifiers import (
+from evals.verifiers import Read, instrument, judge, verify, verify_answer
+from evals.verifiers.expected import Finding, Outcome, expected
+from evals.verifiers.score import (
     DEFAULT_WEIGHTS,
     MODES,
+    NO_FAULTS,
     PRESETS,
+    SCORED,
     VERIFIERS,
-    Read,
+    Faults,
     Scoring,
     applicable,
-    instrument,
-    judge,
-    verify,
-    verify_answer,
+    score,
+    weights,
 )
-from evals.verifiers.expected import Finding, Outcome, expected
-from evals.verifiers.score import NO_FAULTS, SCORED, Faults, score, weights
 
 CASES = Path(__file__).parent / "cases"
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)

@@ -122,7 +122,10 @@ def test_every_question_that_compare_offers_can_be_exported():
 
 
 def test_kto_rows_are_a_thumb_up_and_a_thumb_down_and_both_bad_is_two_down():
-    for choice, labels in (("right", [("sft", True), ("base", False)]), ("both_bad", [("base", False), ("sft", False)])):
+    for choice, labels in (
+        ("right", [("sft", True), ("base", False)]),
+        ("both_bad", [("base", False), ("sft", False)]),
+    ):
         assert [(row["stage"], row["label"]) for row in rows_of([pair(1, choice)], "kto")] == labels
 
 

@@ -21,7 +21,8 @@ from trl.trainer.grpo_trainer import is_async_callable
 from evals.errors import BadConfig
 from evals.questions import DATASETS
 from evals.schema import Example
-from evals.verifiers import MODES, VERIFIERS, Scoring, judge, verify
+from evals.verifiers import judge, verify
+from evals.verifiers.score import MODES, VERIFIERS, Scoring
 from tests.coroutines import result_of
 from tests.models import tiny_base
 from training.data.questions import grpo_row, prompt_of

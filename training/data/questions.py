@@ -41,7 +41,7 @@ from evals.questions import (
 )
 from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
 from evals.schema import Example
-from evals.verifiers import SCORED
+from evals.verifiers.score import SCORED
 
 
 def from_hub(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,4 +1,7 @@
-"""Read numbers, phrases and names in free text, for questions without options."""
+"""Read free text that was not asked for an `Answer:` line; here numbers, phrases and names, options in `choices`.
+
+read_text(expected, question, "It goes down in thymus, not up.")  ->  correct for "down"
+"""
 
 import re
 from bisect import bisect_left
@@ -9,12 +12,14 @@ from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import Expected, Finding, fold
 from evals.verifiers.line import number_verdict, set_verdict
 from evals.verifiers.numbers import WORDS, Number, numbers_in
-from evals.verifiers.text.choices import claim_at, claims, named_in, shown_claims
+from evals.verifiers.text.choices import claim_at, claims, named_in, read_choice, shown_claims
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
+from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.sentences import (
     Sentence,
     finish,
     is_beside,
+    page_of,
     parts_of,
     read_sentences,
     sentence_of,
@@ -25,8 +30,23 @@ from evals.verifiers.text.subjects import place_of
 DIGIT = re.compile(r"\d")
 
 
-def read_number(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
-    """Return the verdict on the numbers that free text states in answer to a question."""
+def read_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
+    """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
+    if expected.kind == "rubric":
+        return Finding("no_claim", "a free answer; a judge can grade it")
+    page, made = page_of(text), lexicon_of(expected)
+    match expected.kind:
+        case "number":
+            return _number(expected, question, page, made)
+        case "term":
+            return _term(expected, question, page, made)
+        case "set":
+            return _set(expected, page, made)
+        case _:
+            return read_choice(expected, question, page, made, is_shown)
+
+
+def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
     found: list[tuple[Sentence, Number]] = []
     abstains: tuple[int, int] | None = None
     is_placed = lexicon.has_places(question)
@@ -49,7 +69,7 @@ def read_number(expected: Expected, question: str, page: Plain, lexicon: Lexicon
         for mark, state in sentence.said:
             if mark.value == CANNOT_BE_TOLD and state == "asserted":
                 abstains = start, stop
-            elif state == "asserted" and not (is_placed and place_of(sentence, mark, lexicon).elsewhere):
+            elif state == "asserted" and not (is_placed and place_of(sentence, mark, lexicon)[1]):
                 number = amounts[mark.i]
                 own.append((sentence, number._replace(start=start + number.start, end=start + number.end)))
         if not own and found and takes_back(sentence):
@@ -68,7 +88,6 @@ def read_number(expected: Expected, question: str, page: Plain, lexicon: Lexicon
 
 @cache
 def _phrases(key: str) -> dict[str, list[list[str]]]:
-    """Return phrases of the table by the word next to the number."""
     found: dict[str, list[list[str]]] = {}
     for phrase in words("amounts")[key]:
         parts = phrase.split()
@@ -104,8 +123,7 @@ def _amounts(expected: Expected, sentence: Sentence) -> dict[int, Number]:
     return {at: kept[at] for at in with_unit} or kept
 
 
-def read_term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
-    """Return the verdict on free text that should say what something stands for."""
+def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
     right = wrong = says_other = False
     place = (0, 0)
     sentences: list[Sentence] = []
@@ -177,7 +195,6 @@ def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> 
     return any((each.option in asked) == each.is_denied for each in heard)
 
 
-def read_set(expected: Expected, page: Plain, lexicon: Lexicon) -> Finding:
-    """Return the verdict on the names that free text asserts."""
+def _set(expected: Expected, page: Plain, lexicon: Lexicon) -> Finding:
     heard = [each for each in claims(read_sentences(page.text, lexicon, ""), "", lexicon) if not each.is_denied]
     return set_verdict(expected, sorted({each.option for each in heard}), shown_claims(page, heard))

@@ -68,7 +68,6 @@ def claim_at(page: Plain, says: str, place: tuple[int, int], is_denied: bool = F
 
 
 def shown_claims(page: Plain, heard: list[Heard]) -> tuple[Claim, ...]:
-    """Return the first claims of an answer; its verdict rests on all of them."""
     places = [each.sentence.span(each.i, each.j) for each in heard[:12]]
     return tuple(claim_at(page, each.option, at, each.is_denied) for each, at in zip(heard, places, strict=False))
 
@@ -158,7 +157,7 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
     dropped: set[int] = set()
     for one, other in pairwise(marks):
         between = parts[one.j : other.i]
-        if any(_holds(between, phrase.split()) for phrase in words("amounts")["over"]):
+        if any(f" {phrase} " in f" {' '.join(between)} " for phrase in words("amounts")["over"]):
             against = asked and _sign(between) == -asked
             dropped.add(one.i if against else other.i)
     for mark in marks:
@@ -175,12 +174,7 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
 
 
 def _content(parts: list[str]) -> set[str]:
-    """Return the stems of the words that name something."""
     return {stem for word in parts if word.isalpha() and not is_known(word) for stem in fold(word)}
-
-
-def _holds(parts: list[str], phrase: list[str]) -> bool:
-    return any(parts[at : at + len(phrase)] == phrase for at in range(len(parts) - len(phrase) + 1))
 
 
 @lru_cache(maxsize=8192)

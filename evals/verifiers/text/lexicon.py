@@ -7,7 +7,7 @@ may be missing. Hyphens are blanks: "up-regulated" is "up regulated".
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache, partial, reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from evals.verifiers.expected import AGREE, DIFFERENT, DIRECTIONS, LEVELS, SAME,
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
+small_words = partial(word_set, "clauses")
 Table = dict[str, Any]
 """A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
 SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "no")
@@ -70,12 +71,6 @@ def phrases(entry: str) -> Iterator[list[str]]:
         places.append([*words, ""] if is_optional else words)
     for words in product(*places):
         yield [word for word in words if word]
-
-
-@cache
-def small_words(key: str) -> frozenset[str]:
-    """Return a list of words/clauses.toml."""
-    return word_set("clauses", key)
 
 
 def tokens(text: str) -> list[str]:
@@ -134,7 +129,6 @@ def _shared() -> Table:
 
 @cache
 def _other_names() -> tuple[Table, frozenset[str]]:
-    """Return the names of all gene sets, and the telling words of each."""
     table = build((_hallmark_names(), "other", ""))
     return table, frozenset(_keys(table))
 
@@ -241,7 +235,6 @@ def _meaning(option: str, options: tuple[str, ...]) -> str | None:
 
 @cache
 def _option_table(option: str, is_wide: bool) -> Table:
-    """Return the words for an option of the shared tables."""
     meaning = meaning_of(option)
     agreement = words("agreement")
     if meaning in (UP, DOWN):

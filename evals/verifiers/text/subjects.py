@@ -7,18 +7,10 @@
 
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from evals.verifiers.text.lexicon import Lexicon, Mark, small_words, word_set
 from evals.verifiers.text.lexicon import words as words_of
 from evals.verifiers.text.sentences import Sentence
-
-
-class Place(NamedTuple):
-    """Where a claim holds. `own` = tissues of the question, `elsewhere` = it is about others only."""
-
-    own: tuple[str, ...]
-    elsewhere: bool
 
 
 @cache
@@ -33,7 +25,6 @@ def is_known(word: str) -> bool:
 
 
 def _is_stranger(sentence: Sentence, at: int, familiar: frozenset[str] = frozenset()) -> bool:
-    """Say whether a word could be what is spoken of instead."""
     word = sentence.words[at]
     return not (at in sentence.covered or word in familiar or is_known(word))
 
@@ -140,8 +131,11 @@ def _is_head(sentence: Sentence, name: Mark, mark: Mark, start: int) -> bool:
     return not strangers or strangers[0] > at or (name.value == "start" and len(strangers) == 1)
 
 
-def place_of(sentence: Sentence, mark: Mark, lexicon: Lexicon) -> Place:
-    """Return the tissues that a direction holds in: those behind it, up to the next direction, else those before it."""
+def place_of(sentence: Sentence, mark: Mark, lexicon: Lexicon) -> tuple[tuple[str, ...], bool]:
+    """Return the question's tissues that a direction holds in, and whether it holds in others only.
+
+    They stand behind it, up to the next direction, else before it.
+    """
     words, marks = sentence.words, sentence.marks
     ends = [m for m in marks if m.tag in ("option", "break")]
     stop = next((m.i for m in ends if m.i >= mark.j), len(words))
@@ -154,7 +148,7 @@ def place_of(sentence: Sentence, mark: Mark, lexicon: Lexicon) -> Place:
             break
     named = {m.value: None for m in found or [m for m in places if start <= m.i < mark.i]}
     own = tuple(place for place in named if place in lexicon.tissues)
-    return Place(own, "elsewhere" in named or (bool(named) and not own))
+    return own, "elsewhere" in named or (bool(named) and not own)
 
 
 def _is_meant(sentence: Sentence, place: Mark) -> bool:
