@@ -1,10 +1,11 @@
 """Settings of the stages: pydantic models, read from a YAML file with `--key value` words put over it."""
 
 import difflib
+import pkgutil
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
 from annotated_types import Ge, Le
@@ -26,8 +27,9 @@ from evals.verifiers.score import MODES, PRESETS, check_mode
 from evals.verifiers.score import weights as weights_of
 from training.judge.questions import MAX_VOTES, check_votes
 
-MOST = 2**63 - 1
-"""The libraries count in 64 bits."""
+if TYPE_CHECKING:
+    from training.data.tokens import Rows
+
 SHOWN = 80
 """Characters of a value that an error shows."""
 
@@ -47,14 +49,14 @@ class Settings(BaseModel):
             return "off"  # YAML reads a bare off as false
         if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        if kind in (int, float) and (isinstance(value, bool) or (isinstance(value, int) and abs(value) > MOST)):
-            raise ValueError(value)
+        if kind in (int, float) and (isinstance(value, bool) or (isinstance(value, int) and abs(value) >= 2**63)):
+            raise ValueError(value)  # true is no number, and the libraries count in 64 bits
         return value
 
     @field_validator("*", mode="after")
     @classmethod
     def _in_64_bits(cls, value: object) -> object:
-        if isinstance(value, int | float) and abs(value) > MOST:
+        if isinstance(value, int | float) and abs(value) >= 2**63:
             raise ValueError(value)
         return value
 
@@ -117,7 +119,23 @@ MOST_SEED = 4_000_000_000
 
 
 class StageSettings(Settings):
-    """What every stage is told. The defaults of each field are those of a small CPU run."""
+    """What every stage is told. The defaults of each field are those of a small CPU run.
+
+    A stage is a class like these in `STAGES` and a file `training/NAME.py` with `train(request)`.
+    """
+
+    about: ClassVar[str]
+    """What the stage does, in a sentence."""
+    example: ClassVar[str]
+    """Words after `assay train NAME` that show it."""
+    rows: ClassVar[str]
+    """What reads its rows, `module:function` of settings and the chain's system prompt (None without a chain)."""
+    limit: ClassVar[str] = "max_length"
+    """The setting that bounds a row's length, in tokens."""
+    looks: ClassVar[str] = ""
+    """The setting by which a model answers in the middle of its training, where there is one."""
+    starts_from: ClassVar[str] = ""
+    """What a stage that needs a chain says of it."""
 
     data: tuple[str, ...] = Field(description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files")
     output: str = Field(description="the run folder to write")
@@ -162,6 +180,20 @@ class StageSettings(Settings):
         "none", description="where metrics go besides metrics.jsonl"
     )
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that a row may have."""
+        return int(getattr(self, self.limit))
+
+    @property
+    def tokens_per_row(self) -> int:
+        """The most tokens of a row in a forward pass, answers included."""
+        return self.longest
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows":
+        """Return the rows to train on; BadConfig for what cannot be used, ChainMismatch for another chain's."""
+        return pkgutil.resolve_name(self.rows)(self, chain_prompt)
+
     @model_validator(mode="after")
     def _check_stage(self) -> Self:
         for name in ("data", "lora_targets"):
@@ -171,6 +203,8 @@ class StageSettings(Settings):
             raise BadConfig("output is empty; name the run folder to write, such as runs/mine.")
         if not self.base.strip():
             raise BadConfig(f"base is empty. {describe(type(self), 'base')}")
+        if self.starts_from and not self.chain.strip():
+            raise BadConfig(f"chain is empty; name the run folder {self.starts_from}")
         if self.mode != "stack" and not self.chain.strip():
             raise BadConfig(
                 f"mode is {self.mode!r}, but there is no chain to build on; name one with chain, or use"
@@ -187,12 +221,20 @@ class StageSettings(Settings):
 class SftSettings(StageSettings):
     """Settings of supervised fine-tuning."""
 
+    about = "Fine-tune on questions and answers."
+    example = "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run"
+    rows = "training.data.sources:sft_rows"
+
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     packing: bool = Field(False, description="several rows in one sequence of max_length, each blind to the others")
 
 
 class ReviewSettings(SftSettings):
     """Settings of fine-tuning a reviewer; `data` are files of chat rows (`assay data review --corpus`)."""
+
+    about = "Fine-tune a reviewer on papers and what people objected to."
+    example = "--config training/configs/embedded/review.yaml --dry-run"
+    rows = "training.data.sources:review_rows"
 
     max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
     optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = Field(
@@ -209,6 +251,12 @@ class DpoSettings(StageSettings):
 
     The monitor asks `monitor_data` every `monitor_steps`: what was known must not be forgotten.
     """
+
+    about = "Learn from pairs of a better and a worse answer."
+    example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
+    rows = "training.data.sources:dpo_rows"
+    looks = "monitor_steps"
+    starts_from = "that DPO starts from, such as runs/embedded/sft."
 
     beta: float = Field(
         0.1, ge=1e-4, le=10.0, description="pull towards the chain it starts from; below 0.1 knowledge is lost easily"
@@ -232,9 +280,13 @@ class DpoSettings(StageSettings):
     monitor_max_kl: float = Field(0.5, ge=0.0, description="distance to the reference that is too much, nats per token")
     monitor_stop: bool = Field(False, description="stop the run when either is too much")
 
+    @property
+    def tokens_per_row(self) -> int:
+        """Two answers with their question."""
+        return 2 * self.max_length
+
     @model_validator(mode="after")
     def _check_dpo(self) -> Self:
-        _need_chain(self.chain, "DPO")
         if self.monitor_steps and not self.monitor_data:
             raise BadConfig(
                 f"monitor_data is empty, so every {self.monitor_steps} steps nothing would be watched; name"
@@ -251,6 +303,8 @@ class DpoSettings(StageSettings):
 
 class SampledSettings(StageSettings):
     """Settings of group relative policy optimisation, whatever the reward."""
+
+    limit = "max_prompt_length"
 
     num_generations: int = Field(8, ge=2, le=256, description="answers per question (G)")
     generation_batch: int = Field(
@@ -282,6 +336,11 @@ class SampledSettings(StageSettings):
     )
     vllm_tensor_parallel: int = Field(1, ge=1, description="GPUs that share one vLLM copy")
 
+    @property
+    def tokens_per_row(self) -> int:
+        """A question and its answer."""
+        return self.max_prompt_length + self.max_completion_length
+
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
         if self.vllm != "off" and self.weights == "nf4":
@@ -300,6 +359,11 @@ class SampledSettings(StageSettings):
 
 class GrpoSettings(SampledSettings):
     """Settings of GRPO on top of a trained chain, rewarded by the verifiers."""
+
+    about = "Reward a chain's own answers by the verifiers."
+    example = "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2"
+    rows = "training.data.sources:grpo_rows"
+    starts_from = "that GRPO starts from, such as runs/embedded/sft."
 
     verifier_weights: str | Mapping[str, float] | None = Field(
         None,
@@ -333,7 +397,6 @@ class GrpoSettings(SampledSettings):
 
     @model_validator(mode="after")
     def _check_grpo(self) -> Self:
-        _need_chain(self.chain, "GRPO")
         weights_of(self.verifier_weights)
         check_mode(self.v4)
         if self.aggregation == "normalize_then_sum" and self.scale_rewards != "group":
@@ -345,11 +408,6 @@ class GrpoSettings(SampledSettings):
         return self
 
 
-def _need_chain(chain: str, stage: str) -> None:
-    if not chain.strip():
-        raise BadConfig(f"chain is empty; name the run folder that {stage} starts from, such as runs/embedded/sft.")
-
-
 HEURISTIC = "heuristic"
 
 
@@ -359,6 +417,15 @@ class RefinerSettings(SampledSettings):
     A prompt over `max_prompt_length` loses passages that nothing rests on; what is still too long then
     is refused or dropped. The reward's settings are those of `assay refiner score`.
     """
+
+    about = "Reward answers that cite evidence by rubric and citations (GRPO)."
+    example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
+    rows = "training.data.sources:refiner_rows"
+    looks = "held_out_steps"
+    starts_from = (
+        "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"
+        " reward to learn from."
+    )
 
     judge: str = Field("", description="heuristic (compares words), or the address of a server")
     judge_model: str = Field("", description="model to ask of the server; empty = the one it lists")
@@ -427,11 +494,6 @@ class RefinerSettings(SampledSettings):
 
     @model_validator(mode="after")
     def _check_refiner(self) -> Self:
-        if not self.chain.strip():
-            raise BadConfig(
-                "chain is empty; name the run folder of the SFT stage that learned the grammar, such as"
-                " runs/refiner/sft: answers that no one could read have no reward to learn from."
-            )
         if not is_judge(self.judge):
             raise BadConfig(
                 f"judge is {self.judge!r}; it takes heuristic, which compares words and is for small machines, or"
@@ -450,21 +512,8 @@ class RefinerSettings(SampledSettings):
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
-        return RewardConfig(
-            static_rubrics=self.static_rubrics,
-            score_scale=self.score_scale,
-            citation_level=self.citation_level,
-            citation_metric=self.citation_metric,
-            apply_citation=self.apply_citation,
-            citation_weight=self.citation_weight,
-            combine=self.combine,
-            gate=self.gate,
-            empty_answer=self.empty_answer,
-            verification_reward=self.verification_reward,
-            reasoning_tags=self.reasoning_tags,
-            max_words_per_claim=self.max_words_per_claim,
-            max_ids_per_claim=self.max_ids_per_claim,
-        )
+        names = RewardConfig.model_fields.keys() & type(self).model_fields.keys()
+        return RewardConfig(**{name: getattr(self, name) for name in names})
 
 
 def is_judge(word: str) -> bool:
@@ -472,13 +521,14 @@ def is_judge(word: str) -> bool:
     return word == HEURISTIC or word.startswith(("http://", "https://"))
 
 
-STAGES: Mapping[str, type[StageSettings]] = {
+STAGES: dict[str, type[StageSettings]] = {
     "sft": SftSettings,
     "dpo": DpoSettings,
     "grpo": GrpoSettings,
     "review": ReviewSettings,
     "refiner": RefinerSettings,
 }
+"""The stages by name; a new one is a line here."""
 
 
 class _EachKeyOnce(yaml.SafeLoader):

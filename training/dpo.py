@@ -8,23 +8,16 @@ again and again. Rows are used whole, never cut; TRL's changed defaults are set 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
-from evals.questions import SYSTEM_PROMPT
 from training.config import DpoSettings, Request
-from training.data.preferences import Preferences, read_preferences
+from training.data.preferences import Preferences
 from training.data.questions import watched_questions
-from training.data.tokens import length_of, within
-from training.models.base import Base, find_base, load_tokenizer
-from training.models.policy import policy_of
-from training.models.start import Start, start_of
 from training.run.alarms import AlarmCallback, alarms_of
-from training.run.folder import announce, say
-from training.run.session import Session, common_arguments, load_base_for, record_of, run_command, session
+from training.run.folder import say
+from training.run.session import Prepared, common_arguments, prepare, run_command, session
 from training.run.trainer import SafeTrainer
 from training.run.watch import ForgettingMonitor
 
@@ -38,42 +31,48 @@ class PreferenceTrainer(SafeTrainer, DPOTrainer):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    run_command("dpo", DpoSettings, train, arguments)
+    run_command("dpo", train, arguments)
 
 
 def train(request: Request) -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    settings = request.settings
+    ready = prepare("dpo", request)
+    settings, data = ready.settings, ready.data
     assert isinstance(settings, DpoSettings)
-    base = find_base(settings.base, announce)
-    start = start_of(settings, base)
-    data = read_preferences(settings.data, start.system_prompt or SYSTEM_PROMPT)
-    tokenizer = load_tokenizer(base)
-    lengths = {pair.name: length_of(pair.row(), tokenizer) for pair in data.pairs}
-    data = within(data, lengths, settings)
-    record = record_of("dpo", request, base, {**data.record(), **start.record()})
-    with session(record, Path(settings.output), overwrite=request.overwrite) as current:
-        trainer = build_trainer(settings, data, start, base)
-        _watch(trainer, settings, data, start, current)
-        if current.train(trainer):
-            current.leave(trainer, start, base)
+    with session(ready) as current:
+        trainer = build_trainer(ready)
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
+        if settings.monitor_steps:
+            count, asked = settings.monitor_questions, data.questions
+            questions = watched_questions(settings.monitor_data, count, settings.seed, asked)
+            stop = current.stop.ask
+            trainer.add_callback(
+                ForgettingMonitor(trainer, settings, questions, ready.system_prompt, current.run, stop)
+            )
+        current.train(trainer)
 
 
-def build_trainer(settings: DpoSettings, data: Preferences, start: Start, base: Base) -> PreferenceTrainer:
+def build_trainer(ready: Prepared) -> PreferenceTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
-    say(f"loading {base.public_name} and {', '.join(start.record())}")
-    model, tokenizer = load_base_for(settings, base)
-    longest = settings.max_length
-    kind = "pairs of plain texts, no chat template" if data.pairs[0].is_plain else "pairs of answers"
-    say(f"training on {len(data.pairs)} {kind}, of at most {longest} tokens")
+    settings, data = ready.settings, ready.data
+    assert isinstance(settings, DpoSettings) and isinstance(data, Preferences)
+    policy = ready.policy()
+    if data.pairs[0].is_plain:
+        say("the pairs are plain texts: no chat template is used")
     for what, count in data.notes.items():
         say(f"{count} x {what}")
-    _warn(settings)
+    if settings.beta < CAREFUL_BETA:
+        say(
+            f"warning: beta {settings.beta:g} is aggressive; at 0.05 preference training destroyed what a model"
+            f" of this study had learned. Use {CAREFUL_BETA} or more, or keep an eye on the monitor."
+        )
+    if settings.lora_dropout:
+        say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
     return PreferenceTrainer(
-        model=policy_of(model, start, settings),
+        model=policy,
         args=DPOConfig(**options(settings)),
-        train_dataset=Dataset.from_list([pair.row() for pair in data.pairs]),
-        processing_class=tokenizer,
+        train_dataset=ready.dataset(),
+        processing_class=ready.tokenizer,
     )
 
 
@@ -100,33 +99,6 @@ def options(settings: DpoSettings) -> dict[str, Any]:
         "router_aux_loss_coef": None,
         "activation_offloading": False,
     }
-
-
-def _watch(
-    trainer: PreferenceTrainer,
-    settings: DpoSettings,
-    data: Preferences,
-    start: Start,
-    current: Session,
-) -> None:
-    """Let the run be watched: its figures, and what the model still knows."""
-    trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
-    if not settings.monitor_steps:
-        return
-    questions = watched_questions(settings.monitor_data, settings.monitor_questions, settings.seed, data.questions)
-    prompt = start.system_prompt or SYSTEM_PROMPT
-    trainer.add_callback(ForgettingMonitor(trainer, settings, questions, prompt, current.run, current.stop.ask))
-
-
-def _warn(settings: DpoSettings) -> None:
-    """Say what is known to go wrong with these settings."""
-    if settings.beta < CAREFUL_BETA:
-        say(
-            f"warning: beta {settings.beta:g} is aggressive; at 0.05 preference training destroyed what a model"
-            f" of this study had learned. Use {CAREFUL_BETA} or more, or keep an eye on the monitor."
-        )
-    if settings.lora_dropout:
-        say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
 
 
 if __name__ == "__main__":

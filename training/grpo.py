@@ -8,29 +8,19 @@ estimate is not weighted by the probability ratio.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
-from transformers import PreTrainedTokenizerBase
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import nanstd
 
-from evals.questions import SYSTEM_PROMPT
 from evals.verifiers.score import VERIFIERS
 from evals.verifiers.score import weights as weights_of
 from training.config import GrpoSettings, Request, SampledSettings, advice
-from training.data.questions import TrainingData, grpo_data, grpo_row
-from training.data.tokens import length_of, within
-from training.launch.estimate import check_batches
-from training.models.base import Base, find_base, load_tokenizer
-from training.models.policy import policy_of
-from training.models.start import Start, start_of
 from training.rewards import OneVerifier, VerifierReward
 from training.run.alarms import AlarmCallback, alarms_of
-from training.run.folder import announce, say
-from training.run.session import common_arguments, load_base_for, processes, record_of, run_command, session
+from training.run.folder import say
+from training.run.session import Prepared, common_arguments, prepare, run_command, session
 from training.run.trainer import SafeTrainer
 
 PAPERS = {
@@ -73,43 +63,37 @@ class PolicyTrainer(SafeTrainer, GRPOTrainer):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    run_command("grpo", GrpoSettings, train, arguments)
+    run_command("grpo", train, arguments)
 
 
 def train(request: Request) -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    settings = request.settings
-    assert isinstance(settings, GrpoSettings)
-    data = grpo_data(settings.data, settings.seed)
-    base = find_base(settings.base, announce)
-    start = start_of(settings, base)
-    data = _fitting(data, start, settings, load_tokenizer(base))
-    check_batches(settings, data.count, processes().num_processes)
-    record = record_of("grpo", request, base, {**data.record(), **start.record()})
-    for sentence in advice(settings):
+    ready = prepare("grpo", request)
+    for sentence in advice(ready.settings):
         say(sentence)
-    with session(record, Path(settings.output), overwrite=request.overwrite) as current:
-        trainer = build_trainer(settings, data, start, base)
+    with session(ready) as current:
+        trainer = build_trainer(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
-        if current.train(trainer):
-            current.leave(trainer, start, base)
+        current.train(trainer)
 
 
-def build_trainer(settings: GrpoSettings, data: TrainingData, start: Start, base: Base) -> PolicyTrainer:
+def build_trainer(ready: Prepared) -> PolicyTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
-    say(f"loading {base.public_name} and {', '.join(start.record())}")
-    prompt = start.system_prompt or SYSTEM_PROMPT
-    model, tokenizer = load_base_for(settings, base)
-    longest = settings.max_prompt_length
-    say(f"sampling answers to {len(data.examples)} questions of at most {longest} tokens")
-    for why, count in data.left_out.items():
-        say(f"{count} rows are left out: {why}")
+    settings = ready.settings
+    assert isinstance(settings, GrpoSettings)
+    return policy_trainer(ready, rewards_of(settings))
+
+
+def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
+    """Return the trainer of an adapter that these rewards teach."""
+    settings = ready.settings
+    assert isinstance(settings, SampledSettings)
     return PolicyTrainer(
-        model=policy_of(model, start, settings),
+        model=ready.policy(),
         args=GRPOConfig(**options(settings)),
-        train_dataset=Dataset.from_list([grpo_row(each, prompt) for each in data.examples]),
-        processing_class=tokenizer,
-        reward_funcs=rewards_of(settings),
+        train_dataset=ready.dataset(),
+        processing_class=ready.tokenizer,
+        reward_funcs=rewards,
     )
 
 
@@ -137,10 +121,38 @@ def _shares(settings: SampledSettings) -> dict[str, Any]:
 
 
 def options(settings: SampledSettings) -> dict[str, Any]:
-    """Return every training argument of TRL's that has an effect; none is left to its default."""
+    """Return every training argument of TRL's that has an effect; none is left to its default.
+
+    Answers are drawn from the plain distribution, whatever the model's own settings.
+    """
+    is_server = settings.vllm == "server"
     return {
         **common_arguments(settings),
-        **_sampling(settings),
+        "num_generations": settings.num_generations,
+        "num_generations_eval": None,
+        "generation_batch_size": settings.generation_batch or None,
+        "steps_per_generation": None,
+        "max_completion_length": settings.max_completion_length,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": 0,
+        "min_p": None,
+        "repetition_penalty": 1.0,
+        "generation_kwargs": None,
+        "chat_template_kwargs": None,
+        "cache_implementation": None,
+        "use_transformers_continuous_batching": False,
+        "use_vllm": settings.vllm != "off",
+        "vllm_mode": "server" if is_server else "colocate",
+        "vllm_server_base_url": settings.vllm_server if is_server else None,
+        "vllm_gpu_memory_utilization": settings.vllm_memory,
+        "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
+        "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
+        "vllm_enable_sleep_mode": False,
+        "vllm_importance_sampling_correction": True,
+        "vllm_importance_sampling_mode": "sequence_mask",
+        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_clip_min": None,
         "num_iterations": settings.num_iterations,
         "beta": settings.beta,
         "use_bias_correction_kl": settings.kl_by_ratio,
@@ -168,53 +180,6 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "log_unique_prompts": False,
         "num_completions_to_print": 0,
     }
-
-
-def _sampling(settings: SampledSettings) -> dict[str, Any]:
-    """Return how answers are drawn: from the plain distribution, whatever the model's own settings."""
-    return {
-        "num_generations": settings.num_generations,
-        "num_generations_eval": None,
-        "generation_batch_size": settings.generation_batch or None,
-        "steps_per_generation": None,
-        "max_completion_length": settings.max_completion_length,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "top_k": 0,
-        "min_p": None,
-        "repetition_penalty": 1.0,
-        "generation_kwargs": None,
-        "chat_template_kwargs": None,
-        "cache_implementation": None,
-        "use_transformers_continuous_batching": False,
-        **_vllm(settings),
-    }
-
-
-def _vllm(settings: SampledSettings) -> dict[str, Any]:
-    """Return whether vLLM draws the answers, and how its probabilities are squared with ours."""
-    return {
-        "use_vllm": settings.vllm != "off",
-        "vllm_mode": "server" if settings.vllm == "server" else "colocate",
-        "vllm_server_base_url": settings.vllm_server if settings.vllm == "server" else None,
-        "vllm_gpu_memory_utilization": settings.vllm_memory,
-        "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
-        "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
-        "vllm_enable_sleep_mode": False,
-        "vllm_importance_sampling_correction": True,
-        "vllm_importance_sampling_mode": "sequence_mask",
-        "vllm_importance_sampling_clip_max": 3.0,
-        "vllm_importance_sampling_clip_min": None,
-    }
-
-
-def _fitting(
-    data: TrainingData, start: Start, settings: GrpoSettings, tokenizer: PreTrainedTokenizerBase
-) -> TrainingData:
-    """Return the questions that are short enough; BadConfig if one is not and may not be dropped."""
-    prompt = start.system_prompt or SYSTEM_PROMPT
-    lengths = {each.id: length_of(grpo_row(each, prompt), tokenizer) for each in data.examples}
-    return within(data, lengths, settings)
 
 
 if __name__ == "__main__":

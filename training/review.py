@@ -11,68 +11,47 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from evals.errors import BadConfig
 from training.config import Request, ReviewSettings
-from training.data.conversations import Conversations, check_chain_prompt, check_replies, read_conversations
-from training.data.tokens import length_of, within
-from training.models.base import Base, find_base, load_tokenizer
-from training.models.start import Start, append_stage, start_of
+from training.data.conversations import Conversations, check_replies
 from training.reviewer.measure import KeepAdapters
-from training.run.folder import announce, say
-from training.run.session import load_base_for, record_of, run_command, session
-from training.sft import Lessons, Loaded, SupervisedTrainer, options, supervised_trainer
+from training.run.folder import say
+from training.run.session import Prepared, prepare, run_command, session
+from training.sft import SupervisedTrainer
+from training.sft import build_trainer as supervised_trainer
 
 UNSLOTH = "unsloth"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    run_command("review", ReviewSettings, train, arguments)
+    run_command("review", train, arguments)
 
 
 def train(request: Request) -> None:
     """Train an adapter and leave it, with its chain, its instructions and its records, in the run folder."""
-    settings = request.settings
-    assert isinstance(settings, ReviewSettings)
-    data = read_conversations(settings.data)
-    base = find_base(settings.base, announce)
-    start = start_of(settings, base)
-    check_chain_prompt(data, start.system_prompt)
-    data = fitting(data, settings, load_tokenizer(base), base.public_name)
-    made_with = loader_facts(settings)
-    record = record_of("review", request, base, {**data.record(), **start.record(), **made_with})
-    with session(record, Path(settings.output), overwrite=request.overwrite) as current:
-        trainer = build_trainer(settings, data, start, base)
+    ready = prepare("review", request)
+    settings, data = ready.settings, ready.data
+    assert isinstance(settings, ReviewSettings) and isinstance(data, Conversations)
+    check_replies(data, ready.tokenizer, ready.base.public_name)
+    with session(ready, **loader_facts(settings)) as current:
+        trainer = build_trainer(ready)
         if settings.keep_adapters:
             trainer.add_callback(KeepAdapters(trainer, current.run.path))
-        if current.train(trainer) and trainer.write(current.run.adapter):
-            say("measuring what the new stage computes")
-            stage = start.stage("review", current.run.adapter)
-            append_stage(current.run.path, stage, base, start.chain, data.system_prompt)
+        current.train(trainer)
 
 
-def fitting(
-    data: Conversations, settings: ReviewSettings, tokenizer: PreTrainedTokenizerBase, base: str
-) -> Conversations:
-    """Return the rows that are short enough, each checked to be learned from by its reply alone."""
-    lengths = {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}
-    kept = within(data, lengths, settings)
-    check_replies(kept, tokenizer, base)
-    return kept
-
-
-def build_trainer(settings: ReviewSettings, data: Conversations, start: Start, base: Base) -> SupervisedTrainer:
+def build_trainer(ready: Prepared) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
-    say(f"loading {base.public_name}")
-    loaded = _loaded(settings, base)
+    settings, data = ready.settings, ready.data
+    assert isinstance(settings, ReviewSettings) and isinstance(data, Conversations)
     if data.without_thought:
         say(f"the reasoning before {data.without_thought} replies is not learned from")
-    arguments = {**options(settings), "optim": settings.optimizer}
-    return supervised_trainer(settings, Lessons(data, data.trl_rows()), start, loaded, arguments)
+    model = _unsloth(ready) if settings.loader == UNSLOTH else None
+    return supervised_trainer(ready, model, optim=settings.optimizer)
 
 
 def loader_facts(settings: ReviewSettings) -> dict[str, str | int]:
@@ -87,18 +66,17 @@ def loader_facts(settings: ReviewSettings) -> dict[str, str | int]:
     return {"loaded by": f"unsloth {version(UNSLOTH)}"}
 
 
-def _loaded(settings: ReviewSettings, base: Base) -> Loaded:
-    """Return the base as it is trained on; Unsloth's kernels where they were asked for."""
-    if settings.loader != UNSLOTH:
-        return Loaded(*load_base_for(settings, base))
+def _unsloth(ready: Prepared) -> PreTrainedModel:
+    """Return the base as it is trained on, with Unsloth's kernels."""
+    settings = ready.settings
     fast = importlib.import_module(UNSLOTH).FastLanguageModel
     model, _ = fast.from_pretrained(
-        model_name=str(base.folder),
-        max_seq_length=settings.max_length,
+        model_name=str(ready.base.folder),
+        max_seq_length=settings.longest,
         load_in_4bit=settings.weights == "nf4",
         local_files_only=True,
     )
-    return Loaded(model, load_tokenizer(base))
+    return model
 
 
 if __name__ == "__main__":

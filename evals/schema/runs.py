@@ -13,7 +13,7 @@ class RunRecord(Record):
 
     schema_version: Literal[1] = 1
     name: str
-    stage: Literal["sft", "dpo", "grpo", "review", "refiner"]
+    stage: str
     command: str
     config: dict[str, object]
     seed: int
@@ -67,7 +67,7 @@ class ChainStage(Record):
     """
 
     name: str
-    kind: Literal["sft", "dpo", "grpo", "review", "refiner"]
+    kind: str
     mode: Literal["stack", "continue", "merge_then_new"]
     path: str
     sha256: str

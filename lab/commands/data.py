@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from evals.review.prompt import Budget
     from evals.schema import ReviewExample
     from evals.schema.reviewruns import CorpusStatistics
-    from training.data.preferences import Draws
+    from training.data.samples import Draws
 
 TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
 """Splits that a corpus has rows of; test papers are never taught."""
@@ -330,8 +330,8 @@ def pairs(
 ) -> None:
     """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
     from evals.questions.pairs import make_calibrated_pairs, make_pairs
-    from training.data.preferences import Draws, RunSamples, run_samples
     from training.data.questions import public_name
+    from training.data.samples import Draws, RunSamples, run_samples
     from training.run.folder import RunFolder
 
     settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
@@ -368,8 +368,8 @@ def pairs(
 def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
     from evals.questions.pairs import SampleOrigin
-    from training.data.preferences import chain_samples
     from training.data.questions import grpo_data
+    from training.data.samples import chain_samples
     from training.models.chain import load_chain
 
     sources = [name.strip() for name in data.split(",") if name.strip()]

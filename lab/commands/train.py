@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +13,226 @@ from typer.core import TyperCommand
 
 from evals.errors import LabError
 from lab.commands.tables import emit, notes, table_of
+from training.config import STAGES, advice
 
 if TYPE_CHECKING:
     from hub.plan import Part
+    from training.launch.estimate import Estimate
     from training.launch.plan import Plan
+    from training.launch.preview import Preview, TokenRow
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
+)
 
 WHOEVER = "YOU"
 """Stands in a dry run for the user, who is asked for only when the job is started."""
+LAUNCHER = "launcher"
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2.",
+    ),
+]
+Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
+SlurmOption = Annotated[
+    list[str] | None,
+    typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."),
+]
+
+HfJob = Annotated[bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")]
+HfOption = Annotated[
+    list[str] | None,
+    typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
+]
+
+
+class LaunchCommand(TyperCommand):
+    """A command whose words after `--` belong to the launcher."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Set the launcher's words aside and parse the others."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[LAUNCHER] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+
+def _stage(
+    context: typer.Context,
+    config: Config,
+    profile: Profile = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+    slurm: Slurm = False,
+    slurm_option: SlurmOption = None,
+    hf_job: HfJob = False,
+    hf_option: HfOption = None,
+    as_json: Json = False,
+) -> None:
+    from training.launch.accelerate import Launch
+    from training.launch.plan import plan_of
+
+    words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
+    launch = Launch(profile, context.meta[LAUNCHER])
+    plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
+    if hf_job:
+        hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
+    elif dry_run:
+        _look(plan, as_json=as_json)
+    elif slurm:
+        _submit(plan, tuple(slurm_option or ()), as_json=as_json)
+    else:
+        _run(plan, as_json=as_json)
+
+
+for _name, _kind in STAGES.items():
+    app.command(
+        _name,
+        cls=LaunchCommand,
+        context_settings=PASSED_ON,
+        help=f"{_kind.about} Any setting of the file can be given as --key value.",
+        epilog=f"Example: assay train {_name} {_kind.example}",
+    )(_stage)
+
+
+def _run(plan: "Plan", *, as_json: bool) -> None:
+    """Run the line with the Python that runs this, and print what it left.
+
+    Its standard output joins standard error. A first Ctrl-C reaches the training process, which
+    ends in order; this one waits for it.
+    """
+    from lab.train.runner import has_gpu
+    from training.launch.accelerate import environment
+    from training.launch.equipment import check_equipment
+    from training.run.folder import RunFolder
+
+    check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
+    notes.print(f"$ {plan.command}", soft_wrap=True)
+    line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
+    process = subprocess.Popen(line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno())
+    code = None
+    while code is None:
+        with suppress(KeyboardInterrupt):
+            code = process.wait()
+    if code:
+        notes.print("training did not finish: see the first error above", style="red")
+        raise typer.Exit(1)
+    record = RunFolder(plan.output).record()
+    if record is not None:
+        rows = [("status", record.status), *record.result.items()]
+        emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
+
+
+def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
+    """Hand the plan to SLURM, or write what would be handed over where there is none."""
+    from training.launch import slurm
+
+    parameters = slurm.parameters_of(plan.launch, plan.output.name, options)
+    job = slurm.Job(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
+    folder = plan.output.with_name(f"{plan.output.name}.slurm")
+    if slurm.has_cluster():
+        number = slurm.submit(job, folder, parameters)
+        notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
+        document = {"job": number, "folder": str(folder), "command": plan.command}
+    else:
+        script = slurm.write_script(job, folder, parameters)
+        notes.print(
+            f"there is no SLURM here (no sbatch, no srun), so nothing was submitted; {script} is what"
+            f" would be. On the cluster, with this folder in the same place: sbatch {script}",
+            soft_wrap=True,
+        )
+        document = {"job": None, "script": str(script), "command": plan.command}
+    emit(document, as_json=as_json, table=table_of("slurm", ("what", "value"), [*document.items()]))
+
+
+def _look(plan: "Plan", *, as_json: bool) -> None:
+    """Print what would be done; exit code 1 if the run would be refused."""
+    from lab.train.runner import has_gpu
+    from training.launch.equipment import missing
+    from training.launch.preview import preview
+
+    seen = preview(plan)
+    needs = plan.needs(seen.kept, has_gpu=has_gpu())
+    lacking = missing(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
+    if as_json:
+        emit(_document(plan, seen, needs, lacking), as_json=True)
+    else:
+        _print_tables(plan, seen, needs)
+    refused = (*plan.problems, *(seen.problems if seen.is_refused else ()))
+    for problem in refused:
+        notes.print(f"would be refused: {problem}", style="red", soft_wrap=True)
+    for note in (*(() if seen.is_refused else seen.problems), *advice(plan.settings), *lacking):
+        notes.print(f"note: {note}", style="yellow", soft_wrap=True)
+    notes.print(f"would run: {plan.command}", soft_wrap=True)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None", lacking: tuple[str, ...]) -> dict[str, object]:
+    tokens = [
+        {
+            "row": each.name,
+            "column": each.column,
+            "tokens": each.tokens,
+            "loss_mask": [int(at >= each.given) for at in range(len(each.tokens))],
+        }
+        for each in seen.examples
+    ]
+    return {
+        "stage": plan.stage,
+        "command": plan.command,
+        "settings": plan.document(),
+        "data": plan.data.record(),
+        "examples": list(plan.data.trl_rows().values())[:2],
+        "tokens": tokens,
+        "lengths": seen.lengths,
+        "rows": {"read": seen.rows, "kept": seen.kept, **seen.left_out},
+        "needs": needs
+        and {
+            "steps": needs.steps,
+            "trained_weights": needs.trained_weights,
+            "memory_bytes": {**needs.memory, "total": needs.total},
+        },
+        "problems": [*plan.problems, *seen.problems, *lacking],
+        "advice": [*advice(plan.settings)],
+    }
+
+
+def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> None:
+    settings = [
+        (key, ", ".join(map(str, value)) if isinstance(value, list) else value)
+        for key, value in plan.document().items()
+    ]
+    rows: list[tuple[object, object]] = [*plan.data.record().items()]
+    rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
+    if seen.lengths:
+        rows.append(("tokens: shortest, median, longest", ", ".join(map(str, seen.lengths))))
+    tables = {"settings": settings, "data": rows}
+    if needs:
+        tables["needs, estimated for each process"] = [
+            ("optimizer steps", needs.steps),
+            ("trained weights", f"{needs.trained_weights:,}"),
+            *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
+            ("memory in all", f"{needs.total / 1e9:.2f} GB"),
+        ]
+    for title, cells in tables.items():
+        emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))
+    for each in seen.examples:
+        title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
+        emit(None, as_json=False, table=table_of(title, ("tokens",), [(_marked(each),)]))
+
+
+def _marked(row: "TokenRow") -> str:
+    """Return tokens with a thin line between them, those that are learned from in brackets."""
+    given, learned = "│".join(row.tokens[: row.given]), "│".join(row.tokens[row.given :])
+    return f"{given}⟦{learned}⟧" if learned else given
 
 
 def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
@@ -33,7 +246,7 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
     output = _inside(plan.output)
     work = Work(plan.output.name, plan.line, output, _files(plan))
     job, parcel = plan_job(work, chosen, user)
-    number = None if api is None else submit(api, job, parcel, _say)
+    number = None if api is None else submit(api, job, parcel, lambda words: notes.print(words, soft_wrap=True))
     shown = {name: value for name, value in job.model_dump().items() if name != "script"}
     emit(
         {"job": number, **job.model_dump(), "line": plan.command},
@@ -46,10 +259,6 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
     else:
         notes.print(f"follow it: hf jobs logs {number}")
     notes.print(f"bring the run here: hf download {job.run_repo} --local-dir {output}", soft_wrap=True)
-
-
-def _say(words: str) -> None:
-    notes.print(words, soft_wrap=True)
 
 
 def _files(plan: "Plan") -> "Mapping[str, Part]":
@@ -95,288 +304,3 @@ def _inside(path: Path) -> str:
             " lies inside; start from the folder that holds it, and name it from there."
         )
     return path.as_posix()
-
-
-if TYPE_CHECKING:
-    from training.launch.estimate import Estimate
-    from training.launch.plan import Plan
-    from training.launch.preview import Preview, TokenRow
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
-)
-
-LAUNCHER = "launcher"
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-ABOUT = {
-    "sft": "Fine-tune on questions and answers.",
-    "dpo": "Learn from pairs of a better and a worse answer.",
-    "grpo": "Reward a chain's own answers by the verifiers.",
-    "review": "Fine-tune a reviewer on papers and what people objected to.",
-    "refiner": "Reward answers that cite evidence by rubric and citations (GRPO).",
-}
-EXAMPLES = {
-    "sft": "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run",
-    "dpo": "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl",
-    "grpo": "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2",
-    "review": "--config training/configs/embedded/review.yaml --dry-run",
-    "refiner": "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run",
-}
-Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2.",
-    ),
-]
-Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
-SlurmOption = Annotated[
-    list[str] | None,
-    typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."),
-]
-
-HfJob = Annotated[bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")]
-HfOption = Annotated[
-    list[str] | None,
-    typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
-]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to do with a plan."""
-
-    dry_run: bool
-    as_json: bool
-    slurm: bool
-    slurm_options: tuple[str, ...]
-
-
-class LaunchCommand(TyperCommand):
-    """A command whose words after `--` belong to the launcher."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Set the launcher's words aside and parse the others."""
-        at = args.index("--") if "--" in args else len(args)
-        ctx.meta[LAUNCHER] = tuple(args[at + 1 :])
-        return super().parse_args(ctx, args[:at])
-
-
-def _stage(
-    context: typer.Context,
-    config: Config,
-    profile: Profile = None,
-    overwrite: Overwrite = False,
-    dry_run: DryRun = False,
-    slurm: Slurm = False,
-    slurm_option: SlurmOption = None,
-    hf_job: HfJob = False,
-    hf_option: HfOption = None,
-    as_json: Json = False,
-) -> None:
-    from training.launch.accelerate import Launch
-
-    words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
-    launch = Launch(profile, context.meta[LAUNCHER])
-    if hf_job:
-        pass
-        from training.launch.plan import plan_of
-
-        plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
-        hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
-        return
-    wanted = Wanted(dry_run, as_json, slurm, tuple(slurm_option or ()))
-    _train(str(context.info_name), words, launch, wanted)
-
-
-for _name, _about in ABOUT.items():
-    app.command(
-        _name,
-        cls=LaunchCommand,
-        context_settings=PASSED_ON,
-        help=f"{_about} Any setting of the file can be given as --key value.",
-        epilog=f"Example: assay train {_name} {EXAMPLES[_name]}",
-    )(_stage)
-
-
-def _train(stage: str, words: tuple[str, ...], launch: Any, wanted: Wanted) -> None:
-    from training.launch.plan import plan_of
-
-    plan = plan_of(stage, words, launch, is_dry=wanted.dry_run)
-    if wanted.dry_run:
-        _look(plan, wanted)
-    elif wanted.slurm:
-        _submit(plan, wanted)
-    else:
-        _check_equipment(plan)
-        notes.print(f"$ {plan.command}", soft_wrap=True)
-        if _launch(plan):
-            notes.print("training did not finish: see the first error above", style="red")
-            raise typer.Exit(1)
-        _report(plan, as_json=wanted.as_json)
-
-
-def _check_equipment(plan: "Plan") -> None:
-    from lab.train.runner import has_gpu
-    from training.launch.equipment import check_equipment
-
-    check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
-
-
-def _launch(plan: "Plan") -> int:
-    """Run the line with the Python that runs this and return its exit code.
-
-    Its standard output joins standard error. A first Ctrl-C reaches the training process, which
-    ends in order; this one waits for it.
-    """
-    from training.launch.accelerate import environment
-
-    line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
-    process = subprocess.Popen(line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno())
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
-
-
-def _submit(plan: "Plan", wanted: Wanted) -> None:
-    """Hand the plan to SLURM, or write what would be handed over where there is none."""
-    from training.launch import slurm
-
-    parameters = slurm.parameters_of(plan.launch, plan.output.name, wanted.slurm_options)
-    job = slurm.Job(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
-    folder = plan.output.with_name(f"{plan.output.name}.slurm")
-    if slurm.has_cluster():
-        number = slurm.submit(job, folder, parameters)
-        notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
-        document = {"job": number, "folder": str(folder), "command": plan.command}
-    else:
-        script = slurm.write_script(job, folder, parameters)
-        notes.print(
-            f"there is no SLURM here (no sbatch, no srun), so nothing was submitted; {script} is what"
-            f" would be. On the cluster, with this folder in the same place: sbatch {script}",
-            soft_wrap=True,
-        )
-        document = {"job": None, "script": str(script), "command": plan.command}
-    emit(
-        document,
-        as_json=wanted.as_json,
-        table=table_of("slurm", ("what", "value"), [*document.items()]),
-    )
-
-
-def _look(plan: "Plan", wanted: Wanted) -> None:
-    """Print what would be done; exit code 1 if the run would be refused."""
-    from lab.train.runner import has_gpu
-    from training.launch.preview import preview
-
-    seen = preview(plan)
-    needs = plan.needs(seen.kept, has_gpu=has_gpu())
-    if wanted.as_json:
-        emit(_document(plan, seen, needs), as_json=True)
-    else:
-        _print_tables(plan, seen, needs)
-    refused = (*plan.problems, *(seen.problems if seen.is_refused else ()))
-    for problem in refused:
-        notes.print(f"would be refused: {problem}", style="red", soft_wrap=True)
-    for note in _noted(plan, seen):
-        notes.print(f"note: {note}", style="yellow", soft_wrap=True)
-    notes.print(f"would run: {plan.command}", soft_wrap=True)
-    if refused:
-        raise typer.Exit(1)
-
-
-def _noted(plan: "Plan", seen: "Preview") -> tuple[str, ...]:
-    """Return what to know of a plan beside why it would be refused, such as what this machine lacks."""
-    from training.config import advice
-
-    shown = () if seen.is_refused else seen.problems
-    return (*shown, *advice(plan.settings), *_lacking(plan))
-
-
-def _lacking(plan: "Plan") -> tuple[str, ...]:
-    from lab.train.runner import has_gpu
-    from training.launch.equipment import missing
-
-    return missing(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
-
-
-def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> dict[str, object]:
-    from training.config import advice
-
-    return {
-        "stage": plan.stage,
-        "command": plan.command,
-        "settings": plan.document(),
-        "data": plan.data.record(),
-        "examples": list(plan.rows().values())[:2],
-        "tokens": [
-            {
-                "row": each.name,
-                "column": each.column,
-                "tokens": each.tokens,
-                "loss_mask": [int(at >= each.given) for at in range(len(each.tokens))],
-            }
-            for each in seen.examples
-        ],
-        "lengths": seen.lengths,
-        "rows": {"read": seen.rows, "kept": seen.kept, **seen.left_out},
-        "needs": needs
-        and {
-            "steps": needs.steps,
-            "trained_weights": needs.trained_weights,
-            "memory_bytes": {**needs.memory, "total": needs.total},
-        },
-        "problems": [*plan.problems, *seen.problems, *_lacking(plan)],
-        "advice": [*advice(plan.settings)],
-    }
-
-
-def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> None:
-    settings = [(key, _cell(value)) for key, value in plan.document().items()]
-    rows: list[tuple[object, object]] = [*plan.data.record().items()]
-    rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
-    if seen.lengths:
-        rows.append(("tokens: shortest, median, longest", ", ".join(map(str, seen.lengths))))
-    tables = {"settings": settings, "data": rows}
-    if needs:
-        tables["needs, estimated for each process"] = [
-            ("optimizer steps", needs.steps),
-            ("trained weights", f"{needs.trained_weights:,}"),
-            *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
-            ("memory in all", f"{needs.total / 1e9:.2f} GB"),
-        ]
-    for title, cells in tables.items():
-        emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))
-    for each in seen.examples:
-        title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
-        emit(None, as_json=False, table=table_of(title, ("tokens",), [(_marked(each),)]))
-
-
-def _marked(row: "TokenRow") -> str:
-    """Return tokens with a thin line between them, those that are learned from in brackets."""
-    given, learned = "│".join(row.tokens[: row.given]), "│".join(row.tokens[row.given :])
-    return f"{given}⟦{learned}⟧" if learned else given
-
-
-def _report(plan: "Plan", *, as_json: bool) -> None:
-    """Print what the run left, from its record."""
-    from training.run.folder import RunFolder
-
-    record = RunFolder(plan.output).record()
-    if record is None:
-        return
-    rows = [("status", record.status), *record.result.items()]
-    table = table_of(str(plan.output), ("what", "value"), rows)
-    emit(record, as_json=as_json, table=table)
-
-
-def _cell(value: object) -> object:
-    """Return lists with commas."""
-    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -1,6 +1,6 @@
 """Training from the page: may it be done here, what would be done, start it, stop it, go on with it.
 
-Knows nothing of torch: a run is a process of its own, started by the same line as on a terminal.
+A run is a process of its own, started by the same line as on a terminal.
 """
 
 import os
@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from evals.io import write_whole
 from lab.settings import TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
-from training.config import STAGES, advice, read_values
+from training.config import STAGES, read_values
 from training.launch.accelerate import Launch
 from training.launch.equipment import check_equipment
 from training.run.folder import PROCESSES, RunFolder
@@ -175,22 +175,6 @@ STARTING = ".starting"
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 
-@dataclass(frozen=True)
-class Preview:
-    """A run as it would be started: what it lacks here, and what to know of its settings, as sentences."""
-
-    output: Path
-    line: tuple[str, ...]
-    processes: int
-    problems: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-
-    @property
-    def command(self) -> str:
-        """The line as it is typed."""
-        return shlex.join(self.line)
-
-
 def refusal(settings: TrainingSettings) -> str:
     """Return why nothing can be trained from this page, in words; "" if it can."""
     if settings.is_allowed is False:
@@ -204,9 +188,23 @@ def refusal(settings: TrainingSettings) -> str:
     return ""
 
 
-def preview(recipe: Recipe, settings: TrainingSettings) -> Preview:
-    """Return what starting a recipe would run; nothing is written. LabError if it would be refused."""
-    return _planned(recipe, settings, is_dry=True)
+def preview(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool = True) -> "Plan":
+    """Return what starting a recipe would run; nothing is written. LabError, speaking of the form, if it is refused."""
+    launch = Launch(recipe.profile or None)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / SETTINGS
+        file.write_text(text_of(recipe, ""), encoding="utf-8")
+        try:
+            plan = _plan(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
+        except LabError as error:
+            raise BadConfig(str(error).replace(str(file), say("train.form"))) from None
+    check_equipment(plan.settings, has_gpu=has_gpu(), launch=launch)
+    run = plan.output.expanduser()
+    is_inside = any(root.resolve() in run.resolve().parents for root in settings.runs)
+    if not is_inside or run.name.endswith(SUFFIX):  # this page would not find it again
+        places = ", ".join(str(root) for root in settings.runs)
+        raise BadConfig(say("train.refused.outside", run=run, places=places))
+    return replace(plan, words=("--config", str(beside(run) / SETTINGS)))
 
 
 def begin(recipe: Recipe, settings: TrainingSettings, now: datetime) -> Path:
@@ -215,13 +213,13 @@ def begin(recipe: Recipe, settings: TrainingSettings, now: datetime) -> Path:
     Its settings are kept beside the folder, so that it can be gone on with.
     """
     _refuse_here(settings)
-    planned = _planned(recipe, settings, is_dry=False)
-    run = planned.output
+    plan = preview(recipe, settings, is_dry=False)
+    run = plan.output.expanduser()
     with _alone(settings, now):
         if RunFolder(run).record() is not None:
             raise BadConfig(say("train.refused.unfinished", run=run))
-        write_whole(beside(run) / SETTINGS, text_of(recipe, planned.command))
-        start(run, planned.line, planned.processes, now)
+        write_whole(beside(run) / SETTINGS, text_of(recipe, plan.command))
+        start(run, plan.line, plan.launch.processes, now)
     return run
 
 
@@ -232,8 +230,8 @@ def go_on(run: Path, settings: TrainingSettings, now: datetime) -> None:
     if training.is_live or (training.launched and is_alive(training.launched)):
         raise BadConfig(say("train.refused.alive", run=run))
     line, processes = how_started(training)
-    stage, words = _words(line)
-    _plan(stage, words, Launch(), is_dry=False)
+    at = line.index("-m") + 1
+    _plan(line[at].removeprefix("training."), line[at + 1 :], Launch(), is_dry=False)
     with _alone(settings, now):
         start(run, line, processes, now)
 
@@ -283,42 +281,10 @@ def _alone(settings: TrainingSettings, now: datetime) -> Generator[None]:
         yield
 
 
-def _planned(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool) -> Preview:
-    """Return what a recipe would run; messages speak of the form and not of a file."""
-    launch = Launch(recipe.profile or None)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / SETTINGS
-        file.write_text(text_of(recipe, ""), encoding="utf-8")
-        try:
-            plan = _plan(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
-        except LabError as error:
-            raise BadConfig(str(error).replace(str(file), say("train.form"))) from None
-    check_equipment(plan.settings, has_gpu=has_gpu(), launch=launch)
-    run = plan.output.expanduser()
-    _refuse_outside(run, settings)
-    line = launch.line(recipe.stage, ("--config", str(beside(run) / SETTINGS)))
-    return Preview(run, line, launch.processes, plan.problems, advice(plan.settings))
-
-
 def _refuse_here(settings: TrainingSettings) -> None:
     reason = refusal(settings)
     if reason:
         raise BadConfig(reason)
-
-
-def _refuse_outside(run: Path, settings: TrainingSettings) -> None:
-    """Raise BadConfig for a run folder where this page would not find it again."""
-    roots = [root.resolve() for root in settings.runs]
-    is_inside = any(root in run.resolve().parents for root in roots)
-    if not is_inside or run.name.endswith(SUFFIX):
-        places = ", ".join(str(root) for root in settings.runs)
-        raise BadConfig(say("train.refused.outside", run=run, places=places))
-
-
-def _words(line: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the stage of a launch line, and the words that the stage itself is given."""
-    at = line.index("-m") + 1
-    return line[at].removeprefix("training."), tuple(line[at + 1 :])
 
 
 def _is_writable(folder: Path) -> bool:

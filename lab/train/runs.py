@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from evals.io import write_whole
 from evals.schema import Record, RunRecord
 from evals.stats.calibration import Settings, bin_edges, ece
 from lab.ui.text import say
+from training.config import STAGES, GrpoSettings
 from training.launch.accelerate import environment
 from training.run.checkpoints import checkpoints, step_of
 from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
@@ -53,7 +53,9 @@ def heard(words: Sequence[str], environment: Mapping[str, str], *, is_quiet: boo
     `is_quiet` keeps what it prints on standard output to itself. On Ctrl-C, which reaches the command
     as well, its end is waited for before KeyboardInterrupt is raised. Call it from the main thread.
     """
-    with _interrupts_noted() as interrupts:
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
         process = subprocess.Popen(
             words,
             env={**_terminal(), **environment},
@@ -70,20 +72,11 @@ def heard(words: Sequence[str], environment: Mapping[str, str], *, is_quiet: boo
                 sys.stderr.buffer.write(chunk)
                 sys.stderr.flush()
         code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
     if interrupts:
         raise KeyboardInterrupt
     return Ending(code, reason(said.decode("utf-8", errors="replace"), code) if code else "")
-
-
-@contextmanager
-def _interrupts_noted() -> Generator[list[int]]:
-    """Note each Ctrl-C instead of raising it, wherever in the block it comes."""
-    noted: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def reason(said: str, code: int) -> str:
@@ -277,7 +270,6 @@ Reader = Callable[[Path], "Sequence[Sampled] | None"]
 TABLES_AT_A_LOOK = 100
 """A long run that is opened late is taken in over several looks, so that none takes seconds."""
 LOG_BYTES = 16_384
-TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -340,7 +332,7 @@ def last_lines(log: Path, lines: int = 14) -> str:
         content.seek(max(0, log.stat().st_size - LOG_BYTES))
         text = content.read().decode("utf-8", errors="replace")
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
-    clean = [TERMINAL.sub("", line) for line in shown]
+    clean = [STYLE.sub("", line) for line in shown]
     return "\n".join([line for line in clean if line.strip()][-lines:])
 
 
@@ -494,7 +486,7 @@ def first_to_show(found: Sequence[Training], shipped: Path) -> Training:
     own = [each for each in found if not each.path.resolve().is_relative_to(shipped)]
     live = [each for each in found if each.is_live]
     sampled = [each for each in found if (each.path / COMPLETIONS).is_dir()]
-    verified = [each for each in sampled if each.record and each.record.stage == "grpo"]
+    verified = [each for each in sampled if each.record and STAGES.get(each.record.stage) is GrpoSettings]
     return [*live, *own, *verified, *sampled, *found][0]
 
 

@@ -1,7 +1,7 @@
 """How a run stands, as HTML: state, progress, alerts, what it was asked for and what came of it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -9,15 +9,13 @@ from evals.schema import RunRecord
 from lab.train.runs import Progress, Training, Watched
 from lab.ui.components import BADGES, Html, grid, notice, sentence, shown, tiles
 from lab.ui.text import lines, say
+from training.config import STAGES, SampledSettings, StageSettings
 
 if TYPE_CHECKING:
-    from lab.train.runs import Training
     from training.run.folder import Sampled
 
 Order = Literal["reward-best", "reward-worst", "advantage-best", "advantage-worst"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-SAMPLING = ("grpo", "refiner")
-"""Stages that learn from answers of their own; the others learn from answers that are given."""
 FIRST = 10
 """Answers shown at first, and added by each wish for more; a step may have sampled hundreds."""
 LONGEST = {"question": 320, "answer": 900}
@@ -62,10 +60,10 @@ def answers_table(answers: "Sequence[Sampled]", order: Order, count: int = FIRST
     return Html(f'<div class="train-answers">{table}</div>')
 
 
-def none_sampled(training: "Training | None") -> str:
+def none_sampled(training: Training | None) -> str:
     """Return in words why a run has no answers to show."""
     record = training.record if training else None
-    if record is not None and record.stage not in SAMPLING:
+    if record is not None and not issubclass(STAGES.get(record.stage, StageSettings), SampledSettings):
         return say("train.answers.never", stage=record.stage.upper())
     is_live = training is not None and training.is_live
     return say("train.answers.yet" if is_live else "train.answers.none")
@@ -121,14 +119,10 @@ def label(training: Training) -> str:
 
 def panel(training: Training, watched: Watched, progress: Progress, now: datetime) -> Html:
     """Return everything there is to say about a run in words and figures."""
-    record = training.record
+    broken = say("train.unreadable", n=watched.unreadable) if watched.unreadable else ""
     parts = [_heading(training), _bar(progress), _course(training, progress, now)]
-    parts.append(notice(_trouble(training), "problem"))
-    if watched.unreadable:
-        parts.append(notice(say("train.unreadable", n=watched.unreadable), "problem"))
-    parts.append(alerts(watched.alerts))
-    if record is not None:
-        parts.append(_used(record))
+    parts += [notice(_trouble(training), "problem"), notice(broken, "problem"), alerts(watched.alerts)]
+    parts.append(_used(training.record) if training.record else "")
     return Html(f'<section class="train-panel">{"".join(parts)}</section>')
 
 
@@ -206,13 +200,8 @@ def _trouble(training: Training) -> str:
 
 def _used(record: RunRecord) -> str:
     """Return energy and cost where the run has measured them, "" where it has not."""
-    known = {**_flat(record.model_dump(exclude={"config", "result"})), **record.result}
-    used = [
-        (_named(name), _value(value))
-        for name, value in known.items()
-        if value is not None and any(part in name.lower() for part in ENERGY)
-    ]
-    return tiles(used) if used else ""
+    kept = [(name, value) for name, value in record.result.items() if any(part in name for part in ENERGY)]
+    return tiles([(_named(name), _value(value)) for name, value in kept]) if kept else ""
 
 
 def facts(record: RunRecord | None) -> str:
@@ -232,17 +221,6 @@ def facts(record: RunRecord | None) -> str:
         f'<details class="train-facts"><summary>{shown(say("train.facts"))}</summary>'
         f"<dl>{told}<div>{command}</div></dl></details>"
     )
-
-
-def _flat(values: Mapping[str, object]) -> dict[str, object]:
-    """Return nested figures under names of their own."""
-    found: dict[str, object] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found |= {f"{name}, {key}": each for key, each in value.items()}
-        else:
-            found[name] = value
-    return found
 
 
 def _named(name: str) -> str:

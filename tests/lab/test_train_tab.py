@@ -11,7 +11,6 @@ from gradio.routes import App
 
 from lab.train import tab as train
 from lab.train.runs import Watched, follow
-from lab.train.tab import NEWEST, View, lay_out
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in
 from training.run.folder import read_completions
@@ -37,11 +36,6 @@ def called(page, name, *values):
     assert reply.status_code == 200, reply.text
     ids = {part["id"]: part["props"].get("elem_id") for part in page.get_config_file()["components"]}
     return {ids[n]: value for n, value in zip(entry["outputs"], reply.json()["data"], strict=True)}
-
-
-def lay_out_desk():
-    with gr.Blocks():
-        return lay_out()
 
 
 def services_for(tmp_path, **changes):
@@ -80,12 +74,12 @@ def test_ten_answers_are_shown_and_the_rest_when_asked_for(tmp_path):
     assert shown["train-answers"].count("<tr>") == 11  # the head and ten
     assert (shown["train-more"]["value"], shown["train-more"]["visible"]) == ("Show 3 more", True)
 
-    view = View("mine", follow(Watched(run.path), read_completions), ())
-    desk = lay_out_desk()
-    painted = train._answers(desk, view.watched, (NEWEST, "reward-worst", 20))
-    assert painted[desk.answers].count("<tr>") == 14
-    assert painted[desk.more].visible is False
-    assert "answer 0<" in painted[desk.answers].partition("</td></tr>")[0]
+    with gr.Blocks():
+        part = train.TrainPage(services)
+    painted = part.listed(follow(Watched(run.path), read_completions), train.NEWEST, "reward-worst", 20)
+    assert painted[part.answers].count("<tr>") == 14
+    assert painted[part.more].visible is False
+    assert "answer 0<" in painted[part.answers].partition("</td></tr>")[0]
 
 
 NONE = [

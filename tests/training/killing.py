@@ -132,7 +132,7 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
     module.main(["--config", settings, *words])
 
 
-def _die(*_: object) -> None:
+def _die(*_: object, **__: object) -> None:
     time.sleep(2)  # what the other process does after training is done by then
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -6,17 +6,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from evals.questions import DATASETS, write_examples
 from evals.schema import Example
-from tests.models import tiny_base
+from tests.models import ALL_LINEAR, tiny_base
+from training.config import STAGES, read_request
 from training.data.questions import watched_questions
 from training.launch.accelerate import profile_file
+from training.models.adapters import WEIGHTS_NAME
+from training.run.folder import RunFolder
+from training.run.session import Prepared, prepare
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = Path(sys.executable).with_name("accelerate")
@@ -42,17 +48,57 @@ GRPO: Mapping[str, object] = {
 }
 
 
+SHAPE: Mapping[str, object] = {"lora_r": 8, "lora_alpha": 8, "lora_targets": list(ALL_LINEAR)}
+TAUGHT: Mapping[str, object] = {**COMMON, "batch": 3, "max_length": 1024, "max_steps": 120, "learning_rate": 1e-2}
+"""Enough for a tiny model to know three answers by heart."""
+
+
+def on_taught(taught: Path, stage: str, output: Path, **values: object) -> Path:
+    """Return a settings file of DPO or GRPO on the SFT run in `taught`, with an answer's length to spare."""
+    known: dict[str, object] = {**COMMON, **SHAPE, "chain": str(taught / "sft"), "output": str(output)}
+    if stage == "dpo":
+        known |= {"data": [str(taught / "pairs.jsonl")], "batch": 2, "max_length": 1024, "monitor_steps": 1}
+        known |= {"monitor_data": [str(taught / "rows.jsonl")], "monitor_tokens": 40}
+    if stage == "grpo":
+        known = {**GRPO, **known}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    base, rows = str(taught / "model"), str(taught / "rows.jsonl")
+    return settings_file(output.parent, {"base": base, "data": [rows], **known, **values})
+
+
 def settings_file(folder: Path, values: Mapping[str, object]) -> Path:
     """Write a settings file for the tiny model in `folder`, eight KMP questions as its data."""
     base, rows = folder / "model", folder / "rows.jsonl"
-    if not base.is_dir():
+    if "base" not in values and not base.is_dir():
         tiny_base(base)
-    if not rows.is_file():
+    if "data" not in values and not rows.is_file():
         write_examples(rows, DATASETS["kmp-train"]()[:8])
     document = {"base": str(base), "data": [str(rows)], "output": str(folder / "run"), **values}
     file = folder / "settings.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     return file
+
+
+def ready(stage: str, file: Path, *words: str) -> Prepared:
+    """Return a stage ready to be trained by a settings file."""
+    return prepare(stage, read_request(STAGES[stage], ["--config", str(file), *words]))
+
+
+def train(stage: str, file: Path, *words: str) -> RunFolder:
+    """Train a stage in this process and return its run folder."""
+    request = read_request(STAGES[stage], ["--config", str(file), *words])
+    import_module(f"training.{stage}").train(request)
+    return RunFolder(Path(request.settings.output))
+
+
+def figures(run: RunFolder, name: str) -> list[float]:
+    """Return what a run logged of a figure."""
+    return [row[name] for row in run.metric_rows() if name in row]
+
+
+def adapter(run: RunFolder) -> dict[str, torch.Tensor]:
+    """Return the weights that a run trained."""
+    return load_file(run.adapter / WEIGHTS_NAME)
 
 
 def answered_in_lines(count: int) -> list[Example]:

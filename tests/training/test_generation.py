@@ -104,7 +104,7 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it():
 def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypatch):
     """The token that the base says third is declared an end mark; the other rows go on."""
     free = chain.generate(prompts[:1], STAGES, SHORT)[0]
-    tokenizer, model = chain._writer.tokenizer, chain._writer._model
+    tokenizer, model = chain._writer.tokenizer, chain._writer.stack.model
     third = tokenizer.encode(free[0].text, add_special_tokens=False)[2]
     monkeypatch.setattr(chain._writer, "ends", (third,))
     monkeypatch.setattr(model.generation_config, "eos_token_id", [third])
@@ -162,7 +162,7 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
         if len(calls) == 3:
             raise RuntimeError("a layer broke")
 
-    hook = chain._writer._model.model.layers[0].register_forward_hook(broken)
+    hook = chain._writer.stack.model.model.layers[0].register_forward_hook(broken)
     with pytest.raises(RuntimeError, match="a layer broke"):
         list(chain.stream(prompts[0], STAGES, SHORT, threading.Event()))
     hook.remove()

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from training.models import policy as head
-from training.models.policy import Scores
+from training.models import speedups as head
+from training.models.speedups import Scores
 
 VOCABULARY, SIZE, TEMPERATURE = 49_152, 16, 0.7
 

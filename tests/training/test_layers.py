@@ -6,7 +6,8 @@ from peft import LoraConfig
 
 from tests.models import tiny_adapter, tiny_base
 from training.models.base import find_base, load_base
-from training.models.policy import StackedPeftModel, join_adapters, round_frozen, stacked_policy
+from training.models.policy import StackedPeftModel, stacked_policy
+from training.models.speedups import join_adapters, round_frozen
 
 IDS = torch.arange(5, 25).reshape(2, 10)
 

@@ -14,10 +14,9 @@ from evals.schema import Message
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply
 from tests.training.reviewers import CONTEXT, paper
-from tests.training.runs import COMMON, one_thread
+from tests.training.runs import COMMON, one_thread, ready, settings_file
 from tests.training.test_review import REPLY, chat, rows
 from tests.training.test_reviewer import ROOM, answers
-from training.config import ReviewSettings
 from training.data.conversations import check_replies, read_conversations
 from training.data.tokens import AS_WRITTEN, ChatCounter, notes_of, sequences_of, with_template
 from training.reviewer.engine import asked_about, row_of
@@ -95,25 +94,15 @@ def test_the_reply_alone_is_learned_right_after_what_a_reviewer_will_be_asked(tm
 
 
 def test_the_trainer_learns_from_just_these_tokens(tmp_path: Path):
-    from training.models.base import find_base
-    from training.models.start import Start
     from training.review import build_trainer
 
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     config = json.loads((base / "tokenizer_config.json").read_text(encoding="utf-8"))
     (base / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": R1}))
     (base / "chat_template.jinja").unlink(missing_ok=True)
-    data = read_conversations([rows(tmp_path, chat("a"), chat("b"))])
-    known = {key: value for key, value in COMMON.items() if key != "max_steps"}
-    settings = ReviewSettings(
-        data=("rows.jsonl",),
-        output=str(tmp_path / "run"),
-        base=str(base),
-        batch=1,
-        max_length=CONTEXT,
-        **known,
-    )
-    trainer = build_trainer(settings, data, Start(), find_base(str(base)))
+    values = {**COMMON, "base": str(base), "data": [rows(tmp_path, chat("a"), chat("b"))], "batch": 1}
+    file = settings_file(tmp_path, {**values, "max_length": CONTEXT})
+    trainer = build_trainer(ready("review", file))
     (batch,) = [next(iter(trainer.get_train_dataloader()))]
     learned = [token for token in batch["labels"][0].tolist() if token != -100]
     tokenizer = trainer.processing_class

@@ -59,7 +59,7 @@ def test_a_recipe_can_be_planned_without_its_model(file: Path, tmp_path: Path, m
         rows.write_text("".join(CHAT.replace("NAME", str(n)) for n in range(64)), encoding="utf-8")
         words += ["--data", str(rows)]
     plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
-    needs = plan.needs(len(plan.rows()))
+    needs = plan.needs(len(plan.data.trl_rows()))
     if plan.settings.base in SHAPE_NOT_KNOWN:
         assert needs is None
     else:

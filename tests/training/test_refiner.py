@@ -18,15 +18,13 @@ from evals.schema.refiner import RewardConfig
 from tests.training.expert import expert, failing
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import GRPO, RECORDS, command, with_chain
-from tests.training.runs import environment, one_thread, record
+from tests.training.runs import environment, one_thread, ready, record
 from training import refiner
 from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
 from training.data.refiner import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import options
 from training.launch.plan import plan_of
-from training.models.base import find_base
 from training.models.chain import load_chain
-from training.models.start import start_of
 from training.refine.reward import judging_of
 from training.run.folder import RunFolder
 
@@ -125,9 +123,8 @@ class StopAt(TrainerCallback):
 
 def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
     settings = settings_of(start, retire_after=1, batch=16, max_steps=4)
-    data, base = refiner_data(settings.data), find_base(settings.base)
-    begun, judging = start_of(settings, base), judging_of(settings)
-    trainer = refiner.build_trainer(settings, data, begun, base, judging)
+    file = Path(command(start, "settings", retire_after=1, batch=16, max_steps=4)[1])
+    trainer = refiner.build_trainer(ready("refiner", file), judging_of(settings))
     trainer.add_callback(StopAt(2))
     trainer.train()
     callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, refiner.JudgeCallback))
@@ -218,7 +215,7 @@ def test_a_dry_run_shows_the_rows_and_the_line_of_both_stages(start: Path):
     words = command(start, "plan")
     plan = plan_of("refiner", words, is_dry=True)
     assert plan.command.startswith("accelerate launch --num_processes 1 -m training.refiner")
-    assert set(plan.rows()["A"]) == {"prompt", "record"}
+    assert set(plan.data.trl_rows()["A"]) == {"prompt", "record"}
     values = json.loads(json.dumps({key: GRPO[key] for key in ("lora_r", "max_steps")}))
     file = start / "sft.yaml"
     file.write_text(
@@ -226,7 +223,7 @@ def test_a_dry_run_shows_the_rows_and_the_line_of_both_stages(start: Path):
         f"lora_r: {values['lora_r']}\n"
     )
     grammar = plan_of("sft", ["--config", str(file)], is_dry=True)
-    assert grammar.rows()["A"]["completion"][0]["content"] == RECORDS[0]["reference"]
+    assert grammar.data.trl_rows()["A"]["completion"][0]["content"] == RECORDS[0]["reference"]
 
 
 def test_records_kept_for_testing_are_never_trained_on(tmp_path: Path):

@@ -183,7 +183,7 @@ def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_a
 
 def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):
     words = command(start, "plan", held_out_steps=5, held_out_share=0.25)
-    assert len(plan_of("refiner", words, is_dry=True).rows()) == 3
+    assert len(plan_of("refiner", words, is_dry=True).data.trl_rows()) == 3
 
 
 def test_a_profile_that_divides_weights_is_refused_before_anything_is_loaded(start: Path):

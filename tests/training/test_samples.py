@@ -9,7 +9,8 @@ from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.questions.pairs import SampleOrigin, make_pairs
 from tests.models import tiny_chain
 from tests.training.runs import one_thread, sampled_run
-from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
+from training.data.preferences import read_preferences
+from training.data.samples import Draws, chain_samples, run_samples
 from training.models.chain import load_chain
 from training.run.folder import RunFolder
 

@@ -1,7 +1,7 @@
 """Chat rows from files to what a trainer takes: a system prompt, a paper, the concerns to be found in it.
 
 Rows are those of `assay data review --corpus`, ShareGPT's `conversations` (from, value) or `messages`
-(role, content), one system prompt in all of them. Knows nothing of torch.
+(role, content), one system prompt in all of them.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Sampled answers to our own questions, as `evals.questions.pairs` takes them: from a GRPO run, or drawn anew."""
+"""Pairs of a better and a worse answer, as a DPO trainer takes them: from files or data sets of the Hub."""
 
 import hashlib
 import json
@@ -8,20 +8,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 from datasets import load_dataset
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evals.errors import BadConfig, BadRow, LabError
+from evals.errors import BadConfig, BadRow
 from evals.io import read_rows
-from evals.model import Model, Sampling
-from evals.questions import conversation, find, is_held_out, system_prompt_for
-from evals.questions.pairs import Sample, SampleOrigin
-from evals.schema import Example, Message
-from training.run.folder import RunFolder
+from evals.questions import is_held_out, system_prompt_for
+from evals.schema import Message
 
 ROWS = "train.jsonl"
 SOURCE = re.compile(r"(?P<name>.+?)(?:\[:(?P<count>[1-9]\d*)\])?")
@@ -79,6 +76,7 @@ class Preferences:
     pairs: tuple[Preference, ...]
     counts: Mapping[str, int]
     notes: Mapping[str, int]
+    system_prompt: str
 
     @property
     def questions(self) -> frozenset[str]:
@@ -91,6 +89,12 @@ class Preferences:
         """How many pairs there are."""
         return len(self.pairs)
 
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """How many were left out, by the reason."""
+        start = "left out, "
+        return {what.removeprefix(start): count for what, count in self.notes.items() if what.startswith(start)}
+
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
         lines = "".join(json.dumps(pair.row(), sort_keys=True) + "\n" for pair in self.pairs)
@@ -101,10 +105,14 @@ class Preferences:
             **self.notes,
         }
 
+    def trl_rows(self) -> dict[str, dict[str, Any]]:
+        """Return what TRL is given of each pair, by its name."""
+        return {pair.name: pair.row() for pair in self.pairs}
+
     def without(self, names: Collection[str], why: str) -> "Preferences":
         """Return the data without the pairs of these names, which are counted under `why`."""
         kept = tuple(pair for pair in self.pairs if pair.name not in set(names))
-        return Preferences(kept, self.counts, {**self.notes, f"left out, {why}": len(names)})
+        return replace(self, pairs=kept, notes={**self.notes, f"left out, {why}": len(names)})
 
 
 def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
@@ -129,7 +137,7 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
                 notes["left out, the same pair again"] += 1
     found = tuple(pairs.values())
     _check_kinds(sources, found)
-    return Preferences(found, counts, dict(notes))
+    return Preferences(found, counts, dict(notes), system_prompt)
 
 
 def _preferences_rows(source: str) -> tuple[str, list[PreferenceRow]]:
@@ -289,91 +297,3 @@ def _unknown(source: str) -> str:
         " `assay data pairs` wrote, a .jsonl or .parquet file with prompt, chosen and rejected, or a data"
         " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
     )
-
-
-class RunSamples(NamedTuple):
-    """The answers that a run has sampled, and how many were to questions that nobody knows."""
-
-    samples: tuple[Sample, ...]
-    unknown_questions: int
-
-
-def run_samples(run: RunFolder) -> RunSamples:
-    """Return the answers in a run's completions/, oldest first.
-
-    LabError if it is no run that samples answers, or a file cannot be read. Which answers were cut at
-    the length limit is not in these files; an answer without an end says so by its verdict alone.
-    """
-    record = run.record()
-    files = sorted(run.completions.glob("*.parquet"))
-    if record is None or not files:
-        raise LabError(
-            f"{run.path} holds no sampled answers; name the run folder of a GRPO stage, with run.json and"
-            " completions/, or sample answers with --chain."
-        )
-    found: list[Sample] = []
-    unknown = 0
-    for file in files:
-        for row in _rows(file):
-            sample = _sample(row, record.name, record.stage)
-            if sample is None:
-                unknown += 1
-            else:
-                found.append(sample)
-    return RunSamples(tuple(found), unknown)
-
-
-def _rows(file: Path) -> list[dict[str, Any]]:
-    try:
-        return pyarrow.parquet.read_table(file, columns=["step", "prompt", "completion"]).to_pylist()
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise LabError(
-            f"{file} is no table of completions ({str(error).splitlines()[0]}); delete it, or name another run."
-        ) from None
-
-
-def _sample(row: dict[str, Any], run: str, stage: str) -> Sample | None:
-    """Return one row of the table; None if its question is none of ours."""
-    prompt = tuple(Message.model_validate(turn) for turn in row["prompt"])
-    example = find(prompt[-1].content)
-    if example is None:
-        return None
-    origin = SampleOrigin(source=run, stage=stage, step=int(row["step"]))
-    return Sample(example, prompt, row["completion"][-1]["content"], origin)
-
-
-class Draws(NamedTuple):
-    """How answers are drawn: `count` of each question by one stage; the seed grows by 1 each time."""
-
-    stage: str
-    count: int
-    sampling: Sampling
-
-
-def chain_samples(
-    model: Model,
-    origin: SampleOrigin,
-    examples: Sequence[Example],
-    system_prompt: str,
-    draws: Draws,
-) -> list[Sample]:
-    """Return answers of one stage of a chain, drawn with one seed after the other.
-
-    BadConfig for fewer than two answers per question, or for greedy ones, which are all the same.
-    """
-    if draws.count < 2 or draws.sampling.temperature <= 0:
-        raise BadConfig(
-            f"{draws.count} answers per question at temperature {draws.sampling.temperature:g} give no two"
-            " different ones; draw 2 or more, at a temperature above 0."
-        )
-    prompts = [conversation(example, system_prompt) for example in examples]
-    found: list[Sample] = []
-    for number in range(draws.count):
-        sampling = replace(draws.sampling, seed=draws.sampling.seed + number)
-        drawn = origin.model_copy(update={"seed": sampling.seed, "temperature": sampling.temperature})
-        answers = model.generate(prompts, (draws.stage,), sampling)
-        found += [
-            Sample(example, prompt, answer.text, drawn, answer.finish_reason != "stop")
-            for example, prompt, (answer,) in zip(examples, prompts, answers, strict=True)
-        ]
-    return found

@@ -1,4 +1,4 @@
-"""From data set names to the rows that a trainer takes. Knows nothing of torch.
+"""From data set names to the rows that a trainer takes.
 
 A data set is a name that `evals.questions` knows, a part of one that keeps SFT and GRPO apart (below), or
 a question set of one's own (`evals.questions.sets`: a file, a set that comes with Assay, or one of the Hub),
@@ -23,7 +23,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +72,24 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Examples to train on, how many came from each source, and what was left out and why."""
+    """Examples to train on, how many came from each source, what was left out and why, and how a row is made."""
 
     examples: tuple[Example, ...]
     counts: dict[str, int]
     left_out: dict[str, int]
+    system_prompt: str = SYSTEM_PROMPT
+    is_answered: bool = True
+    """Whether rows have the example's answer, to be learned, or the example itself, to be graded by."""
 
     @property
     def count(self) -> int:
         """How many rows there are."""
         return len(self.examples)
+
+    @property
+    def questions(self) -> frozenset[str]:
+        """What the rows ask."""
+        return frozenset(example.prompt for example in self.examples)
 
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
@@ -92,38 +100,39 @@ class TrainingData:
             **{f"left out, {why}": count for why, count in self.left_out.items()},
         }
 
+    def trl_rows(self) -> dict[str, Row]:
+        """Return what TRL is given of each row, by its id."""
+        make = sft_row if self.is_answered else grpo_row
+        return {example.id: make(example, self.system_prompt) for example in self.examples}
+
     def without(self, names: Collection[str], why: str) -> "TrainingData":
         """Return the data without the rows of these ids, which are counted under `why`."""
         kept = tuple(example for example in self.examples if example.id not in set(names))
-        return TrainingData(kept, self.counts, {**self.left_out, why: len(names)})
+        return replace(self, examples=kept, left_out={**self.left_out, why: len(names)})
 
 
-def sft_data(sources: Sequence[str], seed: int) -> TrainingData:
+def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> TrainingData:
     """Return the examples of all sources that have an answer, each once; the others are counted."""
-    data = _gathered(sources, seed)
-    taught = tuple(each for each in data.examples if each.answer)
-    if not taught:
+    data = replace(_gathered(sources, seed), system_prompt=system_prompt)
+    untaught = [each.id for each in data.examples if not each.answer]
+    if len(untaught) == data.count:
         raise BadConfig(
             f"no row of {', '.join(sources)} has an answer to teach; a rubric needs an explanation, and every"
             " other kind of truth is its own answer."
         )
-    untold = len(data.examples) - len(taught)
-    left_out = {**data.left_out, **({"no answer to teach": untold} if untold else {})}
-    return TrainingData(taught, data.counts, left_out)
+    return data.without(untaught, "no answer to teach") if untaught else data
 
 
-def grpo_data(sources: Sequence[str], seed: int) -> TrainingData:
+def grpo_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> TrainingData:
     """Return the examples of all sources that a verifier can score; the others are counted."""
-    data = _gathered(sources, seed)
-    scored = tuple(each for each in data.examples if each.ground_truth.kind in SCORED)
-    if not scored:
+    data = replace(_gathered(sources, seed), system_prompt=system_prompt, is_answered=False)
+    unscored = [each.id for each in data.examples if each.ground_truth.kind not in SCORED]
+    if len(unscored) == data.count:
         raise BadConfig(
             f"no row of {', '.join(sources)} can be scored, so there is no reward to learn from; use"
             f" kinds that a verifier judges: {', '.join(sorted(SCORED))}."
         )
-    unscored = len(data.examples) - len(scored)
-    left_out = {**data.left_out, **({"no verifier scores them": unscored} if unscored else {})}
-    return TrainingData(scored, data.counts, left_out)
+    return data.without(unscored, "no verifier scores them") if unscored else data
 
 
 def watched_questions(

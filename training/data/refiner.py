@@ -39,6 +39,11 @@ class RefinerData:
         return len(self.records)
 
     @property
+    def system_prompt(self) -> str:
+        """What the refiner is told."""
+        return SYSTEM_PROMPT
+
+    @property
     def questions(self) -> frozenset[str]:
         """What the records ask."""
         return frozenset(record.asked for record in self.records)

@@ -1,7 +1,7 @@
 """Rows as tokens: chat templates and their quirks, lengths, and what is left out as too long."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
+from training.config import StageSettings
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -73,23 +73,44 @@ TOO_LONG = "more than"
 """How the reason starts for which rows are left out."""
 
 
-class Tokenizer(Protocol):
-    """What is used of a Hugging Face tokenizer."""
-
-    eos_token_id: Any
-
-    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
-        """Return messages as one text."""
-
-    def __call__(self, text: str, **options: Any) -> Any:
-        """Return a text's tokens under "input_ids"."""
+Tokenizer = Any
+"""A Hugging Face tokenizer, or what has its `apply_chat_template`, `__call__` and `eos_token_id`."""
 
 
 class Rows(Protocol):
-    """Training data whose rows have names."""
+    """Training data: rows with names, and how many were left out of them by reason."""
 
-    def without(self, names: Sequence[str], why: str) -> Self:
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """How many were left out, by the reason."""
+        ...
+
+    @property
+    def questions(self) -> frozenset[str]:
+        """What the rows ask."""
+        ...
+
+    @property
+    def system_prompt(self) -> str:
+        """What a chain that begins with these rows is told."""
+        ...
+
+    def record(self) -> dict[str, str | int]:
+        """Return what run.json keeps about the data."""
+        ...
+
+    def trl_rows(self) -> Mapping[str, Row]:
+        """Return what TRL is given of each row, by the name of the row."""
+        ...
+
+    def without(self, names: Collection[str], why: str) -> Self:
         """Return the data without these rows, which are counted under `why`."""
+        ...
 
 
 Data = TypeVar("Data", bound=Rows)
@@ -123,12 +144,11 @@ def length_of(row: Row, tokenizer: Tokenizer) -> int:
     return max(len(sequence.ids) for sequence in sequences_of(row, tokenizer).values())
 
 
-def limit_of(settings: StageSettings) -> tuple[str, int]:
-    """Return the setting that bounds a row's length, and its value in tokens."""
-    if isinstance(settings, SampledSettings):
-        return "max_prompt_length", settings.max_prompt_length
-    assert isinstance(settings, SftSettings | DpoSettings)
-    return "max_length", settings.max_length
+def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
+    """Return the rows that are not too long, shortened first where that is possible; see `within`."""
+    shorten = getattr(data, "shortened", None)  # records of the refiner, whose passages may go
+    data = shorten(settings.longest, lambda row: length_of(row, tokenizer)) if shorten else data
+    return within(data, {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}, settings)
 
 
 def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> Data:
@@ -137,7 +157,7 @@ def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> D
     BadConfig, naming rows, if there are any and the settings do not let them be dropped, or if no row
     would be left.
     """
-    key, longest = limit_of(settings)
+    key, longest = settings.limit, settings.longest
     over = {name: size for name, size in lengths.items() if size > longest}
     if not over:
         return data

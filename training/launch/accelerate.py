@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, RefinerSettings, StageSettings
+from training.config import StageSettings
 
 FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"
@@ -100,8 +100,8 @@ class Launch:
                 f"{self._name} divides the weights of the base among processes, and 4-bit weights cannot"
                 " be divided; use weights bfloat16 with it, or profile multi-gpu."
             )
-        looks = _looks_of(settings)
-        if looks:
+        looks = settings.looks
+        if looks and getattr(settings, looks):
             raise BadConfig(
                 f"{self._name} divides the weights of the base among processes, and what {looks} asks for"
                 f" needs a whole model on each; set {looks} to 0, or use a profile that does not divide"
@@ -185,12 +185,3 @@ def _shown(file: Path) -> str:
     """Return a path from here where it lies below, so that a line can be read and repeated."""
     here = Path.cwd()
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
-
-
-def _looks_of(settings: StageSettings) -> str | None:
-    """Return the setting that has a model answer in the middle of its training; None if none does."""
-    if isinstance(settings, DpoSettings) and settings.monitor_steps:
-        return "monitor_steps"
-    if isinstance(settings, RefinerSettings) and settings.held_out_steps:
-        return "held_out_steps"
-    return None

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from evals.errors import BadConfig
-from training.config import DpoSettings, SampledSettings, SftSettings, StageSettings
+from training.config import SampledSettings, StageSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -212,22 +212,15 @@ def _activation_bytes(settings: StageSettings, shape: Shape, *, has_gpu: bool) -
         layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
     else:
         layer = size * (10 * shape.hidden + 2 * keys + 4 * shape.intermediate) + 10 * shape.hidden
+    tokens = settings.batch * settings.tokens_per_row
     if settings.activation_checkpointing:
-        return _tokens(settings) * (shape.layers * size * shape.hidden + layer)
-    return _tokens(settings) * shape.layers * layer
-
-
-def _tokens(settings: StageSettings) -> int:
-    """Return the most tokens of one forward pass; DPO reads two answers a row."""
-    if isinstance(settings, SampledSettings):
-        return settings.batch * (settings.max_prompt_length + settings.max_completion_length)
-    assert isinstance(settings, SftSettings | DpoSettings)
-    return settings.batch * settings.max_length * (2 if isinstance(settings, DpoSettings) else 1)
+        return tokens * (shape.layers * size * shape.hidden + layer)
+    return tokens * shape.layers * layer
 
 
 def _cache_bytes(settings: SampledSettings, shape: Shape, processes: int) -> int:
     sampled = _sampled(settings, processes)
-    tokens = settings.max_prompt_length + settings.max_completion_length
+    tokens = settings.tokens_per_row
     size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
     per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size
     return math.ceil(sampled / processes) * tokens * per_token

@@ -7,22 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.errors import BadConfig, MissingModel
-from evals.questions import SYSTEM_PROMPT
-from training.config import (
-    HEURISTIC,
-    STAGES,
-    DpoSettings,
-    GrpoSettings,
-    RefinerSettings,
-    ReviewSettings,
-    StageSettings,
-    as_document,
-    read_request,
-)
-from training.data.conversations import Conversations, check_chain_prompt, read_conversations
-from training.data.preferences import Preferences, read_preferences
-from training.data.questions import TrainingData, grpo_data, grpo_row, sft_data, sft_row, watched_questions
-from training.data.refiner import RefinerData, are_records, check_refiner_chain, refiner_data
+from training.config import HEURISTIC, STAGES, RefinerSettings, StageSettings, as_document, read_request
+from training.data.tokens import Rows
 from training.judge.client import checked_address, key_of
 from training.launch.accelerate import Launch
 from training.launch.estimate import Estimate, check_batches, estimate, shape_of
@@ -38,8 +24,7 @@ class Plan:
     settings: StageSettings
     launch: Launch
     words: tuple[str, ...]
-    data: TrainingData | Preferences | Conversations | RefinerData
-    system_prompt: str
+    data: Rows
     problems: tuple[str, ...] = ()
 
     @property
@@ -60,22 +45,6 @@ class Plan:
     def document(self) -> Mapping[str, Any]:
         """Return the settings as plain values."""
         return as_document(self.settings)
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """What the training data ask."""
-        if not isinstance(self.data, TrainingData):
-            return self.data.questions
-        return frozenset(example.prompt for example in self.data.examples)
-
-    def rows(self) -> dict[str, Mapping[str, Any]]:
-        """Return what TRL is given of each row, by the name of the row."""
-        if isinstance(self.data, Preferences):
-            return {pair.name: pair.row() for pair in self.data.pairs}
-        if isinstance(self.data, Conversations | RefinerData):
-            return {**self.data.trl_rows()}
-        make = grpo_row if isinstance(self.settings, GrpoSettings) else sft_row
-        return {each.id: make(each, self.system_prompt) for each in self.data.examples}
 
     def built_on(self) -> dict[str, str]:
         """Return the checksum of each stage that the new one builds on, as run.json keeps it."""
@@ -114,12 +83,11 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
             if not is_dry:
                 raise
             problems = (str(error),)
-    prompt = of_chain or SYSTEM_PROMPT
     if isinstance(settings, RefinerSettings):
         problems += _judge_problems(settings)
-    data = _data(settings, prompt, of_chain)
+    data = settings.read_rows(of_chain)
     check_batches(settings, data.count, chosen.processes)
-    return Plan(stage, settings, chosen, tuple(words), data, prompt, problems)
+    return Plan(stage, settings, chosen, tuple(words), data, problems)
 
 
 def _judge_problems(settings: RefinerSettings) -> tuple[str, ...]:
@@ -135,26 +103,3 @@ def _judge_problems(settings: RefinerSettings) -> tuple[str, ...]:
     except BadConfig as error:
         return (str(error),)
     return ()
-
-
-def _data(
-    settings: StageSettings, system_prompt: str, of_chain: str | None
-) -> TrainingData | Preferences | Conversations | RefinerData:
-    if isinstance(settings, DpoSettings):
-        pairs = read_preferences(settings.data, system_prompt)
-        if settings.monitor_steps:  # refused now, not once the base has been loaded
-            watched_questions(settings.monitor_data, 1, settings.seed, pairs.questions)
-        return pairs
-    if isinstance(settings, GrpoSettings):
-        return grpo_data(settings.data, settings.seed)
-    if isinstance(settings, ReviewSettings):
-        data = read_conversations(settings.data)
-        check_chain_prompt(data, of_chain)
-        return data
-    if isinstance(settings, RefinerSettings) or are_records(settings.data):
-        records = refiner_data(settings.data, is_for_sft=not isinstance(settings, RefinerSettings))
-        check_refiner_chain(of_chain)
-        if isinstance(settings, RefinerSettings) and settings.held_out_steps:
-            records, _ = records.parted(settings.held_out_share, settings.seed)
-        return records
-    return sft_data(settings.data, settings.seed)

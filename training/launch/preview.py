@@ -12,8 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from evals.errors import BadConfig
-from training.data.refiner import RefinerData
-from training.data.tokens import length_of, limit_of, notes_of, sequences_of, with_template, within
+from training.data.tokens import fitting, length_of, notes_of, sequences_of, with_template
 from training.launch.estimate import check_batches
 from training.launch.plan import Plan
 from training.models.base import EMBEDDED, EMBEDDED_HUB_ID, FOLDER_NAME, HUB_ID, default_cache
@@ -47,37 +46,28 @@ class Preview:
 
 def preview(plan: Plan) -> Preview:
     """Return what the run of a plan would read, as far as it can be told on this machine."""
-    rows = plan.rows()
-    tokenizer = tokenizer_here(plan.settings.base)
+    data, settings = plan.data, plan.settings
+    tokenizer = tokenizer_here(settings.base)
     if tokenizer is None:
         problem = (
-            f"the tokenizer of {plan.settings.base} is not on this machine, so tokens and lengths cannot"
+            f"the tokenizer of {settings.base} is not on this machine, so tokens and lengths cannot"
             " be shown; the first run fetches it."
         )
-        return Preview(len(rows), len(rows), {}, None, (), (problem,))
-    data = plan.data
-    if isinstance(data, RefinerData):
-        budget = limit_of(plan.settings)[1]
-        data = data.shortened(budget, lambda row: length_of(row, tokenizer))
-        rows = data.trl_rows()
-    lengths = {name: length_of(row, tokenizer) for name, row in rows.items()}
-    refusals: tuple[str, ...] = ()
-    kept = set(rows)
+        return Preview(data.count, data.count, {}, None, (), (problem,))
+    kept, refusals = data, ()
     try:
-        fitting = within(data, lengths, plan.settings)
-        kept -= {name for name, size in lengths.items() if size > limit_of(plan.settings)[1]}
-        check_batches(plan.settings, len(kept), plan.launch.processes)
-        left_out = fitting.record()
+        kept = fitting(data, settings, tokenizer)
+        check_batches(settings, kept.count, plan.launch.processes)
     except BadConfig as error:
-        refusals, left_out = (str(error),), data.record()
-    shown = [name for name in rows if name in kept][:SHOWN]
-    sizes = sorted(lengths.values())
+        refusals = (str(error),)
+    rows = kept.trl_rows()
+    sizes = sorted(length_of(row, tokenizer) for row in {**data.trl_rows(), **rows}.values())
     return Preview(
-        rows=len(rows),
-        kept=len(kept),
-        left_out={key: int(n) for key, n in left_out.items() if key.startswith("left out")},
+        rows=data.count,
+        kept=kept.count,
+        left_out={f"left out, {why}": count for why, count in kept.left_out.items()},
         lengths=(sizes[0], round(median(sizes)), sizes[-1]),
-        examples=tuple(each for name in shown for each in _tokens(name, rows[name], tokenizer)),
+        examples=tuple(each for name in list(rows)[:SHOWN] for each in _tokens(name, rows[name], tokenizer)),
         problems=refusals or notes_of(tokenizer),
         is_refused=bool(refusals),
     )

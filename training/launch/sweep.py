@@ -69,7 +69,7 @@ class Sweep:
         plan = plan_of(self.stage, words, launch)
         if isinstance(plan.data, Conversations):
             refuse_learned(self.papers, plan.data, trial.folder.name)
-        both = [example.id for example in self.dev if example.prompt in plan.questions]
+        both = [example.id for example in self.dev if example.prompt in plan.data.questions]
         if both:
             raise BadConfig(
                 f"{len(both)} of {len(self.dev)} dev questions (such as {both[0]}) are in the training data"

@@ -8,246 +8,28 @@ continued one is what it was. `training.models.start` says what stays, goes on o
 """
 
 import copy
-import functools
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, PeftModelForCausalLM, get_peft_model_state_dict
-from peft.tuners.lora import Linear, LoraLayer
+from peft.tuners.lora import LoraLayer
 from peft.tuners.tuners_utils import BaseTuner
 from safetensors.torch import save_file
-from torch import nn
-from torch.autograd import Function
-from torch.nn import functional
 from transformers import PreTrainedModel
-from trl.trainer.utils import FusedCausalLMOutput
 
 from evals.errors import BadConfig
 from evals.io import sha256_of
 from training.config import StageSettings
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, read_adapter
+from training.models.speedups import join_adapters, output_rounded_once, round_frozen
 from training.models.stack import merge_into
 from training.models.start import Start
-
-
-def join_adapters(policy: PeftModel) -> None:
-    """Let the ordinary linear layers of `policy` compute their adapters together."""
-    for layer in policy.modules():
-        if type(layer) is Linear and type(layer.get_base_layer()) is nn.Linear:
-            layer.forward = _Joined(layer, layer.forward)
-
-
-def round_frozen(policy: PeftModel) -> None:
-    """Hold the base's linear layers in bfloat16, as autocast would round them for each use.
-
-    The same numbers are computed, bit for bit, without a rounded copy of the base at every forward
-    pass: half the memory, and far faster where few tokens are read at a time, as in sampling. The
-    output layer stays, where it is the embedding too.
-    """
-    output = policy.get_output_embeddings()
-    for name, layer in policy.named_modules():
-        if type(layer) is nn.Linear and layer is not output and ".lora_" not in name:
-            layer.weight.data = layer.weight.data.to(torch.bfloat16)
-
-
-@contextmanager
-def output_rounded_once(model: nn.Module) -> Generator[None]:
-    """Round the output layer for autocast once inside the block, not at each token that is written."""
-    head = cast(Any, model).get_output_embeddings()
-    low = _type(head.weight)
-    if type(head) is not nn.Linear or head.weight.dtype == low or head.weight.requires_grad:
-        yield
-        return
-    weight = head.weight.detach().to(low)
-    head.forward = lambda x: functional.linear(x.to(low), weight, head.bias)
-    try:
-        yield
-    finally:
-        del head.forward
-
-
-class _Joined:
-    """The forward pass of one adapted layer; `alone` is PEFT's own."""
-
-    def __init__(self, layer: LoraLayer, alone: Any) -> None:
-        functools.update_wrapper(self, alone)
-        self._layer, self._alone = layer, alone
-        self._key: tuple[object, ...] = ()
-        self._pair: tuple[torch.Tensor, torch.Tensor] | None = None
-
-    def __call__(self, x: torch.Tensor, *inputs: Any, **options: Any) -> torch.Tensor:
-        layer = self._layer
-        names = [name for name in layer.active_adapters if name in layer.lora_A]
-        if inputs or options or not names or not _layers_is_plain(layer, names):
-            return self._alone(x, *inputs, **options)
-        low = _type(x)
-        a, b = self._adapters(names, low)
-        flat = x.reshape(-1, x.shape[-1]).to(low)
-        whole = torch.addmm(layer.get_base_layer()(flat), functional.linear(flat, a), b.t())
-        return whole.view(*x.shape[:-1], -1)
-
-    def _adapters(self, names: Sequence[str], low: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return A (ranks, in) and B (out, ranks), kept between calls that ask for no gradient."""
-        if torch.is_grad_enabled():
-            return _together(self._layer, names, low)
-        weights = [
-            cast(Any, pairs)[name].weight for name in names for pairs in (self._layer.lora_A, self._layer.lora_B)
-        ]
-        key = (low, *((id(each), each.data_ptr(), each._version) for each in weights))
-        if self._pair is None or key != self._key:
-            self._key, self._pair = key, _together(self._layer, names, low)
-        return self._pair
-
-
-def _together(layer: LoraLayer, names: Sequence[str], low: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    above = [cast(Any, layer.lora_A)[name].weight.to(low) for name in names]
-    below = [(cast(Any, layer.lora_B)[name].weight * layer.scaling[name]).to(low) for name in names]
-    if len(names) == 1:
-        return above[0], below[0]
-    return torch.cat(above, 0), torch.cat(below, 1)
-
-
-def _layers_is_plain(layer: LoraLayer, names: Sequence[str]) -> bool:
-    """Whether nothing stands in the way: no dropout, no variant of LoRA, nothing merged or switched off."""
-    return not (layer.disable_adapters or layer.merged or layer.lora_variant) and all(
-        type(layer.lora_dropout[name]) is nn.Identity for name in names
-    )
-
-
-def _type(tensor: torch.Tensor) -> torch.dtype:
-    """Return the type that a product with `tensor` is computed in."""
-    device = tensor.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
-
-
-IGNORED = -100
-"""The label of a position that nothing is learned from."""
-CHUNK = 2**23
-"""Scores that are held at a time, whatever the vocabulary: 32 MB in float32."""
-CHANGES_SCORES = (
-    "final_logit_softcapping",
-    "logit_scale",
-    "output_multiplier",
-    "lm_head_multiplier",
-    "logits_scaling",
-)
-"""What the configuration of a model may do to its scores; such a model is left to TRL."""
-
-
-class Scores(Function):
-    """Log-probabilities of labels, and what describes the distributions they are drawn from.
-
-    `hidden` (n, size), `weight` (vocabulary, size), `labels` (n,). Returns four tensors (n,): log-
-    probability (nats; the only one with a gradient, and only towards `hidden`), entropy (nats), mean
-    score, and whether the label is the likeliest token.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: torch.Tensor,
-        weight: torch.Tensor,
-        labels: torch.Tensor,
-        temperature: float,
-    ) -> tuple[torch.Tensor, ...]:
-        """Score all labels, a chunk of positions at a time."""
-        device = hidden.device.type
-        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        weight = weight.to(low)
-        learns = ctx.needs_input_grad[0]
-        gradient = torch.empty_like(hidden, dtype=torch.float32) if learns else None
-        found = torch.zeros(4, len(labels), dtype=torch.float32, device=hidden.device)
-        rows = max(1, CHUNK // len(weight))
-        for start in range(0, len(labels), rows):
-            part = slice(start, start + rows)
-            chosen = labels[part, None]
-            scores = torch.mm(hidden[part].to(low), weight.t()).float()
-            scores = scores.div_(temperature) if temperature != 1.0 else scores
-            found[2, part] = scores.mean(-1)
-            logs = scores.log_softmax(-1)
-            found[0, part] = logs.gather(-1, chosen)[:, 0]
-            found[3, part] = (found[0, part] >= logs.amax(-1)).float()
-            shares = torch.exp(logs, out=scores)
-            found[1, part] = -torch.linalg.vecdot(shares, logs)
-            if gradient is not None:
-                shares.scatter_add_(-1, chosen, -torch.ones_like(chosen, dtype=shares.dtype))
-                gradient[part] = torch.mm(shares.to(low), weight).float().div_(-temperature)
-        ctx.save_for_backward(gradient)
-        logprobs, entropy, mean, is_top = found.unbind()
-        top = is_top.bool()
-        ctx.mark_non_differentiable(entropy, mean, top)
-        return logprobs, entropy, mean, top
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradient towards `hidden`."""
-        (gradient,) = ctx.saved_tensors
-        return gradient * gradients[0][:, None], None, None, None
-
-
-def score_learned_tokens(model: PreTrainedModel, temperature: float = 1.0) -> None:
-    """Let `model`, which TRL has given its fused head, score labelled positions only.
-
-    Nothing changes on an accelerator, for models that rescale their scores, and where the output layer
-    learns or has a bias.
-    """
-    whole, config = model.forward, model.config.get_text_config()
-    if any(getattr(config, name, None) not in (None, 1, 1.0) for name in CHANGES_SCORES):
-        return
-
-    @functools.wraps(whole)
-    def forward(
-        *inputs: Any,
-        fused_lm_head: bool = False,
-        labels: torch.Tensor | None = None,
-        **options: Any,
-    ) -> Any:
-        head = model.get_output_embeddings()
-        if fused_lm_head and labels is not None and _is_plain(head, options):
-            hidden = model.base_model(*inputs, **{**options, "use_cache": False}).last_hidden_state
-            return _output(hidden[:, :-1], head.weight, labels[:, 1:], temperature)
-        if labels is not None:
-            options["labels"] = labels
-        return whole(*inputs, fused_lm_head=fused_lm_head, **options)
-
-    model.forward = forward
-
-
-def _is_plain(head: Any, options: dict[str, Any]) -> bool:
-    """Whether the output layer is an ordinary frozen one on a processor, asked in the ordinary way."""
-    weight = head.weight
-    return (
-        weight.device.type == "cpu"
-        and not weight.requires_grad
-        and getattr(head, "bias", None) is None
-        and not {"shift_labels", "num_items_in_batch", "output_router_logits"} & options.keys()
-    )
-
-
-def _output(
-    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, temperature: float
-) -> FusedCausalLMOutput:
-    """Return what TRL's fused head returns: every field (rows, positions), zero where nothing is learned."""
-    mask = labels != IGNORED
-    logprobs, entropy, mean, is_top = (
-        values.new_zeros(mask.shape).masked_scatter(mask, values)
-        for values in Scores.apply(hidden[mask], weight, labels[mask], temperature)
-    )
-    return FusedCausalLMOutput(
-        loss=-logprobs.sum() / mask.sum().clamp(min=1),
-        log_probs=logprobs,
-        entropy=entropy,
-        mean_logits=mean,
-        is_top1=is_top,
-        label_mask=mask,
-    )
-
 
 TRAINED = "default"
 """PEFT's and TRL's name for the adapter that learns."""
@@ -272,7 +54,7 @@ class StackedPeftModel(PeftModelForCausalLM):
         chosen = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
         self.active_adapter = chosen[0]
         others = [name for name in chosen if name not in self.frozen]
-        self._activate([*others, *self.frozen])
+        self._tuner().set_adapter([*others, *self.frozen])
         learns = chosen[0] == TRAINED and not inference_mode
         for name, parameter in self.named_parameters():
             if ".lora_" in name:
@@ -314,7 +96,7 @@ class StackedPeftModel(PeftModelForCausalLM):
     def disable_adapter(self) -> Generator[None]:
         """Answer as base + frozen adapters inside the block."""
         chosen = self.active_adapter
-        self._activate(self.frozen)
+        self._tuner().set_adapter([*self.frozen])
         try:
             yield
         finally:
@@ -362,9 +144,6 @@ class StackedPeftModel(PeftModelForCausalLM):
         tuner = self.base_model
         assert isinstance(tuner, BaseTuner)
         return tuner
-
-    def _activate(self, names: Sequence[str]) -> None:
-        self._tuner().set_adapter(list(names))
 
 
 def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
@@ -435,7 +214,10 @@ def _freeze_below(policy: StackedPeftModel, frozen: Mapping[str, Path]) -> None:
     for name, folder in names.items():
         policy.load_adapter(str(folder), adapter_name=name)
     policy.frozen = tuple(names)
-    _without_dropout(policy, policy.frozen)
+    for module in policy.modules():  # in training they compute what they do in use
+        if isinstance(module, LoraLayer):
+            for name in set(names) & set(module.lora_dropout):
+                module.lora_dropout[name] = torch.nn.Identity()
     policy.set_adapter(TRAINED)
 
 
@@ -454,14 +236,6 @@ def _shown(layers: Collection[str]) -> str:
     """Return how many layers there are of each kind: "4 q_proj, 4 v_proj"."""
     kinds = Counter(name.rpartition(".")[2] for name in layers)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no layer"
-
-
-def _without_dropout(policy: PeftModel, names: Sequence[str]) -> None:
-    """Let frozen adapters compute in training what they compute in use."""
-    for module in policy.modules():
-        if isinstance(module, LoraLayer):
-            for name in set(names) & set(module.lora_dropout):
-                module.lora_dropout[name] = torch.nn.Identity()
 
 
 def lora_of(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:

@@ -10,22 +10,23 @@ In use all three are a sum, W + A1 + A2 + …, so `training.models.stack` answer
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage, Probe
 from training.config import StageSettings
 from training.models.adapters import Adapter, read_adapter
-from training.models.base import Base, identity_of, load_base, load_tokenizer
+from training.models.base import Base, identity_of, load_model, load_tokenizer
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
 from training.models.stack import Stack
 
-Kind = Literal["sft", "dpo", "grpo", "review", "refiner"]
 Mode = Literal["stack", "continue", "merge_then_new"]
 
 
@@ -34,7 +35,7 @@ class NewStage:
     """A stage that was just trained: `adapter` is its PEFT folder, `mode` how it builds on the last."""
 
     name: str
-    kind: Kind
+    kind: str
     adapter: Path
     mode: Mode = "stack"
 
@@ -45,6 +46,8 @@ def append_stage(
     base: Base,
     previous: Chain | None = None,
     system_prompt: str | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Chain:
     """Write `folder`/chain.json: the previous chain plus one stage, and return it.
 
@@ -52,43 +55,33 @@ def append_stage(
     ones keep it. Raises BadConfig for a name that is taken or another system prompt, ChainMismatch
     if the previous chain stands on another base or the adapter cannot be stacked.
     """
-    earlier = _earlier(previous, folder)
-    _check_name(stage, earlier)
-    prompt = _system_prompt(previous, system_prompt)
-    model, tokenizer = load_base(base, "float32")
-    identity = identity_of(base, tokenizer)
-    _check_base(stage, base, previous)
-    entry = _entry(stage, folder)
-    stages = (*earlier, entry)
-    stack = Stack(model, {each.name: read_adapter((folder / each.path).resolve()) for each in stages})
-    question = probe_prompt(tokenizer, prompt)
-    rows = [frozenset[str](), active_adapters(stages)[stage.name]]
-    at_base, at_stage = measure(model, tokenizer, question, stack, rows)
-    manifest = ChainManifest(
-        name=folder.resolve().name,
-        system_prompt=prompt,
-        base=identity,
-        base_probe=probe_of(question, at_base),
-        stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
+    stages = previous.manifest.stages if previous else ()
+    earlier = (
+        []
+        if previous is None
+        else [each.model_copy(update={"path": _relative(previous.adapter_folder(each), folder)}) for each in stages]
     )
-    write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
-    return Chain(manifest, folder.resolve())
-
-
-def _earlier(previous: Chain | None, folder: Path) -> tuple[ChainStage, ...]:
-    """Return the stages before, their paths told from the new folder."""
-    if previous is None:
-        return ()
-    return tuple(
-        stage.model_copy(update={"path": _relative(previous.adapter_folder(stage), folder)})
-        for stage in previous.manifest.stages
-    )
-
-
-def _entry(stage: NewStage, folder: Path) -> ChainStage:
-    """Return the new stage with an empty probe, which is measured once it is stacked."""
+    taken = (BASE_STAGE, *(known.name for known in stages))
+    if stage.name in taken:
+        raise BadConfig(
+            f"the chain has a stage {stage.name!r} already (its stages: {', '.join(taken)}); choose another name."
+        )
+    prompt = previous.manifest.system_prompt if previous else system_prompt
+    if prompt is None:
+        raise BadConfig("the first stage of a chain needs a system prompt; none was given.")
+    if system_prompt not in (None, prompt):
+        raise BadConfig(
+            f"the chain was trained with the system prompt {prompt!r}, and {system_prompt!r} was given; all stages"
+            " share one. Leave it out to keep the first."
+        )
+    if previous and not base.has_weights(previous.manifest.base.weights_sha256):
+        raise ChainMismatch(
+            f"the stage {stage.name!r} was trained on {base.public_name}, but the chain before it stands"
+            f" on {previous.manifest.base.source} with other weights; train both on one base."
+        )
+    model, tokenizer = load_model(base, "float32"), tokenizer or load_tokenizer(base)
     adapter = read_adapter(stage.adapter)
-    return ChainStage(
+    entry = ChainStage(
         name=stage.name,
         kind=stage.kind,
         mode=stage.mode,
@@ -97,35 +90,20 @@ def _entry(stage: NewStage, folder: Path) -> ChainStage:
         config_sha256=adapter.config_sha256,
         probe=Probe(prompt="", token_ids=(), logprobs=()),
     )
-
-
-def _check_name(stage: NewStage, earlier: Sequence[ChainStage]) -> None:
-    taken = (BASE_STAGE, *(known.name for known in earlier))
-    if stage.name in taken:
-        raise BadConfig(
-            f"the chain has a stage {stage.name!r} already (its stages: {', '.join(taken)}); choose another name."
-        )
-
-
-def _check_base(stage: NewStage, base: Base, previous: Chain | None) -> None:
-    if previous and not base.has_weights(previous.manifest.base.weights_sha256):
-        raise ChainMismatch(
-            f"the stage {stage.name!r} was trained on {base.public_name}, but the chain before it stands"
-            f" on {previous.manifest.base.source} with other weights; train both on one base."
-        )
-
-
-def _system_prompt(previous: Chain | None, given: str | None) -> str:
-    """Return the prompt that all stages of a chain share; BadConfig if there is none, or two."""
-    kept = previous.manifest.system_prompt if previous else None
-    if kept is None and given is None:
-        raise BadConfig("the first stage of a chain needs a system prompt; none was given.")
-    if kept is not None and given not in (None, kept):
-        raise BadConfig(
-            f"the chain was trained with the system prompt {kept!r}, and {given!r} was given; all stages"
-            " share one. Leave it out to keep the first."
-        )
-    return kept if kept is not None else str(given)
+    below = {each.name: read_adapter((folder / each.path).resolve()) for each in earlier}
+    stack = Stack(model, {**below, stage.name: adapter})
+    question = probe_prompt(tokenizer, prompt)
+    rows = [frozenset[str](), active_adapters((*earlier, entry))[stage.name]]
+    at_base, at_stage = measure(model, tokenizer, question, stack, rows)
+    manifest = ChainManifest(
+        name=folder.resolve().name,
+        system_prompt=prompt,
+        base=identity_of(base, tokenizer),
+        base_probe=probe_of(question, at_base),
+        stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
+    )
+    write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
+    return Chain(manifest, folder.resolve())
 
 
 def _relative(path: Path, start: Path) -> str:
@@ -155,7 +133,7 @@ class Start:
         stages = self.chain.manifest.stages if self.chain else ()
         return {f"stage {stage.name}": stage.sha256 for stage in stages}
 
-    def stage(self, kind: Kind, adapter: Path) -> NewStage:
+    def stage(self, kind: str, adapter: Path) -> NewStage:
         """Return the stage that was trained from here, named by its kind: grpo, grpo-2 and so on."""
         stages = self.chain.manifest.stages if self.chain else ()
         earlier = sum(stage.kind == kind for stage in stages)
@@ -167,7 +145,7 @@ class Start:
         return {name: read_adapter(folder) for name, folder in self.merged.items()}
 
 
-def start_of(settings: StageSettings, base: Base) -> Start:
+def start_of(settings: StageSettings, base: Base, tokenizer: PreTrainedTokenizerBase | None = None) -> Start:
     """Return where the settings start from.
 
     Raises MissingModel if the chain is not here, ChainMismatch if it is not what it was or stands on
@@ -176,7 +154,7 @@ def start_of(settings: StageSettings, base: Base) -> Start:
     if not settings.chain.strip():
         return Start()
     chain = read_chain(settings.chain)
-    refuse(settings.chain, file_findings(chain, base, load_tokenizer(base)))
+    refuse(settings.chain, file_findings(chain, base, tokenizer or load_tokenizer(base)))
     active = {stage.name: chain.adapter_folder(stage) for stage in last_adapters(chain)}
     if settings.mode == "stack":
         return Start(chain, "stack", frozen=active)

@@ -1,4 +1,4 @@
-"""The answers that a run sampled: the tables that TRL writes beside the metrics. Knows nothing of torch."""
+"""A run folder: its record, metrics and sampled answers, and whether a run may go on in it."""
 
 import json
 import os
@@ -102,60 +102,24 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS = (
-    "run.json",
-    "metrics.jsonl",
-    "adapter",
-    "chain.json",
-    "completions",
-    "reports",
-    "steps",
-)
-WRITTEN_BY_A_RUN = (
-    RECORD,
-    METRICS,
-    ADAPTER,
-    CHAIN,
-    COMPLETIONS,
-    REPORTS,
-    STEPS,
-    "report.json",
-    "README.md",
-)
-MAY_CHANGE_ON_RESUME = (
-    "output",
-    "save_steps",
-    "keep_checkpoints",
-    "keep_adapters",
-    "log_steps",
-    "report_to",
-    "grid_co2",
-    "hour_price",
-    "monitor_steps",
-    "monitor_max_drop",
-    "monitor_max_kl",
-    "monitor_stop",
-    "judge",
-    "judge_probe",
-    "judge_concurrency",
-    "judge_timeout_seconds",
-    "judge_deadline_seconds",
-    "judge_retries",
-    "judge_cache",
-    "max_none_fraction",
-    "none_patience",
-    "held_out_patience",
-)
+RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
+COMPLETIONS, REPORTS, STEPS = "completions", "reports", "steps"
+WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS, "report.json", "README.md")
+LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
+"""Settings that decide whether a run stops itself."""
+MAY_CHANGE_ON_RESUME = {
+    *LIMITS,
+    *("output", "save_steps", "keep_checkpoints", "keep_adapters", "log_steps", "report_to", "grid_co2", "hour_price"),
+    *("judge", "judge_probe", "judge_concurrency", "judge_timeout_seconds", "judge_deadline_seconds"),
+    *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "held_out_patience"),
+}
 """Settings that leave the trained weights as they are."""
 REMOVED = {"noise_limit": 1.0, "contrast_floor": 1.0, "second_judge": "", "second_share": 0.05, "items_report": ""}
 """Settings that older runs stored, with the values under which they changed nothing."""
-PATHS = ("base", "output", "chain", "judge_cache")
-"""Settings that may be paths of this machine."""
-LISTS_OF_PATHS = ("data", "monitor_data")
+PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data")
+"""Settings that may be paths of this machine, or lists of them."""
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
 """Keys of a record's host and result: how many processes train together, what made a run stop itself."""
-LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
-"""Settings that decide whether a run stops itself."""
 
 MetricRow = Mapping[str, float | str | None]
 """One line of metrics.jsonl: `step`, then figures (None = not finite), or an `alert` in words."""
@@ -229,7 +193,6 @@ class RunFolder:
             self.clear()
         elif known is not None:
             self._refuse_other(known, record)
-            self._refuse_stopped(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
         self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
@@ -266,15 +229,11 @@ class RunFolder:
     def refuse_unless_open(self, *, overwrite: bool = False) -> None:
         """Raise BadConfig if the folder holds a finished run, or things that no run wrote."""
         known = self.record()
-        if known is None:
-            self._refuse_strangers()
-        elif known.status == "finished" and not overwrite:
+        if known is not None and known.status == "finished" and not overwrite:
             raise BadConfig(
                 f"the run in {self.path} has finished; name another --output, or add --overwrite to train it anew."
             )
-
-    def _refuse_strangers(self) -> None:
-        if not self.path.exists():
+        if known is not None or not self.path.exists():
             return
         found = sorted(path.name for path in self.path.iterdir() if path.name != ".lock")
         if found:
@@ -284,22 +243,18 @@ class RunFolder:
             )
 
     def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
+        """Raise BadConfig for a run of other settings or data, and for one that stopped itself and would again."""
         changed = [*config_changes(known, wanted.config), *changes(known.data, wanted.data)]
         if PROCESSES in known.host:
-            counts = ({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted))
-            changed += changes(*counts)
+            changed += changes(*({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted)))
         if changed:
             raise BadConfig(
                 f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
                 " those again to go on with it, add --overwrite to start anew, or name another"
                 " --output."
             )
-
-    def _refuse_stopped(self, known: RunRecord, wanted: RunRecord) -> None:
-        """Raise BadConfig for a run that stopped itself, unless what made it stop was changed."""
         reason = known.result.get(STOPPED_BECAUSE)
-        is_as_before = all(known.config.get(key) == wanted.config.get(key) for key in LIMITS)
-        if reason and is_as_before:
+        if reason and all(known.config.get(key) == wanted.config.get(key) for key in LIMITS):
             raise BadConfig(
                 f"the run in {self.path} stopped itself: {reason}. To go on all the same change one of"
                 f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
@@ -341,8 +296,8 @@ def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
     A setting that came after the run counts as its default, which is what the run did without it; one that
     is gone by now counts only if it changed the run.
     """
-    unsaid = defaults(STAGES[known.stage])
-    came_later = {key: value for key, value in unsaid.items() if key in wanted}
+    kind = STAGES.get(known.stage)
+    came_later = {key: value for key, value in (defaults(kind) if kind else {}).items() if key in wanted}
     stored = {key: value for key, value in known.config.items() if key not in REMOVED or value != REMOVED[key]}
     return changes({**came_later, **stored}, wanted)
 

@@ -7,28 +7,31 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
+from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import TensorBoardCallback
 
 from evals.errors import BadConfig, LabError, TrainingStopped
-from evals.questions import SYSTEM_PROMPT
 from evals.schema import RunRecord
-from training.config import Request, StageSettings, describe, read_request
-from training.data.tokens import notes_of
+from training.config import STAGES, Request, StageSettings, describe, read_request
+from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP
 from training.launch.equipment import check_equipment
-from training.models.base import Base, load_base, load_tokenizer
-from training.models.start import Kind, Start, append_stage
+from training.launch.estimate import check_batches
+from training.models.base import Base, find_base, load_model, load_tokenizer
+from training.models.manifest import read_chain
+from training.models.policy import StackedPeftModel, policy_of
+from training.models.start import Start, append_stage, start_of
 from training.run.callbacks import MetricsCallback, StopCallback
 from training.run.energy import Meter
 from training.run.folder import (
@@ -37,6 +40,7 @@ from training.run.folder import (
     PROCESSES,
     STOPPED_BECAUSE,
     RunFolder,
+    announce,
     code_revision,
     host,
     public_config,
@@ -44,9 +48,68 @@ from training.run.folder import (
     say,
     versions,
 )
-from training.run.trainer import BetweenRounds, SafeTrainer
+from training.run.trainer import SafeTrainer
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
+"""Options of the launcher that name machines."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A stage with all that was read and checked for it, before the model is loaded and the folder opened."""
+
+    stage: str
+    request: Request
+    base: Base
+    tokenizer: PreTrainedTokenizerBase
+    start: Start
+    data: Rows
+
+    @property
+    def settings(self) -> StageSettings:
+        """What the stage was told."""
+        return self.request.settings
+
+    @property
+    def system_prompt(self) -> str:
+        """What the chain is told: as before, or as the rows of a chain that begins here."""
+        return self.start.system_prompt or self.data.system_prompt
+
+    def model(self) -> PreTrainedModel:
+        """Return the base as it is trained on; 4-bit weights are made on the accelerator, others follow later."""
+        settings = self.settings
+        device = str(processes().device) if settings.weights == "nf4" else "cpu"
+        model = load_model(self.base, settings.weights, device)
+        if settings.attention != model.config._attn_implementation:
+            model.set_attn_implementation(settings.attention)
+        return model
+
+    def policy(self, model: PreTrainedModel | None = None) -> StackedPeftModel:
+        """Return what learns: an adapter on the base and the chain, which are also the reference."""
+        say(f"loading {', '.join((self.base.public_name, *self.start.record()))}")
+        policy = policy_of(model or self.model(), self.start, self.settings)
+        say(f"training on {self.data.count} rows of at most {self.settings.longest} tokens")
+        for why, count in self.data.left_out.items():
+            say(f"{count} rows are left out: {why}")
+        return policy
+
+    def dataset(self) -> Dataset:
+        """Return the rows as TRL takes them."""
+        return Dataset.from_list([dict(row) for row in self.data.trl_rows().values()])
+
+
+def prepare(stage: str, request: Request) -> Prepared:
+    """Return a stage ready to be trained; LabError for settings, rows, a base or a chain that cannot be used."""
+    settings = request.settings
+    has_chain = bool(settings.chain.strip())
+    data = settings.read_rows(read_chain(settings.chain).manifest.system_prompt if has_chain else None)
+    base = find_base(settings.base, announce)
+    tokenizer = load_tokenizer(base)
+    start = start_of(settings, base, tokenizer)
+    data = fitting(data, settings, tokenizer)
+    check_batches(settings, data.count, processes().num_processes)
+    return Prepared(stage, request, base, tokenizer, start, data)
 
 
 @dataclass
@@ -55,21 +118,23 @@ class Session:
 
     run: RunFolder
     checkpoint: Path | None
-    record: RunRecord
+    ready: Prepared
     stop: StopCallback = field(default_factory=StopCallback)
     result: dict[str, float | int | str] = field(default_factory=dict)
 
-    def train(self, trainer: SafeTrainer) -> bool:
-        """Train, from the last checkpoint if there is one; return whether it came to its end."""
-        trainer.keep_checkpoints = int(str(self.record.config["keep_checkpoints"]))
+    def train(self, trainer: SafeTrainer) -> None:
+        """Train, from the last checkpoint if there is one; at the end write the adapter and its chain."""
+        trainer.keep_checkpoints = self.ready.settings.keep_checkpoints
         trainer.meter = _meter()
         if self.checkpoint is not None:
             say(f"going on from {self.checkpoint.name}")
             trainer.take_up(self.checkpoint)
-        self._keep_boards_apart(trainer)
+        for each in trainer.callback_handler.callbacks:  # its files name the machine and its folders
+            if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
+                each.logging_dir = f"{self.run.path}.tensorboard"
         trainer.add_callback(MetricsCallback(self.run))
+        self.stop.trainer = trainer
         trainer.add_callback(self.stop)
-        trainer.add_callback(BetweenRounds(trainer, self.stop))
         try:
             with self.stop.listening():
                 done = trainer.train(resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None)
@@ -88,39 +153,19 @@ class Session:
         self.result |= trainer.spent_so_far().facts()
         if self.stop.reason:
             self.result[STOPPED_BECAUSE] = self.stop.reason
-        return not self.stop.is_asked
-
-    def _keep_boards_apart(self, trainer: SafeTrainer) -> None:
-        """Let tensorboard write beside the run folder: its files name the machine and its folders."""
-        for each in trainer.callback_handler.callbacks:
-            if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
-                each.logging_dir = f"{self.run.path}.tensorboard"
-
-    def leave(self, trainer: SafeTrainer, start: Start, base: Base, first_prompt: str = SYSTEM_PROMPT) -> None:
-        """Write the adapter and the chain that it ends, with what the new stage computes.
-
-        `first_prompt` is the system prompt of a chain that begins here.
-        """
-        if trainer.write(self.run.adapter):
+        if not self.stop.is_asked and trainer.write(self.run.adapter):
             say("measuring what the new stage computes")
-            stage = start.stage(self.record.stage, self.run.adapter)
-            prompt = start.system_prompt or first_prompt
-            append_stage(self.run.path, stage, base, start.chain, prompt)
-
-    @property
-    def status(self) -> Literal["finished", "stopped"]:
-        """How the run ended, if nothing was raised."""
-        return "stopped" if self.stop.is_asked else "finished"
+            ready = self.ready
+            stage = ready.start.stage(ready.stage, self.run.adapter)
+            append_stage(
+                self.run.path, stage, ready.base, ready.start.chain, ready.system_prompt, tokenizer=ready.tokenizer
+            )
 
 
-def run_command(
-    stage: str,
-    kind: type[StageSettings],
-    stage_main: Callable[[Request], None],
-    arguments: Sequence[str] | None = None,
-) -> None:
+def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Sequence[str] | None = None) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    kind = STAGES[stage]
     if not words or "--help" in words or "-h" in words:
         say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
         for name in kind.model_fields:
@@ -139,14 +184,15 @@ def run_command(
 
 
 @contextmanager
-def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Session]:
-    """Open the run folder for one run and write how it ended, whatever happens.
+def session(ready: Prepared, **facts: str | int) -> Generator[Session]:
+    """Open the run folder for one run and write how it ended, whatever happens; run.json keeps `facts` of the data.
 
     Of several processes only the first writes; the others read the checkpoint it chose.
     """
-    run, state = RunFolder(output), processes()
+    output, state = Path(ready.settings.output), processes()
+    run, record = RunFolder(output), record_of(ready, facts)
     with ExitStack() as held:
-        current = Session(run, _opened(run, record, held, overwrite=overwrite), record)
+        current = Session(run, _opened(run, record, held, overwrite=ready.request.overwrite), ready)
         if not state.is_main_process:
             yield current
             return
@@ -155,16 +201,20 @@ def session(record: RunRecord, output: Path, *, overwrite: bool) -> Generator[Se
         try:
             yield current
         except BaseException as error:
-            stopped = isinstance(error, KeyboardInterrupt)
-            _end_badly(run, "stopped" if stopped else "failed", current.result, error)
+            status = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+            try:
+                run.end(status, {**current.result, "error": type(error).__name__})
+            except OSError as second:  # the first error counts
+                say(f"run.json could not be written either ({second.strerror}); it still says running")
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise TrainingStopped(
                     f"{output} takes no more ({error.strerror}); checkpoints that were written before are"
                     " kept. Make room, then give the same command again to go on from there."
                 ) from error
             raise
-        run.end(current.status, current.result)
-        say(f"{current.status}: {output}")
+        status = "stopped" if current.stop.is_asked else "finished"
+        run.end(status, current.result)
+        say(f"{status}: {output}")
 
 
 def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
@@ -242,18 +292,6 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
     }
 
 
-def load_base_for(settings: StageSettings, base: Base) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the base as it is trained on, and its tokenizer.
-
-    4-bit weights are made on the accelerator; others follow it there later.
-    """
-    device = str(processes().device) if settings.weights == "nf4" else "cpu"
-    model, tokenizer = load_base(base, settings.weights, device)
-    if settings.attention != model.config._attn_implementation:
-        model.set_attn_implementation(settings.attention)
-    return model, tokenizer
-
-
 def _meter() -> Meter:
     """Return the meter of the GPUs of this process."""
     state, gpus = processes(), []
@@ -264,56 +302,27 @@ def _meter() -> Meter:
     return Meter(gpus)
 
 
-def _end_badly(
-    run: RunFolder,
-    status: Literal["failed", "stopped"],
-    result: dict[str, float | int | str],
-    error: BaseException,
-) -> None:
-    """Write how the run ended; on a disk that takes nothing more, say so and keep the first error."""
-    try:
-        run.end(status, {**result, "error": type(error).__name__})
-    except OSError as second:
-        say(f"run.json could not be written either ({second.strerror}); it still says running")
-
-
-ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
-"""Options of the launcher that name machines."""
-
-
-def record_of(stage: Kind, request: Request, base: Base, data: dict[str, str | int]) -> RunRecord:
+def record_of(ready: Prepared, facts: Mapping[str, str | int]) -> RunRecord:
     """Return the record that a run starts with; paths in it start from here or are left out."""
-    settings = request.settings
+    settings, base = ready.settings, ready.base
     accelerator = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     return RunRecord(
         name=Path(settings.output).name,
-        stage=stage,
-        command=command_line(stage, request),
+        stage=ready.stage,
+        command=command_line(ready.stage, ready.request),
         config=public_config(settings),
         seed=settings.seed,
-        data={**data, "base_sha256": base.weights_sha256},
+        data={**ready.data.record(), **ready.start.record(), **facts, "base_sha256": base.weights_sha256},
         versions=versions(),
         code_revision=code_revision(),
         host={**host(accelerator), PROCESSES: processes().num_processes},
         started_at=datetime.now(UTC),
-        substitutions=(*base.substitutions, *notes_of(load_tokenizer(base))),
+        substitutions=(*base.substitutions, *notes_of(ready.tokenizer)),
     )
 
 
 def command_line(stage: str, request: Request) -> str:
-    """Return the line that runs this again, without the folders of this machine."""
-    words = [*_launcher(), "-m", f"training.{stage}", "--config", public_path(str(request.config))]
-    for override in request.overrides:
-        key, _, value = override.partition("=")
-        name = key.removeprefix("--")
-        if name in LISTS_OF_PATHS:
-            value = ",".join(public_path(each.strip()) for each in value.split(","))
-        words += [key, public_path(value) if name in PATHS else value]
-    return shlex.join(words)
-
-
-def _launcher() -> list[str]:
-    """Return the launcher and its options as they were given, without names of machines."""
+    """Return the line that runs this again, without the folders and names of this machine."""
     words: list[str] = []
     given = shlex.split(os.environ.get(LAUNCHED_BY) or "accelerate launch")
     while given:
@@ -322,4 +331,11 @@ def _launcher() -> list[str]:
             given = given if equals else given[1:]
         else:
             words.append(f"{key}={public_path(value)}" if equals else public_path(key))
-    return words
+    words += ["-m", f"training.{stage}", "--config", public_path(str(request.config))]
+    for override in request.overrides:
+        key, _, value = override.partition("=")
+        name = key.removeprefix("--")
+        if name in LISTS_OF_PATHS:
+            value = ",".join(public_path(each.strip()) for each in value.split(","))
+        words += [key, public_path(value) if name in PATHS else value]
+    return shlex.join(words)

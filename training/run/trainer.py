@@ -21,13 +21,13 @@ from accelerate.utils import gather_object
 from peft import PeftModel
 from safetensors import SafetensorError
 from torch.distributed.tensor import DTensor
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerState
 from trl.trainer.utils import RepeatSampler
 
 from evals.errors import TrainingStopped
 from evals.io import write_whole
-from training.models.policy import StackedPeftModel, score_learned_tokens, write_adapter
-from training.run.callbacks import StopCallback
+from training.models.policy import StackedPeftModel, write_adapter
+from training.models.speedups import score_learned_tokens
 from training.run.checkpoints import PREFIX, check_room, drop_old, seal, writing_failed
 from training.run.energy import Meter, Spent
 
@@ -87,7 +87,8 @@ class SafeTrainer(Trainer):
 
     def take_up(self, checkpoint: Path) -> None:
         """Remember what was done before `checkpoint`: passes over the data, losses, energy and time."""
-        self.passes_done = passes_of(checkpoint)
+        state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        self.passes_done = int((state.epoch or 0.0) + 1e-6)
         if (checkpoint / TOTALS).is_file():
             known = json.loads((checkpoint / TOTALS).read_text(encoding="utf-8"))
             self.loss_sum = known["loss_sum"]
@@ -207,36 +208,3 @@ def _is_finite(weight: torch.Tensor) -> bool:
 def _checksum(weight: torch.Tensor) -> torch.Tensor:
     """Return the sum of the bytes of a weight, which is exact wherever it is added up."""
     return weight.detach().contiguous().view(torch.uint8).sum(dtype=torch.int64)
-
-
-def passes_of(checkpoint: Path) -> int:
-    """Return how many whole passes over the data had been made when the checkpoint was written."""
-    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-    return int((state.epoch or 0.0) + 1e-6)
-
-
-class BetweenRounds(TrainerCallback):
-    """Puts off a checkpoint, and a stop that was asked for, to the next step that can be gone on from."""
-
-    def __init__(self, trainer: SafeTrainer, stop: StopCallback) -> None:
-        self.trainer = trainer
-        self.stop = stop
-        self.save_is_due = False
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Keep `control` from saving or stopping in the middle of a round.
-
-        A signal reaches several processes at different steps, so they agree on the step to stop at.
-        """
-        asked = torch.tensor(float(self.stop.is_asked), device=args.device)
-        if float(self.trainer.accelerator.reduce(asked, "sum")):
-            self.stop.is_asked = control.should_save = control.should_training_stop = True
-        self.save_is_due |= control.should_save
-        if state.global_step >= state.max_steps:
-            return
-        if self.trainer.is_between_rounds():
-            control.should_save |= self.save_is_due
-            self.save_is_due = False
-        else:
-            control.should_save = False
-            control.should_training_stop = False
