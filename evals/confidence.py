@@ -12,7 +12,6 @@ statistics and states nothing about the answer; what is denied, supposed, quoted
 """
 
 import re
-from collections import deque
 from typing import NamedTuple
 
 from evals.normalize import Plain, plain
@@ -20,8 +19,6 @@ from evals.schema import StatedConfidence
 
 HEARSAY_REACH = 60
 """How many characters before a statement may say whose it is."""
-OPENING = " \"'#>|-([{"
-"""What may stand between the start of a line and a statement that is the answer's own."""
 ASKED = re.compile(r"[\"')\]]? ?\?")
 OBJECT = re.compile(r" (?:in|for|about|of) [^\n.,;:]{1,48}")
 DATA = re.compile(
@@ -47,8 +44,7 @@ TESTED = re.compile(r"significan|\balpha\b|threshold|\b(?:at|using) (?:(?:a|an|t
 def is_hearsay(page: str, start: int, end: int) -> bool:
     """Say whether the statement page[start:end] is not the answer's own about itself.
 
-    Looks at a bounded stretch on either side. A statement that opens its line is the answer's own,
-    unless it is a question or names data that it is about.
+    Looks at a bounded stretch on either side.
     """
     if ASKED.match(page, end) or page.startswith(" if ", end):
         return True
@@ -56,23 +52,9 @@ def is_hearsay(page: str, start: int, end: int) -> bool:
     if object_ and DATA.search(object_.group()):
         return True
     ahead = page[max(0, start - HEARSAY_REACH) : start].rpartition("\n")[2]
-    if not ahead.strip(OPENING):
-        return False
     if "confidence" in page[start:end] and ":" not in page[start:end] and TESTED.search(ahead):
         return True
     return any(form.search(ahead) for form in (DENIED, OTHERS, QUOTED, SUPPOSED))
-
-
-def comments(page: str) -> list[tuple[int, int]]:
-    """Return the places of HTML comments, which a reader of rendered text does not see."""
-    found: list[tuple[int, int]] = []
-    start = page.find("<!--")
-    while start >= 0:
-        end = page.find("-->", start)
-        end = len(page) if end < 0 else end + 3
-        found.append((start, end))
-        start = page.find("<!--", end)
-    return found
 
 
 class Level(NamedTuple):
@@ -89,30 +71,18 @@ LEVELS = (
     Level(0.95, 0.80, 1.00, ("very high", "extremely high"), ("extremely", "absolutely")),
     Level(0.85, 0.70, 1.00, ("high",), ("very", "highly")),
     Level(
-        0.70,
-        0.50,
-        0.90,
-        (
-            "fairly high",
-            "quite high",
-            "moderately high",
-            "medium-high",
-            "moderate to high",
-            "medium to high",
-        ),
+        0.70, 0.50, 0.90,
+        ("fairly high", "quite high", "moderately high", "medium-high", "moderate to high", "medium to high"),
         ("fairly", "quite", "reasonably", "pretty"),
     ),
     Level(0.60, 0.35, 0.75, ("medium", "moderate"), ("moderately", "somewhat")),
     Level(
-        0.45,
-        0.20,
-        0.60,
-        ("fairly low", "quite low", "medium-low", "low to moderate", "low to medium"),
-        ("slightly",),
+        0.45, 0.20, 0.60,
+        ("fairly low", "quite low", "medium-low", "low to moderate", "low to medium"), ("slightly",),
     ),
     Level(0.30, 0.00, 0.40, ("low",)),
     Level(0.10, 0.00, 0.30, ("very low", "extremely low")),
-)
+)  # fmt: skip
 """The one table of words: "high confidence" by its adjective, "highly confident" by its adverb."""
 
 ADJECTIVES = {form: level for level in LEVELS for word in level.adjectives for form in (word, word.replace(" ", "-"))}
@@ -120,27 +90,9 @@ ADJECTIVES = {form: level for level in LEVELS for word in level.adjectives for f
 ADVERBS = {word: level for level in LEVELS for word in level.adverbs}
 
 ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 SPELLED = {word: float(n) for n, word in enumerate(ONES)}
 SPELLED |= {word: 20.0 + 10 * n for n, word in enumerate(TENS)}
@@ -210,7 +162,7 @@ def read_degree(text: str, at: int, top: float | None = None) -> Degree | None:
     is_choice = False
     if second and _is_whole_scale(first, second):
         return None
-    if second and _belongs(text, first, second):
+    if second and _belongs(first, second):
         values.append(_number(second["figure"]))
         has_percent = has_percent or second["percent"] is not None
         is_choice = second["choice"] is not None
@@ -253,31 +205,19 @@ def _number(figure: str) -> float:
     return float(figure.replace(",", "."))
 
 
-def _belongs(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
+def _belongs(first: re.Match[str], second: re.Match[str]) -> bool:
     """Say whether a second number is the other end of the first, not the start of something else."""
-    if second["percent"]:
-        return second["join"].strip() != "and" or _is_between(text, first.start())
-    if first["percent"]:
-        return False
-    one, other = _number(first["figure"]), _number(second["figure"])
-    if max(one, other) <= 1:
-        return second["join"].strip() != "and" or _is_between(text, first.start())
-    is_alone = not text[second.end() : second.end() + 2].strip(" ").isalnum()
-    return second["join"].strip() in ("-", "~", "to") and min(one, other) > 10 and is_alone
-
-
-def _is_between(text: str, at: int) -> bool:
-    return text.endswith("between ", 0, at)
+    if second["percent"] or first["percent"]:
+        return second["percent"] is not None
+    low, high = sorted((_number(first["figure"]), _number(second["figure"])))
+    return high <= 1 or (low > 10 and second["join"].strip() in ("-", "~", "to"))
 
 
 def _out_of(text: str, at: int) -> tuple[float, int] | None:
-    """Return the scale "/10", "out of ten" and where it ends; "3 of 4 missions" has none."""
+    """Return the scale "/10", "out of ten" and where it ends."""
     scale = SCALE.match(text, at)
-    if scale is None:
-        return None
-    top, end = _number(scale["figure"]), scale.end()
-    is_thing = scale["link"] in ("in", "of") and text[end : end + 2].strip(" ").isalpha()
-    return None if top < 2 or is_thing else (top, end)
+    top = _number(scale["figure"]) if scale else 0.0
+    return (top, scale.end()) if scale and top >= 2 else None
 
 
 def _is_whole_scale(first: re.Match[str], second: re.Match[str]) -> bool:
@@ -296,14 +236,10 @@ def _share(values: list[float], top: float | None) -> float | None:
 
 VERSION = "confidence-3"
 
-STEMS = ("confiden", "certain", "sure", "probability")
-"""Looked for by plain search before any pattern is tried."""
-ANCHOR = re.compile(r"(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
+ANCHOR = re.compile(r"(?<![\w-])(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
 NOUNS = ("confidence", "certainty", "probability")
-USUAL = re.compile(
-    r"confidence: (?:(?P<percent>[0-9]{1,2}|100)%|(?P<share>0\.[0-9]{1,6})|(?P<word>high|medium|low))(?:\n|$)"
-)
-"""On a line of its own, the forms that most answers have. They are read at once, to the same result."""
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+"""Readers of rendered text do not see it."""
 BRIDGE = re.compile(
     r"(?: (?:level|score|rating|estimate|value))?"
     r"(?: ?[(\[](?P<hint>[^\n()\[\]]{0,60})[)\]](?=[ \"']{0,3}[:=|-]))?"
@@ -324,7 +260,6 @@ REACH = 48
 DEGREE_OF = re.compile(r" (?:degree|level) of$")
 ADVERB = re.compile(rf"\b(?:{'|'.join(ADVERBS)})$")
 STATISTICS = re.compile(r"[ -](?:intervals?|limits?|bounds?|bands?|regions?|sets?|ci|calls?|genes?|interactions?)\b")
-TEST_LEVEL = re.compile(r" levels?\b")
 OPENED = re.compile(r" ?[(/] ?(?:i\.e\. )?")
 TABLE_WIDTH = 400
 """Characters of a table's line that are looked at."""
@@ -373,17 +308,10 @@ def statements(page: str) -> list[Statement]:
 
     Time is linear in the text: each anchor word looks at a bounded stretch around it.
     """
+    page = COMMENT.sub(lambda comment: " " * len(comment.group()), page)
     found: list[Statement] = []
-    hidden = deque(comments(page) if "<!--" in page else ())
-    for anchor in _anchors(page):
-        at = anchor.start()
-        while hidden and hidden[0][1] <= at:
-            hidden.popleft()
-        if (found and at < found[-1].end) or (hidden and hidden[0][0] < at):
-            continue
-        usual = USUAL.match(page, at) if at == 0 or page[at - 1] == "\n" else None
-        if usual:
-            found.append(_usual(usual))
+    for anchor in ANCHOR.finditer(page):
+        if found and anchor.start() < found[-1].end:
             continue
         stated = _stated_after(page, anchor) or _stated_before(page, anchor)
         if stated and not is_hearsay(page, stated.start, stated.end):
@@ -391,36 +319,12 @@ def statements(page: str) -> list[Statement]:
     return found
 
 
-def _usual(match: re.Match[str]) -> Statement:
-    percent, share, word = match.groups()
-    start = match.start()
-    if percent:
-        return Statement(int(percent) / 100, None, start, match.end(1) + 1)
-    if share:
-        return Statement(float(share), None, start, match.end(2))
-    level = ADJECTIVES[word]
-    return Statement(level.value, level, start, match.end(3))
-
-
-def _anchors(page: str) -> list[re.Match[str]]:
-    """Return the words that a statement can turn on, in order, each found by its stem."""
-    found: list[re.Match[str]] = []
-    for stem in STEMS:
-        at = page.find(stem)
-        while at >= 0:
-            anchor = ANCHOR.match(page, at)
-            if anchor and not (at and (page[at - 1].isalnum() or page[at - 1] == "-")):
-                found.append(anchor)
-            at = page.find(stem, at + 1)
-    return sorted(found, key=re.Match.start) if len(found) > 1 else found
-
-
 def _stated_after(page: str, anchor: re.Match[str]) -> Statement | None:
     """Read "Confidence: 80%", "confidence level is high (85%)", "| Confidence |" over its cell."""
-    if anchor.group() not in NOUNS or STATISTICS.match(page, anchor.end()):
+    if anchor.group() not in NOUNS:
         return None
     bridge = BRIDGE.match(page, anchor.end())
-    if bridge is None or not _leads_on(anchor, bridge):
+    if bridge is None or (anchor.group() == "probability" and not _is_own(bridge)):
         return None
     stated = _value_at(page, anchor, bridge, bridge.end())
     if stated is None and "|" in bridge["link"]:
@@ -429,14 +333,11 @@ def _stated_after(page: str, anchor: re.Match[str]) -> Statement | None:
     return stated
 
 
-def _leads_on(anchor: re.Match[str], bridge: re.Match[str]) -> bool:
-    """Say whether a value after the bridge would be the confidence in an answer."""
-    named = bridge["object"] or ""
-    if anchor.group() == "probability":
-        is_label = bridge["link"].strip(" \"'")[:1] in (":", "=", "|")
-        is_own = not named or any(word in named for word in ("correct", "right", "true"))
-        return is_label and is_own
-    return not DATA.search(named)
+def _is_own(bridge: re.Match[str]) -> bool:
+    """Say whether a value after "probability" and the bridge would be the confidence in the answer."""
+    named = bridge["object"] or "correct"
+    is_label = bridge["link"].strip(" \"'")[:1] in (":", "=", "|")
+    return is_label and any(word in named for word in ("correct", "right", "true"))
 
 
 def _value_at(page: str, anchor: re.Match[str], bridge: re.Match[str], at: int) -> Statement | None:
@@ -481,8 +382,7 @@ def _stated_before(page: str, anchor: re.Match[str]) -> Statement | None:
     ahead = DEGREE_OF.sub("", page[begin : start - 1]) if page.endswith(" ", 0, start) else ""
     given = read_last_degree(ahead)
     if given and given[1].is_marked:
-        is_test = TEST_LEVEL.match(page, end) and not ahead.endswith("my ", 0, given[0])
-        return None if is_test else Statement(given[1].value, None, begin + given[0], end)
+        return Statement(given[1].value, None, begin + given[0], end)
     table, form = (ADJECTIVES, LAST_WORD) if anchor.group() in NOUNS else (ADVERBS, ADVERB)
     said = form.search(ahead)
     level = table[said.group()] if said else None
@@ -508,7 +408,7 @@ def _cell_below(page: str, at: int) -> int | None:
     head = page.rfind("\n", max(0, at - TABLE_WIDTH), at) + 1
     rule = page.find("\n", at, at + TABLE_WIDTH)
     row = page.find("\n", rule + 1, rule + TABLE_WIDTH) if rule >= 0 else -1
-    if row < 0 or page[rule + 1 : row].strip("|-: "):
+    if row < 0:
         return None
     cell = row
     for _ in range(page.count("|", head, at)):

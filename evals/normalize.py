@@ -4,8 +4,8 @@
 
 Lower case; emphasis marks and invisible characters gone; runs of blanks are one blank; typographic
 dashes, quotes and digits in their ASCII form; Greek letters spelled the way gene-set names spell them;
-accents dropped, wide, bold and other forms of a letter folded (NFKD), and so are letters of other
-alphabets that look like Latin ones (CONFUSABLES, after Unicode Technical Standard 39).
+accents dropped, wide, bold and other forms of a letter folded (NFKD), and so are Cyrillic letters that
+look like Latin ones.
 """
 
 import re
@@ -15,27 +15,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
-EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
-"""All of ODD that an ASCII text without runs of blanks or "_" holds; its first class is found in C."""
-UNCHANGED = ((0, 0),)
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
-CONFUSABLES = {
-    **dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True)),
-    **dict(zip("АВЕКМНОРСТУХІЈЅԌ", "ABEKMHOPCTYXIJSG", strict=True)),
-    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
-    **dict(zip("οιυνρχ", "oiuvpx", strict=True)),
-    **dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True)),
-    **dict(zip("ɑɡıⅼոօսհ", "agilnouh", strict=True)),
-}
-"""Cyrillic, Greek, Armenian and small-capital letters that look like Latin ones."""
+CONFUSABLES = dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True))
+"""Cyrillic letters that look like Latin ones (Unicode Technical Standard 39)."""
 INSIDE_WORDS = {"α": "a", "β": "b", "γ": "y", "κ": "k"}
 """What Greek letters look like between Latin ones, where no gene name has them ("downregulαted")."""
 TYPOGRAPHY = {
     **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
     **dict.fromkeys("‘’‚′´", "'"),
     **dict.fromkeys("“”„″«»", '"'),
-    **dict.fromkeys("\u0085\u2028\u2029", "\n"),
     "×": " x ",
     **dict.fromkeys("↑⬆⇑⇧▲▴🔺🔼↗⬈📈👆⤴☝", " up "),
     **dict.fromkeys("↓⬇⇓⇩▼▾🔻🔽↘⬊📉👇⤵", " down "),
@@ -44,7 +33,6 @@ TYPOGRAPHY = {
     "≈": "~",
     "≠": "!=",
     "¬": "!",
-    "∼": "~",
     "…": ".",
     "•": "\n",
 }
@@ -61,8 +49,6 @@ class Plain(NamedTuple):
 
     def origin(self, place: int) -> int:
         """Return where in the original the character at `place` stood."""
-        if len(self.breaks) == 1:
-            return place
         after = bisect_right(self.breaks, (place, 1 << 62))
         here, there = self.breaks[after - 1]
         found = there + place - here
@@ -74,13 +60,10 @@ class Plain(NamedTuple):
 
 def plain(text: str) -> Plain:
     """Return `text` as a reader sees it. The empty text stays empty."""
-    if text.isascii() and not _has_odd_ascii(text):
-        return Plain(text.lower(), UNCHANGED)
     pieces: list[str] = []
     breaks: list[tuple[int, int]] = [(0, 0)]
     done = length = 0
-    is_even = text.isascii() and "  " not in text and "\t" not in text and "_" not in text
-    for odd in (EMPHASIS if is_even else ODD).finditer(text):
+    for odd in ODD.finditer(text):
         start, end = odd.span()
         instead = _spelled(odd.group(), text[start - 1 : start], text[end : end + 1])
         pieces += (text[done:start], instead)
@@ -94,21 +77,6 @@ def plain(text: str) -> Plain:
     pieces.append(text[done:])
     # str.lower keeps the length here: what could grow has been spelled out above.
     return Plain("".join(pieces).translate(ONE_TO_ONE).lower(), tuple(breaks))
-
-
-def _has_odd_ascii(text: str) -> bool:
-    """Say whether an ASCII text needs more than lower case. A chain of "in" is faster than a pattern."""
-    return (
-        "  " in text
-        or "*" in text
-        or "_" in text
-        or "`" in text
-        or "~" in text
-        or "\t" in text
-        or "\r" in text
-        or "\f" in text
-        or "\v" in text
-    )
 
 
 def _spelled(odd: str, before: str, after: str) -> str:
@@ -136,7 +104,7 @@ def _letter(odd: str) -> str:
     if odd in TYPOGRAPHY:
         return TYPOGRAPHY[odd]
     if odd in CONFUSABLES:
-        return CONFUSABLES[odd].lower()
+        return CONFUSABLES[odd]
     lowered = odd.lower()
     if lowered in GREEK:
         return GREEK[lowered]
