@@ -21,15 +21,7 @@ from evals.schema import (
     UncertaintyTruth,
 )
 from evals.verifiers import judge
-from evals.verifiers.judged import (
-    Answer,
-    Reading,
-    Task,
-    judge_answers,
-    problem_of,
-    task_of,
-    verdict_of,
-)
+from evals.verifiers.judged import Answer, Reading, Task, judge_answers, problem_of, task_of, verdict_of
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 DOWN = DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN")
@@ -108,24 +100,23 @@ def test_a_reading_outside_the_options_does_not_stand():
     assert [bool(problem_of(OPEN, answer)) for answer in ("the thymus", "none", "")] == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("completion", "read", "value", "status"),
-    [
-        ("It falls, I would put it at 80 of 100.", 80.0, 0.8, "stated"),
-        ("It falls.\nConfidence: 80%", 80.0, 0.8, "stated"),
-        ("It falls.\nConfidence: 0.8", 0.8, 0.8, "stated"),
-        ("It falls.\nConfidence: 0.5%", 0.5, 0.005, "stated"),
-        ("It falls.\nConfidence: high", 90.0, 0.85, "stated"),
-        ("It falls in 80% of genes, I am 70 percent sure.", 70.0, 0.7, "stated"),
-        ("It falls.\nConfidence: 140%", 140.0, None, "invalid"),
-        ("It clearly falls.", 95.0, None, "missing"),
-        ("<think>95%</think>It clearly falls.", 95.0, None, "missing"),
-        ("It falls.", None, None, "missing"),
-    ],
+STATED = (
+    ("It falls, I would put it at 80 of 100.", 80.0, 0.8, "stated"),
+    ("It falls.\nConfidence: 80%", 80.0, 0.8, "stated"),
+    ("It falls.\nConfidence: 0.8", 0.8, 0.8, "stated"),
+    ("It falls.\nConfidence: 0.5%", 0.5, 0.005, "stated"),
+    ("It falls.\nConfidence: high", 90.0, 0.85, "stated"),
+    ("It falls in 80% of genes, I am 70 percent sure.", 70.0, 0.7, "stated"),
+    ("It falls.\nConfidence: 140%", 140.0, None, "invalid"),
+    ("It clearly falls.", 95.0, None, "missing"),
+    ("<think>95%</think>It clearly falls.", 95.0, None, "missing"),
+    ("It falls.", None, None, "missing"),
 )
-def test_a_confidence_that_the_answer_does_not_state_does_not_count(completion, read, value, status):
-    got = verdict_of(Answer(DOWN, ASKED, completion), Reading("down", read)).confidence
-    assert (got.value, got.status) == (value, status)
+
+
+def test_a_confidence_that_the_answer_does_not_state_does_not_count():
+    got = [verdict_of(Answer(DOWN, ASKED, text), Reading("down", read)).confidence for text, read, *_ in STATED]
+    assert [(each.value, each.status) for each in got] == [(value, status) for *_, value, status in STATED]
 
 
 def test_a_false_figure_costs_v2_as_it_does_in_an_answer_that_is_read_as_text():
@@ -138,23 +129,15 @@ def test_a_false_figure_costs_v2_as_it_does_in_an_answer_that_is_read_as_text():
 RUBRIC = RubricTruth(items=(RubricItem(title="way", weight=3.0), RubricItem(title="tissue")))
 
 
-@pytest.mark.parametrize(
-    ("scores", "verdict", "share"),
-    [
-        ((1.0, 1.0), "correct", 1.0),
-        ((1.0, 0.5), "correct", 1.0),
-        ((1.0, 0.0), "incorrect", 0.75),
-        ((0.4, 1.0), "incorrect", 0.25),
-        ((0.0, 0.0), "incorrect", 0.0),
-    ],
-)
-def test_a_rubric_earns_the_share_of_the_weight_that_is_met(scores, verdict, share):
-    got = verdict_of(Answer(RUBRIC, "Why?", "It falls. Confidence: 90%"), Reading(scores=scores))
-    y = 1.0 if verdict == "correct" else 0.0
-    v4 = 1 - (0.9 - y) ** 2
-    assert (got.verdict, got.read_by, got.scores["V1"], got.scores["V3"]) == (verdict, "judge", share, None)  # fmt: skip
-    assert got.scores["V4"] == pytest.approx(v4)
-    assert got.reward == pytest.approx((0.29 * share + 0.13 * v4) / 0.42)
+def test_a_rubric_earns_the_share_of_the_weight_that_is_met():
+    shares = {(1.0, 1.0): 1.0, (1.0, 0.5): 1.0, (1.0, 0.0): 0.75, (0.4, 1.0): 0.25, (0.0, 0.0): 0.0}
+    for scores, share in shares.items():
+        got = verdict_of(Answer(RUBRIC, "Why?", "It falls. Confidence: 90%"), Reading(scores=scores))
+        v4 = 1 - (0.9 - (share == 1)) ** 2
+        assert got.verdict == ("correct" if share == 1 else "incorrect") and got.read_by == "judge"
+        assert (got.scores["V1"], got.scores["V3"]) == (share, None)
+        assert got.scores["V4"] == pytest.approx(v4)
+        assert got.reward == pytest.approx((0.29 * share + 0.13 * v4) / 0.42)
 
 
 def test_a_rubric_without_a_judge_has_no_reward_and_facts_are_a_rubric_for_a_judge():
@@ -174,13 +157,7 @@ def test_empty_answers_are_no_claim_without_asking_and_equal_ones_are_asked_abou
 
     answers = [Answer(DOWN, ASKED, text) for text in ("", "It falls.", "<think>It falls.", "It falls.")]
     got = judge_answers([*answers, Answer(RUBRIC, "Why?", " ")], read)
-    assert [each.verdict for each in got] == [
-        "no_claim",
-        "correct",
-        "no_claim",
-        "correct",
-        "no_claim",
-    ]
+    assert [each.verdict for each in got] == ["no_claim", "correct", "no_claim", "correct", "no_claim"]
     assert {each.read_by for each in got} == {"judge"}
     assert (len(asked), got[-1].reward) == (1, 0.0)
     assert judge_answers([], read) == []

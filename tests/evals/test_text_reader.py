@@ -7,14 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from evals.questions import (
-    kmp_test,
-    kmp_training,
-    lone_missions,
-    pathway_heldout,
-    pathway_training,
-    set_meanings,
-)
+from evals.questions import DATASETS, kmp_test, pathway_heldout
 from evals.schema import Example, GroundTruth
 from evals.verifiers.expected import expected
 from evals.verifiers.text.amounts import read_text
@@ -67,15 +60,8 @@ def test_real_answers_get_the_verdict_of_a_careful_reader() -> None:
 
 
 def test_the_banks_own_answers_are_correct_without_their_last_lines() -> None:
-    bank = (
-        *pathway_heldout(),
-        *pathway_training(),
-        *lone_missions(),
-        *kmp_training(),
-        *kmp_test(),
-        *set_meanings(),
-    )
-    rows = [example for example in bank if example.ground_truth.kind != "facts"]
+    names = ("pathways-heldout", "pathways-train", "missions-train", "kmp-train", "kmp-test", "hallmark-train")
+    rows = [row for name in names for row in DATASETS[name]() if row.ground_truth.kind != "facts"]
     missed = []
     for example in rows:
         lines = example.answer.splitlines()
@@ -86,12 +72,7 @@ def test_the_banks_own_answers_are_correct_without_their_last_lines() -> None:
 
 
 def test_a_claim_points_at_its_words() -> None:
-    truth = {
-        "kind": "direct",
-        "tissue": "thymus",
-        "pathway": "HALLMARK_HYPOXIA",
-        "direction": "DOWN",
-    }
+    truth = {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_HYPOXIA", "direction": "DOWN"}
     text = "**Hypoxia** is not upregulated; it  is down\u00adregulated."
     found = read_text(expected(TRUTH.validate_python(truth)), "", text)
     assert [(claim.says, claim.is_denied, text[claim.start : claim.end]) for claim in found.claims] == [
@@ -110,16 +91,8 @@ def test_a_long_and_odd_text_is_read() -> None:
 
 def test_no_text_breaks_the_reader() -> None:
     draw = random.Random(0)
-    words = [word for row in answers() for word in row["answer"].split()] + [
-        "NES",
-        "r =",
-        "0.4",
-        "\n",
-        "- ",
-        "?",
-        "(",
-        "≠",
-    ]
+    words = [word for row in answers() for word in row["answer"].split()]
+    words += ["NES", "r =", "0.4", "\n", "- ", "?", "(", "≠"]
     rows = [(expected(TRUTH.validate_python(row["truth"])), row["prompt"]) for row in answers()]
     for known, question in rows * 10:
         text = " ".join(draw.choices(words, k=draw.randrange(40)))
