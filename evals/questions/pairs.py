@@ -21,7 +21,7 @@ Each verdict is that of the text as it stands in the pair, read from its answer 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal, NamedTuple
@@ -53,6 +53,10 @@ Reason = Literal[
 ]
 Turns = tuple[Message, ...]
 LABEL_SOURCE = "synthetic-verifier"
+LEAST_GAP = 10
+"""Points of confidence between the two answers of a calibration pair."""
+LOWEST, HIGHEST = 5, 95
+STATED = re.compile(r"(?P<text>.*\S)\s*\nConfidence: (?P<level>\d{1,2}|100)%\s*", re.DOTALL)
 
 
 class SampleOrigin(Record):
@@ -161,8 +165,15 @@ class PairSet:
         )
 
 
-@dataclass(frozen=True)
-class Judged:
+class _Stated(NamedTuple):
+    """An answer in two: what it says, and the percent that its last line states."""
+
+    sample: Sample
+    text: str
+    level: int
+
+
+class Judged(NamedTuple):
     """An answer and what the verifiers say of it."""
 
     sample: Sample
@@ -174,29 +185,72 @@ class Judged:
         return self.verdict.verdict == "correct"
 
 
-def collected(
-    samples: Iterable[Sample],
-    rule: Callable[[Sequence[Sample]], tuple[list[PairRow], Reason | None]],
-    unknown_questions: int,
+Found = tuple[list[PairRow], Reason | None]
+"""The pairs of one question, or why there are none."""
+
+
+def make_pairs(samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0) -> PairSet:
+    """Return the pairs that the plain rule finds, by question id.
+
+    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
+    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
+    """
+    _check_rule(margin, per_question)
+    groups = _by_question(samples)
+    return _collected(groups, lambda group: _verdict_pairs(group, margin, per_question), unknown_questions)
+
+
+def make_calibrated_pairs(
+    samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0
 ) -> PairSet:
-    """Return the pairs that `rule` finds among the answers to each question; LabError for none."""
-    left_out: Counter[Reason] = Counter()
-    if unknown_questions:
-        left_out["unknown_question"] = unknown_questions
-    groups = by_question(samples)
-    rows: list[PairRow] = []
-    for group in groups.values():
-        found, why = rule(group)
-        rows += found
-        if why is not None:
-            left_out[why] += 1
-    if not rows:
-        raise LabError(_nothing(len(groups), left_out))
-    count = sum(len(group) for group in groups.values())
-    return PairSet(tuple(rows), count, len(groups), dict(left_out))
+    """Return the pairs that the calibrated rule finds, by question id; up to `per_question` of either sort each.
+
+    Arguments and errors are those of `make_pairs`.
+    """
+    _check_rule(margin, per_question)
+    groups = _by_question(samples)
+    tallies = {name: _tally(group) for name, group in groups.items()}
+    kinds = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
+
+    def rule(group: Sequence[Sample]) -> Found:
+        stated = [parted for sample in group if (parted := _parted(sample)) is not None]
+        if not stated:
+            return [], "no_confidence"
+        own = group[0].example.id
+        behind = _sum(tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own)
+        if not behind.claims:
+            return [], "no_others"
+        level = may_state(behind)
+        restated = [replace(each.sample, text=with_confidence(each.text, level)) for each in stated]
+        rows, why = _verdict_pairs(restated, margin, per_question)
+        rows += _calibration_pairs(stated, level, per_question)
+        return rows, None if rows else why
+
+    accuracy = {
+        kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
+        for kind in sorted(set(kinds.values()))
+    }
+    made = _collected(groups, rule, unknown_questions)
+    return replace(made, accuracy={kind: tally for kind, tally in accuracy.items() if tally.claims})
 
 
-def by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+def may_state(accuracy: Accuracy) -> int:
+    """Return the confidence that answers so often right may state, percent."""
+    return min(HIGHEST, max(LOWEST, succession(accuracy.right, accuracy.claims)))
+
+
+# ---- both rules --------------------------------------------------------------------------------
+
+
+def _check_rule(margin: float, per_question: int) -> None:
+    if not 0.0 < margin <= 1.0 or per_question < 1:
+        raise BadConfig(
+            f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
+            " rewards above 0 and up to 1, and there is one pair per question at least."
+        )
+
+
+def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     """Return the answers to each question, in the order of the questions' ids."""
     groups: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -204,19 +258,45 @@ def by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     return dict(sorted(groups.items()))
 
 
-def is_kept_apart(example: Example) -> bool:
+def _collected(
+    groups: Mapping[str, Sequence[Sample]], rule: Callable[[Sequence[Sample]], Found], unknown_questions: int
+) -> PairSet:
+    """Return the pairs that `rule` finds among the answers to each question; LabError for none."""
+    left_out: Counter[Reason] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})
+    rows: list[PairRow] = []
+    for group in groups.values():
+        example = group[0].example
+        why: Reason | None = "held_out" if _is_kept_apart(example) else None
+        if not why and not applicable(example.ground_truth):
+            why = "not_scored"
+        found, why = ([], why) if why else rule(group)
+        rows += found
+        left_out.update([why] if why else [])
+    if not rows:
+        listed = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in left_out.items())
+        raise LabError(
+            f"the rule finds no pair among the answers to {len(groups)} questions ({listed or 'no answers'})."
+            " Sample more answers, at a higher temperature, to training questions; or lower the margin."
+        )
+    return PairSet(tuple(rows), sum(map(len, groups.values())), len(groups), dict(left_out))
+
+
+def _is_kept_apart(example: Example) -> bool:
     """Return whether a question is held out, by its own mark or by the standard hold-out."""
     return example.split == "test" or is_held_out(example.prompt, example.id)
 
 
-def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRow:
-    """Return one line of the data set."""
+def _judged(sample: Sample) -> Judged:
+    return Judged(sample, verify(sample.example, sample.text, read="answer"))
+
+
+def _pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRow:
     example = better.sample.example
     return PairRow(
         prompt=better.sample.prompt,
         chosen=(Message(role="assistant", content=better.sample.text),),
         rejected=(Message(role="assistant", content=worse.sample.text),),
-        pair_id=pair_id(better, worse),
+        pair_id=_pair_id(better, worse),
         example_id=example.id,
         kind=example.ground_truth.kind,
         rule=rule,
@@ -232,186 +312,78 @@ def pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRo
     )
 
 
-def pair_id(better: Judged, worse: Judged) -> str:
-    """Return the hash of question and both answers, 16 hexadecimal digits."""
+def _pair_id(better: Judged, worse: Judged) -> str:
     text = "\0".join((better.sample.example.id, better.sample.text, worse.sample.text))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _nothing(questions: int, left_out: Mapping[Reason, int]) -> str:
-    listed = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in left_out.items())
-    return (
-        f"the rule finds no pair among the answers to {questions} questions ({listed or 'no answers'})."
-        " Sample more answers, at a higher temperature, to training questions; or lower the margin."
-    )
+# ---- verdict and confidence pairs --------------------------------------------------------------
 
 
-def make_pairs(
-    samples: Iterable[Sample],
-    margin: float,
-    per_question: int,
-    unknown_questions: int = 0,
-) -> PairSet:
-    """Return the pairs that the rule finds, by question id.
-
-    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
-    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
-    """
-    check_rule(margin, per_question)
-    return collected(samples, lambda group: pairs_of(group, margin, per_question), unknown_questions)
-
-
-def check_rule(margin: float, per_question: int) -> None:
-    """Raise BadConfig for a margin outside 0..1 or no pair per question."""
-    if not 0.0 < margin <= 1.0 or per_question < 1:
-        raise BadConfig(
-            f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
-            " rewards above 0 and up to 1, and there is one pair per question at least."
-        )
-
-
-def pairs_of(group: Sequence[Sample], margin: float, per_question: int) -> tuple[list[PairRow], Reason | None]:
-    """Return the pairs of one question, or why there are none."""
-    if is_kept_apart(group[0].example):
-        return [], "held_out"
-    example = group[0].example
-    if not applicable(example.ground_truth):
-        return [], "not_scored"
+def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) -> Found:
     different = {sample.text.strip(): sample for sample in reversed(group)}
-    judged = [Judged(each, verify(example, each.text, read="answer")) for each in different.values()]
+    judged = [_judged(each) for each in different.values()]
     if len(judged) < 2:
         return [], "one_answer"
-    wide = [pair for pair in _candidates(judged) if _gap(*pair) >= margin]
-    wide.sort(key=lambda pair: (_turn(*pair), -_gap(*pair), pair_id(*pair)))
+    wide = [
+        (better, worse, rule, gap)
+        for better, worse in product(judged, judged)
+        if not better.sample.was_cut and (rule := _rule(better, worse)) and (gap := _gap(better, worse, rule)) >= margin
+    ]
+    # first pairs with a wrong claim, then those with an empty answer, then confidence alone
+    wide.sort(
+        key=lambda pair: (
+            2 if pair[2] == "confidence" else int(pair[1].verdict.verdict == "no_claim"),
+            -pair[3],
+            _pair_id(pair[0], pair[1]),
+        )
+    )
     rows: list[PairRow] = []
     used: set[str] = set()
-    for better, worse in wide:
+    for better, worse, rule, gap in wide:
         texts = {better.sample.text, worse.sample.text}
         if len(rows) < per_question and not texts & used:
-            rows.append(pair_row(better, worse, _rule(better, worse), _gap(better, worse)))
+            rows.append(_pair_row(better, worse, rule, gap))
             used |= texts
-    return rows, None if rows else _why_none(judged)
+    if rows:
+        return rows, None
+    right = sum(answer.is_right for answer in judged)
+    return [], "margin" if 0 < right < len(judged) else "all_right" if right else "none_right"
 
 
-def _candidates(judged: Sequence[Judged]) -> Iterator[tuple[Judged, Judged]]:
-    """Yield each pair that the rule allows, the better answer first."""
-    for better, worse in product(judged, judged):
-        if not better.sample.was_cut and ((better.is_right and not worse.is_right) or _fits_better(better, worse)):
-            yield better, worse
-
-
-def _fits_better(better: Judged, worse: Judged) -> bool:
-    """Return whether two answers of one verdict state confidences, and the first is nearer the truth."""
+def _rule(better: Judged, worse: Judged) -> Rule | None:
+    """Return by which rule the first is preferred: for its verdict, or as of equal verdicts it is nearer the truth."""
     verdict = better.verdict.verdict
+    if better.is_right and not worse.is_right:
+        return "verdict"
     if verdict not in ("correct", "incorrect") or verdict != worse.verdict.verdict:
-        return False
+        return None
     stated = (better.verdict.confidence.value, worse.verdict.confidence.value)
     one, other = better.verdict.scores.get("V4"), worse.verdict.scores.get("V4")
-    return None not in stated and one is not None and other is not None and one > other
+    return "confidence" if None not in (*stated, one, other) and (one or 0) > (other or 0) else None
 
 
-def _rule(better: Judged, worse: Judged) -> Rule:
-    return "verdict" if better.is_right != worse.is_right else "confidence"
-
-
-def _turn(better: Judged, worse: Judged) -> int:
-    """Return 0 for a pair with a wrong claim, 1 for one with an empty answer, 2 for confidence alone."""
-    if _rule(better, worse) == "confidence":
-        return 2
-    return int(worse.verdict.verdict == "no_claim")
-
-
-def _gap(better: Judged, worse: Judged) -> float:
+def _gap(better: Judged, worse: Judged, rule: Rule) -> float:
     """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
-    if _rule(better, worse) == "verdict":
+    if rule == "verdict":
         return (better.verdict.reward or 0.0) - (worse.verdict.reward or 0.0)
     return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
 
 
-def _why_none(judged: Sequence[Judged]) -> Reason:
-    right = sum(answer.is_right for answer in judged)
-    if not right:
-        return "none_right"
-    return "all_right" if right == len(judged) else "margin"
-
-
-LEAST_GAP = 10
-"""Points of confidence between the two answers of a calibration pair."""
-LOWEST, HIGHEST = 5, 95
-STATED = re.compile(r"(?P<text>.*\S)\s*\nConfidence: (?P<level>\d{1,2}|100)%\s*", re.DOTALL)
-
-
-class _Stated(NamedTuple):
-    """An answer in two: what it says, and the percent that its last line states."""
-
-    sample: Sample
-    text: str
-    level: int
-
-
-def make_calibrated_pairs(
-    samples: Iterable[Sample],
-    margin: float,
-    per_question: int,
-    unknown_questions: int = 0,
-) -> PairSet:
-    """Return the pairs that the rule finds, by question id; up to `per_question` of either sort each.
-
-    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
-    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
-    """
-    check_rule(margin, per_question)
-    groups = by_question(samples)
-    tallies = {name: _tally(group) for name, group in groups.items()}
-    kinds = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
-
-    def rule(group: Sequence[Sample]) -> tuple[list[PairRow], Reason | None]:
-        if is_kept_apart(group[0].example):
-            return [], "held_out"
-        if not applicable(group[0].example.ground_truth):
-            return [], "not_scored"
-        stated = [parted for sample in group if (parted := _parted(sample)) is not None]
-        if not stated:
-            return [], "no_confidence"
-        own = group[0].example.id
-        behind = _sum(tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own)
-        if not behind.claims:
-            return [], "no_others"
-        level = may_state(behind)
-        restated = [replace(each.sample, text=with_confidence(each.text, level)) for each in stated]
-        rows, why = pairs_of(restated, margin, per_question)
-        rows += _calibration(stated, level, per_question)
-        return rows, None if rows else why
-
-    made = collected((each for group in groups.values() for each in group), rule, unknown_questions)
-    return replace(made, accuracy=_by_kind(kinds, tallies))
-
-
-def may_state(accuracy: Accuracy) -> int:
-    """Return the confidence that answers so often right may state, percent."""
-    return min(HIGHEST, max(LOWEST, succession(accuracy.right, accuracy.claims)))
+# ---- calibration pairs -------------------------------------------------------------------------
 
 
 def _tally(group: Sequence[Sample]) -> Accuracy:
     """Return how many of the answers to one question are right; none of a question that is held out."""
-    example = group[0].example
-    if is_kept_apart(example):
+    if _is_kept_apart(group[0].example):
         return Accuracy(right=0, claims=0)
-    verdicts = [verify(example, each.text, read="answer").verdict for each in group]
+    verdicts = [_judged(each).verdict.verdict for each in group]
     return Accuracy(right=verdicts.count("correct"), claims=len(verdicts) - verdicts.count("no_claim"))
 
 
 def _sum(tallies: Iterable[Accuracy]) -> Accuracy:
     found = tuple(tallies)
     return Accuracy(right=sum(each.right for each in found), claims=sum(each.claims for each in found))
-
-
-def _by_kind(kinds: Mapping[str, str], tallies: Mapping[str, Accuracy]) -> dict[str, Accuracy]:
-    found = {
-        kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
-        for kind in sorted(set(kinds.values()))
-    }
-    return {kind: tally for kind, tally in found.items() if tally.claims}
 
 
 def _parted(sample: Sample) -> _Stated | None:
@@ -422,18 +394,16 @@ def _parted(sample: Sample) -> _Stated | None:
     return _Stated(sample, match["text"], int(match["level"]))
 
 
-def _calibration(group: Sequence[_Stated], level: int, count: int) -> list[PairRow]:
+def _calibration_pairs(group: Sequence[_Stated], level: int, count: int) -> list[PairRow]:
     """Return up to `count` pairs of one answer with two confidences, the widest first."""
     widest: dict[str, _Stated] = {}
     for each in sorted(group, key=lambda each: (-abs(each.level - level), each.text)):
         if not each.sample.was_cut and abs(each.level - level) >= LEAST_GAP:
             widest.setdefault(each.text, each)
-    rows = [_twice(each, level) for each in widest.values()]
-    return [row for row in rows if row.verdict_chosen in ("correct", "incorrect")][:count]
-
-
-def _twice(stated: _Stated, level: int) -> PairRow:
-    """Return one answer as a pair: with the confidence `level`, and as it was sampled."""
-    better = replace(stated.sample, text=with_confidence(stated.text, level))
-    judged = [Judged(each, verify(each.example, each.text, read="answer")) for each in (better, stated.sample)]
-    return pair_row(judged[0], judged[1], "calibration", abs(stated.level - level) / 100)
+    rows: list[PairRow] = []
+    for text, each in widest.items():
+        better = _judged(replace(each.sample, text=with_confidence(text, level)))
+        if better.verdict.verdict in ("correct", "incorrect"):
+            gap = abs(each.level - level) / 100
+            rows.append(_pair_row(better, _judged(each.sample), "calibration", gap))
+    return rows[:count]

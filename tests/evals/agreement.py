@@ -9,10 +9,12 @@ and for smECE those above 1/6: relplot cuts its Gaussian at a distance of 1/2, t
 stack of its own, so it is not among the requirements of the tests.
 """
 
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from evals.stats.calibration import Settings, bin_edges, measure
 from evals.stats.scores import smoothed_error
 
 Floats = npt.NDArray[np.float64]
-Score = Callable[[Floats, Floats], float]
+Score = Callable[[Floats, Floats], Any]
 
 DATA_SETS = 200
 EXACT = 1e-9
@@ -61,7 +63,7 @@ def agreements(data_sets: int = DATA_SETS) -> list[Agreement]:
         ours = _ours(c, y)
         for rival, differences in found.items():
             if rival.is_comparable(c, ours[rival.metric]):
-                differences.append(_difference(rival.score(c, y), ours[rival.metric]))
+                differences.append(_difference(float(rival.score(c, y)), ours[rival.metric]))
     return [Agreement(rival, max(each), len(each) - 1) for rival, each in found.items()]
 
 
@@ -88,7 +90,7 @@ def samples(n: int) -> Iterator[tuple[Floats, Floats]]:
 
 def rivals() -> list[Rival]:
     """Return the other implementations: packages first, then our own that share no code."""
-    return [*_scikit_learn(), *_torchmetrics(), *_relplot(), *_netcal(), *_plain()]
+    return [*_scikit_learn(), *_torchmetrics(), *_relplot_and_netcal(), *_plain()]
 
 
 def _ours(c: Floats, y: Floats) -> dict[str, float]:
@@ -119,28 +121,20 @@ def _scikit_learn() -> list[Rival]:
         gap, share = gaps(c, y, "quantile", np.quantile(c, np.linspace(0, 1, 11)))
         return float(gap @ share)
 
-    def mce(c: Floats, y: Floats) -> float:
-        return float(gaps(c, y, "uniform", np.linspace(0, 1, 11))[0].max())
-
-    def brier(c: Floats, y: Floats) -> float:
-        return float(metrics.brier_score_loss(y, c))
-
-    scores: list[tuple[str, str, Score]] = [
-        ("brier", "brier_score_loss", brier),
-        ("sum of the Brier parts", "brier_score_loss", brier),
-        ("log_loss", "log_loss", lambda c, y: float(metrics.log_loss(y, c))),
-        ("auroc", "roc_auc_score", lambda c, y: float(metrics.roc_auc_score(y, c))),
-        ("ece", "calibration_curve", ece),
-        ("mce", "calibration_curve", mce),
-    ]
+    scores: dict[tuple[str, str], Score] = {
+        ("brier", "brier_score_loss"): lambda c, y: metrics.brier_score_loss(y, c),
+        ("sum of the Brier parts", "brier_score_loss"): lambda c, y: metrics.brier_score_loss(y, c),
+        ("log_loss", "log_loss"): lambda c, y: metrics.log_loss(y, c),
+        ("auroc", "roc_auc_score"): lambda c, y: metrics.roc_auc_score(y, c),
+        ("ece", "calibration_curve"): ece,
+        ("mce", "calibration_curve"): lambda c, y: gaps(c, y, "uniform", np.linspace(0, 1, 11))[0].max(),
+    }
 
     def has_clear_edges(c: Floats, ours: float) -> bool:
         return not np.isin(np.quantile(c, np.arange(1, 10) / 10), c).any()
 
-    return [
-        *(Rival(metric, f"scikit-learn {name}", score, EXACT) for metric, name, score in scores),
-        Rival(BY_MASS, "scikit-learn calibration_curve", by_mass, EXACT, has_clear_edges),
-    ]
+    found = [Rival(metric, f"scikit-learn {name}", score, EXACT) for (metric, name), score in scores.items()]
+    return [*found, Rival(BY_MASS, "scikit-learn calibration_curve", by_mass, EXACT, has_clear_edges)]
 
 
 def _torchmetrics() -> list[Rival]:
@@ -148,11 +142,7 @@ def _torchmetrics() -> list[Rival]:
     from torchmetrics.functional.classification import binary_auroc, binary_calibration_error
 
     def error(norm: str) -> Score:
-        def score(c: Floats, y: Floats) -> float:
-            target = torch.tensor(y, dtype=torch.int64)
-            return float(binary_calibration_error(torch.tensor(c), target, 10, norm))
-
-        return score
+        return lambda c, y: binary_calibration_error(torch.tensor(c), torch.tensor(y, dtype=torch.int64), 10, norm)
 
     def auroc(c: Floats, y: Floats) -> float:
         return float(binary_auroc(torch.tensor(c), torch.tensor(y, dtype=torch.int64)))
@@ -164,39 +154,23 @@ def _torchmetrics() -> list[Rival]:
     ]
 
 
-def _relplot() -> list[Rival]:
+def _relplot_and_netcal() -> list[Rival]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from relplot.metrics import smECE, smECE_sigma
 
+        netcal = find_spec("netcal") and importlib.import_module("netcal.metrics")
+
     def width(c: Floats, y: Floats) -> float:
-        return float(smECE(c, y, return_width=True)[1])
+        return smECE(c, y, return_width=True)[1]
+
+    def of_netcal(name: str) -> Score:
+        return lambda c, y: getattr(netcal, name)(10).measure(c, y.astype(int))
 
     return [
-        Rival(
-            "smece",
-            "relplot smECE, the width it finds",
-            width,
-            GRIDDED,
-            lambda c, ours: ours < 1 / 6,
-        ),
-        Rival(FIXED, "relplot smECE_sigma", lambda c, y: float(smECE_sigma(c, y, 0.1)), GRIDDED),
-    ]
-
-
-def _netcal() -> list[Rival]:
-    if find_spec("netcal") is None:
-        return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from netcal.metrics import ECE, MCE
-
-    def score(metric: type) -> Score:
-        return lambda c, y: float(metric(10).measure(c, y.astype(int)))
-
-    return [
-        Rival("ece", "netcal ECE", score(ECE), EXACT),
-        Rival("mce", "netcal MCE", score(MCE), EXACT),
+        Rival("smece", "relplot smECE, the width it finds", width, GRIDDED, lambda c, ours: ours < 1 / 6),
+        Rival(FIXED, "relplot smECE_sigma", lambda c, y: smECE_sigma(c, y, 0.1), GRIDDED),
+        *(Rival(each.lower(), f"netcal {each}", of_netcal(each), EXACT) for each in ("ECE", "MCE") if netcal),
     ]
 
 
