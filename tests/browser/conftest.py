@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,10 +27,16 @@ FLAGS = [
 ]
 TORN_DOWN = ("queue/data", "heartbeat")
 """Gradio's own streams are cut when a page is left: not an error of the page."""
-
-
+CUT = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
 PAGES = pytest.StashKey[list]()
 """The pages that a test has opened, for the report if it fails."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,11 +58,10 @@ class Seen:
         self.events: list[str] = []
         self.hosts: set[str] = set()
         self.problems: list[str] = []
-        self.bodies: list[tuple[str, str]] = []
         page.on("request", self._asked)
-        page.on("response", self._answered)
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        page.on("response", lambda reply: "/gradio_api/" in reply.url and self._note(f"{reply.status} {reply.url}"))
+        page.on("console", lambda said: self._note(f"console: {said.text}", problem=said.type == "error"))
+        page.on("pageerror", lambda error: self._note(f"page error: {error}", problem=True))
         page.on("dialog", self._dialog)
         page.on("requestfailed", self._failed)
         page.on("framenavigated", self._left)
@@ -69,37 +74,28 @@ class Seen:
             words = f"(cannot be read: {error})"
         return "\n".join([*self.events, "", words])
 
-    def _note(self, event: str) -> None:
+    def _note(self, event: str, *, problem: bool = False) -> None:
         self.events.append(f"{time.monotonic() - self.began:7.2f} s  {event}")
+        if problem:
+            self.problems.append(event)
 
     def _asked(self, request) -> None:
-        self.hosts.add(request.url.split("/")[2])
+        self.hosts.add(request.url.split("/")[2].split(":")[0])
         if "/gradio_api/" in request.url:
             self._note(f"{request.method} {request.url} {(request.post_data or '')[:200]}")
 
-    def _answered(self, response) -> None:
-        if "/gradio_api/" in response.url:
-            self._note(f"{response.status} {response.url}")
-
-    def _console(self, message) -> None:
-        self._note(f"console {message.type}: {message.text}")
-        if message.type == "error":
-            self.problems.append(f"console: {message.text}")
-
     def _dialog(self, dialog) -> None:
-        self.problems.append(f"a script ran: {dialog.message}")
+        self._note(f"a script ran: {dialog.message}", problem=True)
         dialog.dismiss()
 
     def _failed(self, request) -> None:
-        self._note(f"failed: {request.url} {request.failure}")
-        if not any(name in request.url for name in TORN_DOWN):
-            self.problems.append(f"failed: {request.url} {request.failure}")
+        problem = not any(name in request.url for name in TORN_DOWN)
+        self._note(f"failed: {request.url} {request.failure}", problem=problem)
 
     def _left(self, frame) -> None:
         """Forget what leaving or reloading a page cut off; everything else stays."""
         self._note(f"at {frame.url}")
-        cut = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
-        self.problems = [each for each in self.problems if not any(sign in each for sign in cut)]
+        self.problems = [each for each in self.problems if not any(sign in each for sign in CUT)]
 
 
 @pytest.fixture(scope="session")
@@ -111,65 +107,82 @@ def chromium() -> Iterator[object]:
         if os.environ.get("CI"):
             pytest.fail(f"{reason}, and in CI the browser tests must run")
         pytest.skip(f"{reason}; apt install chromium, or install Chrome, to run these tests")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=binary, args=FLAGS)
         yield browser
         browser.close()
 
 
+def answering(body: str):
+    """Return a handler that answers a request in place of another machine."""
+    kind = "application/json" if body.startswith("{") else "text/css"
+    return lambda route: route.fulfill(body=body, content_type=kind)
+
+
 @pytest.fixture
 def open_page(chromium, request):
-    """Open a page on a URL; every page opened is closed at the end.
+    """Open a page on a URL and wait for `ready`; every page opened is closed at the end.
 
-    A page must show no console error, run no foreign script and ask no other machine.
+    A page must show no console error, run no foreign script and ask no other machine than those
+    that are `answered` here: pattern of an address -> its text.
     """
-    contexts, watched = [], []
+    contexts, watched, allowed = [], [], {"127.0.0.1", ""}
     request.node.stash[PAGES] = watched
 
-    def opened(url: str, width: int = 1440, height: int = 900, dark: bool = False, **options):
+    def opened(
+        url: str,
+        width: int = 1440,
+        height: int = 900,
+        *,
+        dark: bool = False,
+        ready: str = "#ask-button",
+        answered: Mapping[str, str] | None = None,
+    ):
         scheme = "dark" if dark else "light"
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
+        for address, body in (answered or {}).items():
+            allowed.add(address.split("/")[2])
+            context.route(address, answering(body))
         page = context.new_page()
         watched.append(Seen(page))
         page.goto(url)
-        page.wait_for_selector("#ask-button")
+        page.wait_for_selector(ready)
         return page
 
     yield opened
     # Closing a page aborts what it is still asking for; that is no problem of the page.
     problems = [problem for seen in watched for problem in seen.problems]
-    hosts = {host.split(":")[0] for seen in watched for host in seen.hosts}
+    hosts = {host for seen in watched for host in seen.hosts}
     for context in contexts:
         context.close()
     assert problems == []
-    assert hosts <= {"127.0.0.1"}
+    assert hosts <= allowed
 
 
 @contextmanager
-def started(command: list[str], folder: Path, seconds: float = 120, **settings: str) -> Iterator[str]:
+def started(command: list[str], folder: Path, cwd: Path = ROOT, **settings: str) -> Iterator[str]:
     """Start `command` with a free port as its last word; give its URL once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = os.environ | {
-        "ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}",
-        "PYTHONPATH": str(ROOT),
-        **settings,
-    }
+        port = str(probe.getsockname()[1])
+    own = {} if cwd != ROOT else os.environ | {"PYTHONPATH": str(ROOT)}
+    database = {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}"}
+    environment = {**own, **database, "GRADIO_SERVER_PORT": port, **settings}
     url = f"http://127.0.0.1:{port}/"
     log = folder / "server.log"
     with (
         log.open("w") as file,
-        subprocess.Popen([*command, str(port)], cwd=ROOT, env=environment, stdout=file, stderr=file) as process,
+        subprocess.Popen([*command, port], cwd=cwd, env=environment, stdout=file, stderr=file) as process,
     ):
         try:
-            limit = time.monotonic() + seconds
+            limit = time.monotonic() + 240
             while not _answers(url):
                 if process.poll() is not None or time.monotonic() > limit:
-                    pytest.fail(f"the lab did not start:\n{log.read_text()[-2000:]}")
+                    pytest.fail(f"the lab did not start:\n{log.read_text()[-3000:]}")
                 time.sleep(0.2)
             yield url
         finally:
@@ -185,20 +198,13 @@ def _answers(url: str) -> bool:
 
 @pytest.fixture(scope="session")
 def scripted_lab(chromium, tmp_path_factory) -> Iterator[str]:
-    """The URL of a lab whose answers are written down: see tests/browser/scripted.py."""
+    """The URL of a lab whose answers are written down (tests/browser/scripted.py); its visitors may only watch runs.
+
+    The runs are the GRPO stages of the embedded chain and of the refiner, whose prompts hold passages.
+    """
+    embedded = ROOT / "training" / "embedded"
+    runs = os.pathsep.join(map(str, (embedded / "grpo", embedded / "refiner" / "grpo")))
+    command = [sys.executable, "-m", "tests.browser.scripted"]
     folder = tmp_path_factory.mktemp("scripted")
-    with started([sys.executable, "-m", "tests.browser.scripted"], folder) as url:
-        yield url
-
-
-LAB = "import sys, typer; from lab.commands import lab;sys.argv.insert(1, '--port'); typer.run(lab.lab)"
-
-
-@pytest.fixture(scope="session")
-def embedded_lab(chromium, tmp_path_factory) -> Iterator[str]:
-    """The URL of `assay lab` as a visitor starts it, with the embedded chain."""
-    from tests.models import embedded_cache
-
-    folder, cache = tmp_path_factory.mktemp("embedded"), str(embedded_cache())
-    with started([sys.executable, "-c", LAB], folder, ASSAY_CACHE=cache) as url:
+    with started(command, folder, ASSAY_RUNS=runs, ASSAY_ALLOW_TRAINING="0") as url:
         yield url

@@ -1,0 +1,74 @@
+"""What a visitor of the lab does on every other page: opens tabs, asks, starts a pair, reads in any light."""
+
+from playwright.sync_api import expect
+
+QUESTION = "#ask-question textarea"
+DONE = "#ask-answers .card[data-state=done]"
+
+CONTRAST = """(selectors) => {
+  const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  return selectors.map((selector) => {
+    const element = document.querySelector(selector);
+    if (!element) return [selector, 0];
+    const [a, b] = [light(rgb(getComputedStyle(element).color)), light(behind(element))];
+    return [selector, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
+  });
+}"""
+
+
+def open_tab(page, name):
+    """Open a tab; on a narrow page it may be in the menu."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+        return
+    page.locator("#tabs .overflow-menu > button").click()
+    page.locator("#tabs .overflow-dropdown button", has_text=name).click()
+
+
+def ask(page, question):
+    page.fill(QUESTION, question)
+    page.click("#ask-button")
+    expect(page.locator(DONE)).to_have_count(3)
+
+
+def start_comparing(page):
+    open_tab(page, "Compare")
+    page.click("#compare-start")
+    expect(page.locator("#vote-left")).to_be_enabled()
+
+
+def choose(page, label, option):
+    """Choose in a list of the tab that is open."""
+    page.locator(f"input[aria-label='{label}']:visible").click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def downloaded(page, selector):
+    """Click and return the text of the file that comes."""
+    button = page.locator(selector)
+    expect(button).to_be_visible()
+    with page.expect_download() as download:
+        button.click()
+    return download.value.path()
+
+
+def flaws(page, selectors):
+    """Return what is hard to read (contrast below 4.5; 0 is missing) and by how much the page is too wide."""
+    page.mouse.move(2, 2)
+    page.wait_for_timeout(400)
+    ratios = page.evaluate(CONTRAST, list(selectors))
+    found = {name: round(ratio, 2) for name, ratio in ratios if ratio < 4.5}
+    if (over := page.evaluate("document.documentElement.scrollWidth - window.innerWidth")) > 0:
+        found["too wide"] = over
+    return found

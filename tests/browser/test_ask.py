@@ -1,0 +1,166 @@
+"""Ask, Compare and Preferences: what a visitor asks, is shown, votes on blind and exports."""
+
+import json
+import sys
+import zipfile
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import started
+from tests.browser.pages import DONE, QUESTION, ask, downloaded, open_tab, start_comparing
+
+LAB = [sys.executable, "-c", "from lab.cli import main; main()", "lab", "--port"]
+MINUTES = 60_000
+EMBEDDED_QUESTION = "Which way does the adipogenesis gene set move in mouse thymus during spaceflight, up or down?"
+STAGES = ("base", "sft", "grpo")
+
+
+def test_answers_are_shown_while_they_are_written_and_can_be_stopped(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    page.fill(QUESTION, "What is HSF1? Say it slowly.")
+    page.click("#ask-button")
+    expect(page.locator(".card[data-state=writing]").first).to_be_visible()
+    expect(page.locator("#ask-stop")).to_be_visible()
+    expect(page.locator("#ask-button")).to_be_disabled()
+
+    page.keyboard.press("Escape")
+
+    expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
+    expect(page.locator("#ask-button")).to_be_enabled()
+
+    page.fill(QUESTION, "x" * 100_000)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
+    assert len(page.input_value(QUESTION)) == 100_000, "what cannot be asked stays"
+
+
+def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    example = page.locator(".examples button").first
+    wording = example.inner_text()
+    example.click()
+    page.click("#ask-button")
+    assert page.input_value(QUESTION) == wording
+    expect(page.locator("#ask-answers .badge")).to_have_count(3)
+    expect(page.locator("#ask-answers .reason").first).not_to_be_empty()
+
+    page.reload()
+    page.wait_for_selector("#ask-button")
+    ask(page, "Is <b onmouseover=alert(3)>this</b> remembered? <script>alert(4)</script>")
+    base = page.locator(".card[data-title=Base] .answer").inner_text()
+    assert base == "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
+    assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
+
+    page.reload()
+    page.wait_for_selector("#ask-button")
+    page.click("#ask-history > button")
+    page.click("#ask-earlier input")
+    page.get_by_role("option").filter(has_text="remembered?").click()
+    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
+    expect(page.locator("#ask-answers .card")).to_have_count(3)
+    page.click("#ask-again button, button#ask-again")
+    expect(page.locator("#ask-notice .good")).to_contain_text("word for word")
+
+
+def test_two_tabs_of_one_browser_keep_their_answers_apart(open_page, scripted_lab):
+    first = open_page(scripted_lab)
+    second = first.context.new_page()
+    second.goto(scripted_lab)
+    second.wait_for_selector("#ask-button")
+
+    first.fill(QUESTION, "first tab?")
+    second.fill(QUESTION, "second tab?")
+    first.click("#ask-button")
+    second.click("#ask-button")
+
+    for page, question in ((first, "first tab?"), (second, "second tab?")):
+        expect(page.locator(DONE)).to_have_count(3)
+        assert page.input_value(QUESTION) == question
+
+
+def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    bodies = []
+    page.on("response", lambda reply: bodies.append(reply) if "queue" in reply.url else None)
+    start_comparing(page)
+    told = " ".join(reply.text() for reply in bodies if "join" in reply.url).lower()
+    shown = page.locator("#tabs").inner_html().lower()
+    pair = shown[shown.index('id="compare-question"') : shown.index('id="compare-own"')]
+    assert [name for name in STAGES if name in told] == [], "the browser is not told who wrote what"
+    assert [name for name in STAGES if f'"{name}"' in pair or f">{name}<" in pair] == []
+
+    page.click("#compare-own > button")
+    page.locator("#compare-own-question textarea").press_sequentially("a bat? ns")
+    page.wait_for_timeout(500)
+    assert page.locator("#compare-revealed summary").count() == 0, "keys do not vote while a question is typed"
+    assert not page.locator("#keys").is_visible()
+    page.locator("h1").click()
+
+    for key, words in (("a", "left is better"), ("b", "right is better"), ("t", "tie"), ("n", "both are bad")):
+        before = page.inner_text("#compare-question")
+        page.keyboard.press(key)
+        expect(page.locator("#compare-revealed summary")).to_contain_text(words)
+        expect(page.locator("#compare-question")).not_to_have_text(before)
+        expect(page.locator("#vote-left")).to_be_enabled()
+
+    before = page.inner_text("#compare-question")
+    page.keyboard.press("u")
+    expect(page.locator("#compare-revealed .good")).to_contain_text("taken back")
+    expect(page.locator("#compare-question")).not_to_have_text(before)
+    expect(page.locator("#compare-undo")).not_to_be_visible()
+    expect(page.locator("#vote-left")).to_be_enabled()
+    assert {row["choice"] for row in exported(page)} >= {"left", "right"}
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+@pytest.mark.timeout(900)
+def test_a_visitor_of_the_embedded_chain_asks_votes_and_finds_the_vote_exported(chromium, open_page, tmp_path):
+    from tests.models import embedded_cache
+
+    with started(LAB, tmp_path, ASSAY_CACHE=str(embedded_cache())) as url:
+        page = open_page(url)
+        page.fill(QUESTION, EMBEDDED_QUESTION)
+        page.click("#ask-button")
+        expect(page.locator(DONE)).to_have_count(4, timeout=6 * MINUTES)
+        texts = [answer.inner_text() for answer in page.locator("#ask-answers .answer").all()]
+        assert all(len(text.split()) > 3 for text in texts), texts
+        assert len(set(texts)) > 1, "every stage says the same"
+        expect(page.locator("#ask-answers .badge")).to_have_count(4)
+        expect(page.locator("#model-status")).to_contain_text("ready")
+
+        left, right, question = compare_until_they_differ(page)
+        page.click("#vote-right")
+        expect(page.locator("#compare-revealed summary")).to_contain_text("right is better")
+
+        (row,) = exported(page)
+    assert row["prompt"][-1] == {"role": "user", "content": question}
+    assert row["chosen"] == [{"role": "assistant", "content": right}]
+    assert row["rejected"] == [{"role": "assistant", "content": left}]
+    assert row["stage_chosen"] != row["stage_rejected"]
+    assert row["choice"] == "right"
+
+
+def exported(page):
+    """Export the votes as DPO rows and return them."""
+    open_tab(page, "Preferences")
+    page.click("#preferences-make")
+    with zipfile.ZipFile(downloaded(page, "#preferences-download")) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("train.jsonl"))
+        return [json.loads(line) for line in archive.read(name).decode().splitlines()]
+
+
+def compare_until_they_differ(page):
+    """Return both texts and the question of a pair whose texts differ; equal ones are skipped."""
+    open_tab(page, "Compare")
+    page.click("#compare-start")
+    for _ in range(5):
+        expect(page.locator("#vote-right")).to_be_enabled(timeout=3 * MINUTES)
+        answers = page.locator("#compare-answers .answer").all()
+        left, right = (answer.evaluate("element => element.textContent") for answer in answers)
+        if left != right:
+            return left, right, page.locator("#compare-question .question").inner_text()
+        page.click("#compare-skip")
+        expect(page.locator("#vote-right")).to_be_disabled()
+    raise AssertionError("five pairs in a row were equal, word for word")

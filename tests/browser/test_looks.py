@@ -1,0 +1,147 @@
+"""Every tab with something on it, on a desk and on a phone, by day and by night."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.pages import ask, choose, flaws, open_tab, start_comparing
+from tests.browser.test_refine import PASTED, grade
+from tests.browser.test_review import paper_file
+
+READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
+"""For each tab, what a visitor reads on it."""
+LONG = "verylongword" * 30
+
+
+def see_ask(page, folder):
+    ask(page, f"What is HSF1? {LONG}")
+    if page.viewport_size["width"] < 640:
+        boxes = [card.bounding_box() for card in page.locator("#ask-answers .card").all()]
+        assert len({round(box["x"]) for box in boxes}) == 1, "on a phone the stages stand under each other"
+        assert boxes[0]["y"] < boxes[1]["y"] < boxes[2]["y"]
+
+
+def see_compare(page, folder):
+    start_comparing(page)
+
+
+def see_leaderboard(page, folder):
+    choose(page, "Group of questions", "All questions (107)")
+    expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
+
+
+def see_calibration(page, folder):
+    for name in ("reliability", "risk"):
+        chart = page.locator(f"#calibration-{name} .main-svg").first
+        expect(chart).to_be_visible()
+        expect(page.locator(f"#calibration-{name} .trace").first).to_be_attached()
+        box = chart.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= page.viewport_size["width"]
+        assert box["width"] >= 300
+
+
+def see_review(page, folder):
+    page.set_input_files("#review-file input[type=file]", str(paper_file(folder)))
+    expect(page.locator("#review-paper .paper")).to_be_visible()
+    page.click("#review-start")
+    expect(page.locator("#review-concerns .concern-buttons").first).to_be_visible()
+
+
+def see_refine(page, folder):
+    grade(page, PASTED.replace("It fell", f"{LONG} It fell"))
+
+
+def see_train(page, folder):
+    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+
+
+SEE = {
+    "Ask": see_ask,
+    "Compare": see_compare,
+    "Preferences": None,
+    "Leaderboard": see_leaderboard,
+    "Calibration": see_calibration,
+    "Review": see_review,
+    "Refine": see_refine,
+    "Train": see_train,
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1440, False),
+        (390, True),
+        pytest.param(1440, True, marks=pytest.mark.slow),
+        pytest.param(390, False, marks=pytest.mark.slow),
+    ],
+)
+def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
+    open_page, scripted_lab, tmp_path, width, dark
+):
+    page = open_page(scripted_lab, width=width, dark=dark)
+    found = {}
+    for name, see in SEE.items():
+        open_tab(page, name)
+        if see:
+            see(page, tmp_path)
+        found[name] = flaws(page, READ[name])
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_fonts_theme_and_keyboard_are_the_page_s_own(open_page, scripted_lab):
+    page = open_page(scripted_lab, dark=True)
+    page.wait_for_timeout(500)
+    loaded = page.evaluate("[...document.fonts].filter((font) => font.status === 'loaded').map((font) => font.family)")
+    assert {name.strip('"') for name in loaded} >= {"Source Sans 3", "Source Serif 4"}
+
+    page.locator("#ask-question textarea").focus()
+    reached, outlines = [], []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+        outlines.append(page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth) || 0"))
+    assert "ask-button" in reached
+    assert any("kaempferol" in str(name) for name in reached)
+    assert min(outlines) >= 2, list(zip(reached, outlines, strict=True))
+
+    page.locator("h1").click()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    assert "the left answer is better" in page.inner_text("#keys")
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+    is_dark = "document.body.classList.contains('dark')"
+    assert page.evaluate(is_dark), "the page follows the system"
+    page.click("#theme-toggle")
+    assert not page.evaluate(is_dark)
+    page.reload()
+    page.wait_for_selector("#ask-button")
+    page.wait_for_timeout(500)
+    assert not page.evaluate(is_dark), "and remembers a choice against it"
+
+
+KEYS_AT_FIRST_SIGHT = """new MutationObserver((changes, watch) => {
+  if (!document.querySelector("#ask-button")) return;
+  watch.disconnect();
+  window.keysWereReady = Boolean(window.assayShowPlace);
+}).observe(document, { childList: true, subtree: true });"""
+
+
+def test_keys_work_from_the_first_moment_that_the_page_is_there(chromium, scripted_lab):
+    page = chromium.new_page()
+    page.add_init_script(KEYS_AT_FIRST_SIGHT)
+    # a file that is slow to come must not matter
+    page.route("**/lab-assets/*.js", lambda route: (page.wait_for_timeout(500), route.continue_()))
+
+    page.goto(scripted_lab)
+    page.wait_for_selector("#ask-button")
+
+    assert page.evaluate("window.keysWereReady")
+    page.close()

@@ -1,0 +1,108 @@
+"""The Refine tab: claims coloured and opened, rated, corrected, exported."""
+
+import json
+
+from playwright.sync_api import expect
+
+from tests.browser.pages import downloaded, open_tab
+
+PASTED = (
+    "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
+    " <snippet id=S9>Kidney <img src=x onerror=alert(1)> is up.</snippet></answer>"
+)
+BETTER = "<answer><snippet id=S1>OXPHOS is down in flight.</snippet></answer>"
+EVIDENCE = (
+    "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
+    "<snippet id=S2>RR-3 <script>alert(2)</script> kidney: no change.</snippet>"
+)
+ANSWERS = "#refine-answers .refined"
+
+
+def grade(page, answer=PASTED):
+    page.fill("#refine-question textarea", "Which way does OXPHOS move in mouse liver?")
+    page.fill("#refine-evidence textarea", EVIDENCE)
+    page.fill("#refine-pasted textarea", answer)
+    page.click("#refine-score")
+    expect(page.locator(ANSWERS)).to_have_count(1)
+
+
+def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    grade(page)
+    answer = page.locator(f"{ANSWERS} .answer")
+    expect(answer.locator(".claim")).to_have_count(2)
+    assert answer.locator("img, script").count() == 0
+    expect(page.locator("#refine-answers .refine-judge")).to_contain_text("word overlap")
+
+    why = page.locator("#refine-answers .claim-why")
+    expect(why.first).to_be_hidden()
+    page.click("#refine-answers .refine-legend .claim.full")
+    answer.locator(".claim.full").click()
+    expect(why.first).to_be_visible()
+    expect(why.first).to_contain_text("it is down in flight")
+    answer.locator(".claim.none").focus()
+    page.keyboard.press("Enter")
+    expect(why.first).to_be_hidden()
+    expect(why.last).to_contain_text("is not in the evidence")
+
+    page.click("#refine-answers [data-do=bad]")
+    expect(page.locator("#refine-answers [data-do=bad]")).to_have_attribute("aria-pressed", "true")
+    page.click("#refine-answers [data-do=correct]")
+    expect(page.locator("#refine-edit-text textarea")).to_have_value(PASTED)
+    page.fill("#refine-edit-text textarea", BETTER)
+    page.click("#refine-edit-save")
+    expect(page.locator(ANSWERS)).to_have_count(2)
+
+    page.click("#refine-export-make")
+    expect(page.locator("#refine-export-message")).to_contain_text("1 row")
+    (line,) = downloaded(page, "#refine-download").read_text(encoding="utf-8").splitlines()
+    row = json.loads(line)
+    assert row["reference"] == BETTER
+    assert row["tool_output"] == EVIDENCE
+
+
+def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    expect(page.locator("#refine-keys kbd")).to_have_count(3)
+    page.click("#refine-demo")
+    expect(page.locator("#refine-evidence textarea")).not_to_have_value("")
+    question = page.input_value("#refine-question textarea")
+    page.click("#refine-start")
+    expect(page.locator(ANSWERS)).to_have_count(3)
+    expect(page.locator("#refine-answers caption")).to_have_text("Answers compared")
+
+    page.fill("#refine-question textarea", "Which way does OXPHOS move, slowly?")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#refine-answers [data-state=writing]").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#refine-answers")).to_contain_text("stopped")
+    expect(page.locator(ANSWERS)).to_have_count(3)
+    page.fill("#refine-pasted textarea", BETTER)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(ANSWERS)).to_have_count(1)
+    expect(page.locator("#refine-undo")).to_be_visible()
+
+    page.click("#refine-mine > button")
+    page.locator("#refine-earlier input").click()
+    page.get_by_role("option").filter(has_text=question[:40]).first.click()
+    expect(page.locator("#refine-question textarea")).to_have_value(question)
+
+
+def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(open_page, scripted_lab, tmp_path):
+    page = open_page(scripted_lab)
+    open_tab(page, "Refine")
+    good, bad = tmp_path / "mine.jsonl", tmp_path / "bad.jsonl"
+    row = json.dumps({"id": "m1", "prompt": "Which way in liver?", "tool_output": EVIDENCE})
+    good.write_text(row + "\n", encoding="utf-8")
+    bad.write_text(f'{row}\n{{"id": "m2", "prompt": "q"}}\n', encoding="utf-8")
+    upload = page.locator('input[type=file][data-testid^="Open records"]')
+
+    upload.set_input_files(bad)
+    expect(page.locator("#refine-notice")).to_contain_text("bad.jsonl, line 2, field 'tool_output'")
+    upload.set_input_files(good)
+    expect(page.locator("#refine-question textarea")).to_have_value("Which way in liver?")
+    page.click("#refine-examples > button")
+    page.locator("#refine-record input").click()
+    expect(page.get_by_role("option").first).to_contain_text("Which way in liver? · yours")

@@ -1,0 +1,138 @@
+"""A training run started, watched, stopped and gone on with from the page, by the real trainer."""
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+import yaml
+from playwright.sync_api import expect
+
+from tests.browser.conftest import started
+from tests.browser.pages import CONTRAST, open_tab
+
+PATIENCE = 120_000
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with settings for GRPO on the tiny chain; what trains in it at the end is ended."""
+    from tests.models import tiny_chain
+    from tests.training.runs import GRPO, settings_file
+
+    chain = tiny_chain(tmp_path).parent / "sft"
+    wanted = {**GRPO, "chain": str(chain), "max_steps": 2000, "save_steps": 2000}
+    settings = yaml.safe_load(settings_file(tmp_path, wanted).read_text())
+    own = tmp_path / "configs" / "tiny.yaml"
+    own.parent.mkdir()
+    own.write_text(f"# assay train grpo --config tiny.yaml\n{yaml.safe_dump(settings)}")
+    yield tmp_path
+    for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
+        try:
+            os.killpg(yaml.safe_load(launch.read_text())["pid"], signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def lab_in(place):
+    """Start a lab that knows the runs and settings of this folder alone."""
+    places = {"ASSAY_RUNS": str(place / "runs"), "ASSAY_CONFIGS": str(place / "configs")}
+    return started([sys.executable, "-m", "tests.browser.scripted"], place, OMP_NUM_THREADS="1", **places)
+
+
+def wait_for_step(page, step):
+    page.wait_for_function(
+        "step => (document.querySelector('#train-panel').innerText.match(/Step (\\d+)/) || [0, 0])[1] >= step",
+        arg=step,
+        timeout=PATIENCE,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open_page, place):
+    run = place / "runs" / "mine"
+    with lab_in(place) as url:
+        page = open_page(url)
+        open_tab(page, "Train")
+        expect(page.locator("#train-panel")).to_contain_text("No run yet")
+        page.click("#train-new > button")
+        page.locator("#train-config input").click()
+        page.get_by_role("option", name="mine: tiny").click()
+        expect(page.locator("#train-field-num-generations textarea")).to_have_value("4")
+        page.fill("#train-field-output textarea", str(place / "runs" / "mine"))
+        page.fill("#train-field-lora-r textarea", "0")
+        page.click("#train-check")
+        expect(page.locator("#train-told .problem")).to_contain_text("a whole number from 1 to 512")
+        page.fill("#train-field-lora-r textarea", "2")
+        page.click("#train-check")
+        line = f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
+        expect(page.locator("#train-told .train-line")).to_have_text(line)
+        assert not run.exists()
+
+        page.click("#train-begin")
+        expect(page.locator("#train-told .good")).to_contain_text("It goes on if you close")
+        expect(page.locator("#train-panel .running")).to_be_visible(timeout=PATIENCE)
+        for chart in ("reward", "kl", "zero", "length", "rate"):
+            expect(page.locator(f"#train-{chart} .js-plotly-plot")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator("#train-answers tbody tr")).to_have_count(4)
+
+        page.reload()
+        page.wait_for_selector("#ask-button")
+        open_tab(page, "Train")
+        expect(page.locator("#train-panel .running")).to_be_visible()
+        page.goto("about:blank")
+
+    with lab_in(place) as url:
+        page = open_page(url)
+        open_tab(page, "Train")
+        expect(page.locator("#train-panel .running")).to_be_visible()
+        shown = re.search(r"Step (\d+)", page.inner_text("#train-panel"))
+        wait_for_step(page, int(shown[1]) + 1 if shown else 1)
+        page.click("#train-stop")
+        expect(page.locator("#train-panel .stopped")).to_be_visible(timeout=PATIENCE)
+        (checkpoint,) = run.glob("checkpoint-*")
+        stopped_at = int(checkpoint.name.rpartition("-")[2])
+        expect(page.locator("#train-panel")).to_contain_text(f"Step {stopped_at} of 2000")
+
+        page.click("#train-resume")
+        wait_for_step(page, stopped_at + 1)
+        log = (place / "runs" / "mine.lab" / "log.txt").read_text()
+        assert f"going on from {checkpoint.name}" in log
+
+
+@pytest.mark.parametrize(("width", "most"), [(1440, 3500), pytest.param(390, 9000, marks=pytest.mark.slow)])
+def test_a_visitor_who_may_only_watch_sorts_and_unfolds_what_a_run_answered(open_page, scripted_lab, width, most):
+    page = open_page(scripted_lab, width=width)
+    open_tab(page, "Train")
+    expect(page.locator("#train-refused")).to_contain_text("switched off here")
+    expect(page.locator("#train-panel .finished")).to_be_visible()
+    expect(page.locator("#train-loss .js-plotly-plot")).to_be_visible()
+    assert page.locator("#train-new").count() == 0
+
+    rewards = "[...document.querySelectorAll('#train-answers tbody th b')].map((e) => parseFloat(e.innerText))"
+    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+    best = page.evaluate(rewards)
+    assert best == sorted(best, reverse=True)
+    page.get_by_text("Worst reward first").click()
+    page.wait_for_function(f"({rewards})[0] <= {min(best)}")
+    worst = page.evaluate(rewards)
+    assert worst == sorted(worst)
+
+    page.locator("#train-runs input").click()
+    page.get_by_role("option").filter(has_text="refiner").click()
+    folded = page.locator("#train-answers .train-fold")
+    expect(folded.first).to_be_visible()
+    expect(page.locator("#train-answers tbody tr")).to_have_count(10)
+    assert "<question>" not in folded.first.inner_text()
+    assert page.evaluate("document.documentElement.scrollHeight") < most
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ratios = page.evaluate(CONTRAST, [".train-fold small", ".train-fold .train-asked"])
+    assert [(name, round(ratio, 2)) for name, ratio in ratios if ratio < 4.5] == []
+
+    folded.first.locator("summary").click()
+    expect(folded.first.locator("> span")).to_contain_text("<tool_output>")
+    page.click("#train-more")
+    expect(page.locator("#train-answers tbody tr")).to_have_count(16)
+    expect(page.locator("#train-more")).to_be_hidden()
