@@ -15,33 +15,26 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-
-
-def names(folder: Path = FOLDER) -> list[str]:
-    """Return the benchmarks there are, by name."""
-    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
 
 
 def main(wanted: list[str]) -> int:
     """Run the wanted benchmarks (all when none is named); return 1 if one failed."""
-    unknown = set(wanted) - set(names())
-    if unknown:
-        print(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    if unknown := set(wanted) - set(NAMES):
+        print(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         return 2
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
     failed = []
-    for name in wanted or names():
+    for name in wanted or NAMES:
         started = time.monotonic()
         print(f"\n== {name}", flush=True)
         code = f"from tests.bench.{name} import main; main()"
         environment = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", **os.environ}
         done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER.parents[1], env=environment, check=False)
         print(f"({time.monotonic() - started:.0f} s)", flush=True)
-        if done.returncode != 0:
-            failed.append(name)
-    if failed:
-        print(f"\nfailed: {', '.join(failed)}")
-    return 1 if failed else 0
+        failed += [name] if done.returncode else []
+    print(f"\nfailed: {', '.join(failed)}" if failed else "")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ way at a time, two for each rollout. The ideal is what the pauses alone would ta
 50 ms. What the machine at hand makes of it is measured in turn by a bare client, which sends the same
 requests from bytes at hand over 64 open connections and looks at no reply. Rewards are logged as in
 training. Scoring reads, checks and settles answers with their verdicts at hand, on one core.
-
-    python -m tests.bench.refining
 """
 
 import asyncio
@@ -18,34 +16,28 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from urllib.parse import urlsplit
 
-from rich.console import Console
 from rich.table import Table
 
 from evals.refine.bank import refiner_bank
 from evals.refine.judge import compare_words
 from evals.refine.score import prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
+from tests.bench._measure import SMALL, rounds, show
 from tests.training.judge_server import JudgeServer
 from training.data.refiner import grpo_row
 from training.judge.judge import HttpJudge
 from training.judge.questions import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
 from training.refine.reward import Judging, RefinerReward
 
-ROLLOUTS, LATENCY_SECONDS, CONCURRENCY = 256, 0.05, 64
+ROLLOUTS, LATENCY_SECONDS, CONCURRENCY = 8 if SMALL else 256, 0.05, 64
 REQUESTS_EACH = 2
 IDEAL_SECONDS = -(-ROLLOUTS * REQUESTS_EACH // CONCURRENCY) * LATENCY_SECONDS
-ROUNDS = 5
-ANSWERS = 20_000
+ROUNDS = rounds(5)
+ANSWERS = 100 if SMALL else 20_000
 
 
 def main() -> None:
-    """Print both tables."""
-    Console().print(rewarding())
-    Console().print(scoring())
-
-
-def rewarding() -> Table:
-    """Return the time of 256 rewards beside the ideal and a bare client's, medians of several steps."""
+    """Print the time of 256 rewards beside the ideal and a bare client's, then how fast answers are scored."""
     here, there = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(there,))
     process.start()
@@ -54,30 +46,26 @@ def rewarding() -> Table:
     finally:
         here.send("stop")
         process.join()
-    table = Table(title=f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}")
-    for column in ("what", "seconds", "of the ideal", "of the bare client"):
-        table.add_column(column)
+    title = f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}"
+    table = Table("what", "seconds", "of the ideal", "of the bare client", title=title)
     table.add_row("the pauses alone (ideal)", f"{IDEAL_SECONDS:.2f}", "1.00", "")
     bare = statistics.median(found["a bare client, by the clock"])
     for name, values in found.items():
         middle = statistics.median(values)
-        ratios = f"{middle / IDEAL_SECONDS:.2f}", f"{middle / bare:.2f}"
-        table.add_row(name, f"{middle:.2f}", *ratios)
-    return table
+        table.add_row(name, f"{middle:.2f}", f"{middle / IDEAL_SECONDS:.2f}", f"{middle / bare:.2f}")
+    show(table)
+    table = Table("what", "answers a second", "of the 5,000 wanted", title="scoring without a judge, one core")
+    rate = scoring()
+    table.add_row("read, check, settle", f"{rate:,.0f}", f"{rate / 5000:.1f}")
+    show(table)
 
 
 async def steps(url: str) -> dict[str, list[float]]:
     """Return times of several steps by what was timed, after one that opens the connections."""
     judge = HttpJudge(HttpSettings(url, concurrency=CONCURRENCY))
     reward = RefinerReward(RewardConfig(), Judging(judge))
-    found: dict[str, list[float]] = {
-        name: []
-        for name in (
-            "a bare client, by the clock",
-            "rewards, by the clock",
-            "our own work for them, process time",
-        )
-    }
+    timed = ("a bare client, by the clock", "rewards, by the clock", "our own work for them, process time")
+    found: dict[str, list[float]] = {name: [] for name in timed}
     for step in range(ROUNDS + 1):
         chosen, texts = rollouts(step)
         rows = [grpo_row(each)["record"] for each in chosen]
@@ -140,14 +128,11 @@ def serve(pipe: Connection) -> None:
         pipe.recv()
 
 
-def scoring() -> Table:
+def scoring() -> float:
     """Return how many answers are scored in a second of process time, verdicts at hand."""
     config = RewardConfig()
     records = refiner_bank().train
-    known = {}
-    for each in records:
-        case = prepare(each, str(each.reference), config)
-        known[each.id] = compare_words(case.inquiry())
+    known = {each.id: compare_words(prepare(each, str(each.reference), config).inquiry()) for each in records}
     rates = []
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -155,13 +140,4 @@ def scoring() -> Table:
             each = records[at % len(records)]
             settle(prepare(each, str(each.reference), config), known[each.id])
         rates.append(ANSWERS / (time.process_time() - started))
-    table = Table(title="scoring without a judge, one core")
-    for column in ("what", "answers a second", "of the 5,000 wanted"):
-        table.add_column(column)
-    middle = statistics.median(rates)
-    table.add_row("read, check, settle", f"{middle:,.0f}", f"{middle / 5000:.1f}")
-    return table
-
-
-if __name__ == "__main__":
-    main()
+    return statistics.median(rates)

@@ -3,27 +3,15 @@
 981 articles, 13,947 human and 16,858 predicted concerns, vectors of 768 numbers at hand; 1,000 bootstrap
 draws with F1; BM25 of 4,740 papers and 981 queries. The plain ways do what most scripts do: vectors as
 lists that become arrays for each article, one draw after another, one paper after another (a few queries
-are timed and counted up). Each measurement is a process of its own on one thread; the ways take turns and
-medians of process time are compared. Memory is the growth of the resident set over what was at hand.
-
-    python -m tests.bench.reviewing
+are timed and counted up).
 """
 
 import math
-import os
 import random
-import statistics
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from scipy.optimize import linear_sum_assignment
 
 from evals.review.controls import Index, Paper
@@ -40,24 +28,11 @@ from evals.review.rates import (
     soft_of,
 )
 from evals.schema.reviews import CATEGORIES, SEVERITIES, PredictionRow, ReferenceRow
+from tests.bench._measure import SMALL, Way, Ways, compare
 
-ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 3
-ARTICLES, HUMAN, PREDICTED, WIDTH = 981, 13_947, 16_858, 768
+ARTICLES, HUMAN, PREDICTED, WIDTH = (20, 100, 120, 8) if SMALL else (981, 13_947, 16_858, 768)
 DRAWS = 1000
-PAPERS, PAPER_WORDS, TIMED_QUERIES = 4_740, 5_700, 2
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way of doing a piece of work: what is at hand before, and what is timed."""
-
-    title: str
-    prepare: Callable[[], Callable[[], object]]
-    factor: float = 1.0
-    seconds: float | None = None
-    megabytes: float | None = None
+PAPERS, PAPER_WORDS, TIMED_QUERIES = (50, 100, 2) if SMALL else (4_740, 5_700, 2)
 
 
 def sizes(total: int, seed: int) -> list[int]:
@@ -69,28 +44,18 @@ def sizes(total: int, seed: int) -> list[int]:
 def panel() -> Panel:
     """Return articles of five sources with as many concerns as the published test split."""
     dice = random.Random(0)
+    categories = [name for name in CATEGORIES if name != "figure_issue"]
     humans, tools = [], []
     for i, (n_human, n_said) in enumerate(zip(sizes(HUMAN, 1), sizes(PREDICTED, 2), strict=True)):
         name = f"{('f1000', 'f1000', 'elife', 'plos', 'peerj')[i % 5]}:{i}"
-        humans.append(
-            {
-                "article_id": name,
-                "concerns": [
-                    {
-                        "text": f"human {i} {k}",
-                        "category": dice.choice([c for c in CATEGORIES if c != "figure_issue"]),
-                        "severity": dice.choice(SEVERITIES),
-                    }
-                    for k in range(n_human)
-                ],
-            }
-        )
+        concerns = [
+            {"text": f"human {i} {k}", "category": dice.choice(categories), "severity": dice.choice(SEVERITIES)}
+            for k in range(n_human)
+        ]
+        humans.append(ReferenceRow.model_validate({"article_id": name, "concerns": concerns}))
         said = [f"said {i} {k}" for k in range(n_said)]
-        tools.append({"article_id": name, "concerns": said})
-    return panel_of(
-        [ReferenceRow.model_validate(each) for each in humans],
-        [PredictionRow.model_validate(each) for each in tools],
-    )
+        tools.append(PredictionRow.model_validate({"article_id": name, "concerns": said}))
+    return panel_of(humans, tools)
 
 
 def vectors(n: int, seed: int) -> np.ndarray:
@@ -205,79 +170,23 @@ def bm25_plain() -> Callable[[], object]:
     return work
 
 
-WAYS: dict[str, tuple[Way, Way]] = {
-    "evaluate": (
-        Way("vectors as lists, counts only", evaluate_plain),
-        Way("ours, every rate and group", evaluate_ours, 1.0, 0.1, 120),
-    ),
-    "bootstrap": (
-        Way("draw by draw, without F1", bootstrap_plain, 10.0),
-        Way("ours, five rates", bootstrap_ours, 1.0, 0.1, 120),
-    ),
-    "BM25": (
-        Way("paper by paper, without the index", bm25_plain, ARTICLES / TIMED_QUERIES),
-        Way("ours, index and all queries", bm25_ours, 1.0, 60, None),
-    ),
+WAYS: Ways = {
+    "evaluate": {
+        "vectors as lists, counts only": Way(evaluate_plain),
+        "ours, every rate and group": Way(evaluate_ours, 1.0, 0.1, 120),
+    },
+    "bootstrap": {
+        "draw by draw, without F1": Way(bootstrap_plain, 10.0),
+        "ours, five rates": Way(bootstrap_ours, 1.0, 0.1, 120),
+    },
+    "BM25": {
+        "paper by paper, without the index": Way(bm25_plain, ARTICLES / TIMED_QUERIES),
+        "ours, index and all queries": Way(bm25_ours, 1.0, 60),
+    },
 }
 
 
-def measure(name: str, place: int) -> None:
-    """Print process time in seconds and growth of memory in MB of one way; run in its own process."""
-    way = WAYS[name][place]
-    work = way.prepare()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = resident("VmRSS")
-    started = time.process_time()
-    work()
-    seconds = (time.process_time() - started) * way.factor
-    sys.stdout.write(f"{seconds} {resident('VmHWM') - before}\n")
-
-
-def resident(field: str) -> float:
-    """Return a figure of this process's memory (VmRSS now, VmHWM at its peak) in MB; Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
-
-
-def main() -> float:
-    """Print the table; return the greatest share of a limit that was used."""
+def main() -> None:
+    """Print the table."""
     title = f"{ARTICLES} articles, {HUMAN:,} human and {PREDICTED:,} predicted concerns, one core"
-    shown = Table("work", "way", "seconds", "ratio", "limit", "memory MB", title=title)
-    used = 0.0
-    for name, ways in WAYS.items():
-        rounds = 1 if name == "BM25" else ROUNDS
-        found: list[list[tuple[float, float]]] = [[], []]
-        for _ in range(rounds):
-            for place in range(2):
-                found[place].append(_apart(name, place))
-        medians = [statistics.median(s for s, _ in each) for each in found]
-        for way, each, median in zip(ways, found, medians, strict=True):
-            megabytes = max(grown for _, grown in each)
-            limit = "" if way.seconds is None else f"{way.seconds:g} s"
-            limit += "" if way.megabytes is None else f", {way.megabytes:g} MB"
-            shown.add_row(
-                *(name, way.title, f"{median:.3f}", f"{median / medians[0]:.4f}", limit),
-                f"{megabytes:.0f}",
-            )
-            used = max(used, median / way.seconds if way.seconds else 0.0)
-            used = max(used, megabytes / way.megabytes if way.megabytes else 0.0)
-    Console(width=120).print(shown)
-    return used
-
-
-def _apart(name: str, place: int) -> tuple[float, float]:
-    code = f"from tests.bench.reviewing import measure; measure({name!r}, {place})"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | ONE_THREAD,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    seconds, megabytes = map(float, done.stdout.split())
-    return seconds, megabytes
-
-
-if __name__ == "__main__":
-    main()
+    compare(__name__, title, 3)

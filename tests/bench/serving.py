@@ -1,132 +1,79 @@
 """Three stages in one batch against three merged models one after another: time and memory.
 
 Each way runs in a process of its own, holds its models, and writes 64 tokens per stage whenever it
-is told to; the ways take turns, A B C A B C …, and medians are compared. Weights are the growth of
-the resident set over the process before loading, no weights file left mapped. Run it alone:
-
-    python -m tests.bench.serving
+is told to; the ways take turns and medians are compared. Weights are the growth of the resident set over
+the process before loading, no weights file left mapped.
 """
 
 import gc
-import os
-import resource
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = int(os.environ.get("ASSAY_BENCH_ROUNDS", "7"))
-TOKENS = 64
+from tests.bench._measure import ROOT, SMALL, resident, rounds, show, spread, start
+
+TOKENS = 2 if SMALL else 64
 TIME_LIMIT, MEMORY_LIMIT = 0.5, 0.45
+CHAIN = ROOT / "training" / "embedded" / "grpo"
 QUESTION = (
     "Which direction does the Hallmark gene set oxidative phosphorylation take in the soleus of"
     " mice that were kept in hindlimb unloading, and how sure can one be from these missions?"
 )
-MERGED = "three merged models, one after another"
+MERGED = "merged models, one after another"
 MIXED = "PEFT, one mixed batch (adapter_names)"
 STACK = "stacked adapters, one batch (this repository)"
 
 
-@dataclass
-class Way:
-    """One way of serving in a process of its own, and what was measured of it."""
-
-    name: str
-    process: subprocess.Popen[str]
-    weights_mb: float
-    peak_mb: float
-    seconds: list[float]
-
-    @classmethod
-    def start(cls, name: str, chain: Path) -> "Way":
-        """Start the process; it answers with its memory once its models are loaded and warm."""
-        code = f"from tests.bench.serving import serve; serve({name!r}, {str(chain)!r})"
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=os.environ | {"TRANSFORMERS_VERBOSITY": "error"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        weights, peak = map(float, _line(process).split())
-        return cls(name, process, weights, peak, [])
-
-    def run(self) -> None:
-        """Let it write its answers once more."""
-        assert self.process.stdin
-        print("go", file=self.process.stdin, flush=True)
-        self.seconds.append(float(_line(self.process)))
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
+def main() -> None:
+    """Print the table."""
+    ways = {name: start(__name__, "serve", name) for name in (MERGED, MIXED, STACK)}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    try:
+        memory = {name: tuple(map(float, _line(way).split())) for name, way in ways.items()}
+        for _ in range(rounds(7)):
+            for name, way in ways.items():
+                print("go", file=way.stdin, flush=True)
+                seconds[name].append(float(_line(way)))
+    finally:
+        for way in ways.values():
+            way.kill()
+            way.communicate()
+    medians = {name: statistics.median(each) for name, each in seconds.items()}
+    title = f"Stages of {CHAIN.name}, {TOKENS} tokens each, bfloat16"
+    table = Table("way", "seconds", "ratio", "weights MB", "ratio", "peak MB", title=title)
+    for name, (weights, peak) in memory.items():
+        ratios = f"{medians[name] / medians[MERGED]:.2f}", f"{weights / memory[MERGED][0]:.2f}"
+        table.add_row(name, spread(seconds[name]), ratios[0], f"{weights:.0f}", ratios[1], f"{peak:.0f}")
+    table.add_row("limit", "", f"{TIME_LIMIT}", "", f"{MEMORY_LIMIT}", "")
+    show(table)
 
 
-def main() -> tuple[float, float]:
-    """Print the table and return the ratios of time and of weights to the merged models."""
-    with tempfile.TemporaryDirectory() as folder:
-        chain = Path(_prepare(Path(folder)))
-        ways = [Way.start(name, chain) for name in WAYS]
-        try:
-            for _ in range(ROUNDS):
-                for way in ways:
-                    way.run()
-        finally:
-            for way in ways:
-                way.process.kill()
-                way.process.wait()
-    return _report(ways)
+def _line(process: Any) -> str:
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"a serving process stopped with exit code {process.wait()}")
+    return line
 
 
-def _report(ways: list[Way]) -> tuple[float, float]:
-    reference, ours = ways[0], ways[-1]
-    title = f"Three stages, {TOKENS} tokens each, bfloat16, median of {ROUNDS}"
-    table = Table("way", "seconds", "ratio", "tokens/s", "weights MB", "ratio", "peak MB", title=title)
-    for way in ways:
-        table.add_row(
-            way.name,
-            f"{way.median:.2f} ({min(way.seconds):.2f}-{max(way.seconds):.2f})",
-            f"{way.median / reference.median:.2f}",
-            f"{3 * TOKENS / way.median:.0f}",
-            f"{way.weights_mb:.0f}",
-            f"{way.weights_mb / reference.weights_mb:.2f}",
-            f"{way.peak_mb:.0f}",
-        )
-    table.add_row("limit", "", f"{TIME_LIMIT}", "", "", f"{MEMORY_LIMIT}", "")
-    Console(width=120).print(table)
-    return ours.median / reference.median, ours.weights_mb / reference.weights_mb
-
-
-# ---- in the processes that serve ------------------------------------------------------------
-
-
-def serve(name: str, chain: str) -> None:
+def serve(name: str) -> None:
     """Load one way of serving, tell its memory, then write answers for every line that comes in."""
     import peft
     import torch
     import transformers
 
-    import training.chain
+    import training.models.chain
 
-    assert peft and transformers and training.chain  # imported before memory is measured
-    _warm(torch)
-    before = _resident_mb()
-    write = WAYS[name](Path(chain))
+    assert peft and transformers and training.models.chain  # imported before memory is measured
+    ones = torch.ones(64, 64, dtype=torch.bfloat16)
+    (ones @ ones).float().sum()  # and so is the code of the matrix kernels
+    before = resident("VmRSS")
+    write = {MERGED: _merged, MIXED: _mixed, STACK: _stacked}[name]()
     gc.collect()
-    print(
-        _resident_mb() - before,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        flush=True,
-    )
+    print(resident("VmRSS") - before, resident("VmHWM"), flush=True)
     write()
     for _ in sys.stdin:
         begun = time.perf_counter()
@@ -134,131 +81,77 @@ def serve(name: str, chain: str) -> None:
         print(time.perf_counter() - begun, flush=True)
 
 
-def _merged(chain: Path) -> Callable[[], object]:
+def _merged() -> Callable[[], object]:
     from peft import PeftModel
 
-    base, adapters, inputs = _parts(chain)
+    from training.models.base import load_base
 
-    def load(count: int) -> object:
-        model = _plain(base)
-        for adapter in adapters[:count]:
-            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
-        return model
-
-    models = [load(count) for count in range(len(adapters) + 1)]
-    for model in models:
-        _settle(model)
+    base, adapters, inputs = _parts()
+    models = []
+    for count in range(len(adapters) + 1):
+        model = load_base(base)[0]
+        for _, adapter in adapters[:count]:
+            model = PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        models.append(_settled(model))
     return lambda: [_generate(model, inputs) for model in models]
 
 
-def _mixed(chain: Path) -> Callable[[], object]:
+def _mixed() -> Callable[[], object]:
     from peft import PeftModel
 
-    base, (sft, grpo), inputs = _parts(chain)
-    model = PeftModel.from_pretrained(_plain(base), str(sft), adapter_name="sft")
-    model.load_adapter(str(grpo), adapter_name="grpo")
-    model.add_weighted_adapter(["sft", "grpo"], [1.0, 1.0], "chain", combination_type="cat")
-    model.eval()
-    _settle(model)
-    rows = {name: value.repeat(3, 1) for name, value in inputs.items()}
-    return lambda: _generate(model, rows, adapter_names=["__base__", "sft", "chain"])
+    from training.models.base import load_base
+
+    base, adapters, inputs = _parts()
+    (first, folder), *others = adapters
+    model, names = PeftModel.from_pretrained(load_base(base)[0], folder, adapter_name=first), [first]
+    rows = ["__base__", first]
+    for name, folder in others:
+        model.load_adapter(folder, adapter_name=name)
+        names.append(name)
+        rows.append(f"up to {name}")
+        model.add_weighted_adapter(list(names), [1.0] * len(names), rows[-1], combination_type="cat")
+    _settled(model.eval())
+    repeated = {name: value.repeat(len(rows), 1) for name, value in inputs.items()}
+    return lambda: _generate(model, repeated, adapter_names=rows)
 
 
-def _stacked(chain: Path) -> Callable[[], object]:
+def _stacked() -> Callable[[], object]:
     from evals.model import Sampling
     from training.models.chain import load_chain
 
-    loaded = load_chain(chain)
+    loaded = load_chain(CHAIN)
     model = loaded._writer._model
     model.generation_config.eos_token_id = None  # the others write on past the end mark, too
-    _settle(model)
-    prompt = loaded.messages(QUESTION)
-    sampling = Sampling(max_new_tokens=TOKENS)
+    _settled(model)
+    prompt, sampling = loaded.messages(QUESTION), Sampling(max_new_tokens=TOKENS)
     return lambda: loaded.generate([prompt], loaded.stages, sampling)
 
 
-WAYS: dict[str, Callable[[Path], Callable[[], object]]] = {
-    MERGED: _merged,
-    MIXED: _mixed,
-    STACK: _stacked,
-}
-
-
-def _prepare(folder: Path) -> str:
-    """Return the shipped chain, or one of random adapters (rank 8, all linear layers).
-
-    Runs in a process of its own, so that nothing of it is resident here.
-    """
-    code = (
-        "from tests.bench.serving import random_chain; from pathlib import Path;"
-        f"print(random_chain(Path({str(folder)!r})))"
-    )
-    shipped = ROOT / "training" / "embedded" / "grpo"
-    if (shipped / "chain.json").is_file():
-        return str(shipped)
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE)
-    return done.stdout.decode().strip().splitlines()[-1]
-
-
-def random_chain(folder: Path) -> Path:
-    """Write two random adapters over the embedded base, as a chain."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    from training.models.base import find_base, load_base
-    from training.models.chain import NewStage, append_stage
-
-    base, chain = find_base("embedded"), None
-    for seed, name in enumerate(("sft", "grpo")):
-        torch.manual_seed(seed)
-        config = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-        model = get_peft_model(load_base(base)[0], config)
-        for parameter_name, parameter in model.named_parameters():
-            if "lora_B" in parameter_name:
-                parameter.data.normal_(0.0, 0.006)
-        model.save_pretrained(folder / name / "adapter", save_embedding_layers=False)
-        stage = NewStage(name, name, folder / name / "adapter")
-        chain = append_stage(folder / name, stage, base, chain, None if chain else "Answer briefly.")
-    return folder / "grpo"
-
-
-def _parts(chain: Path) -> tuple[object, list[Path], dict]:
+def _parts() -> tuple[Any, list[tuple[str, str]], dict[str, Any]]:
+    """Return the base, name and folder of each adapter, and the question as the base reads it."""
     from training.models.base import find_base, load_tokenizer
     from training.models.manifest import read_chain
 
-    found = read_chain(chain)
-    base = find_base(found.manifest.base.source)
+    chain = read_chain(CHAIN)
+    base = find_base(chain.manifest.base.source)
     messages = [
-        {"role": "system", "content": found.manifest.system_prompt},
+        {"role": "system", "content": chain.manifest.system_prompt},
         {"role": "user", "content": QUESTION},
     ]
-    inputs = load_tokenizer(base).apply_chat_template(
-        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
-    return base, [found.adapter_folder(stage) for stage in found.manifest.stages], dict(inputs)
+    options = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+    inputs = load_tokenizer(base).apply_chat_template(messages, **options)
+    return base, [(stage.name, str(chain.adapter_folder(stage))) for stage in chain.manifest.stages], dict(inputs)
 
 
-def _plain(base) -> object:
-    from training.models.base import load_base
-
-    return load_base(base)[0]
-
-
-def _generate(model, inputs: dict, **options: object) -> object:
+def _generate(model: Any, inputs: dict[str, Any], **options: object) -> object:
     import torch
 
+    lengths = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS}
     with torch.inference_mode():
-        return model.generate(
-            **inputs,
-            max_new_tokens=TOKENS,
-            min_new_tokens=TOKENS,
-            do_sample=False,
-            pad_token_id=0,
-            **options,
-        )
+        return model.generate(**inputs, **lengths, do_sample=False, pad_token_id=0, **options)
 
 
-def _settle(model) -> None:
+def _settled(model: Any) -> Any:
     """Hold every parameter in memory of its own.
 
     Fair to all ways: a weights file that is only mapped would count in part, or, where merging
@@ -266,26 +159,4 @@ def _settle(model) -> None:
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
-
-
-def _warm(torch) -> None:
-    """Load the code of the matrix kernels before memory is measured."""
-    ones = torch.ones(64, 64, dtype=torch.bfloat16)
-    (ones @ ones).float().sum()
-
-
-def _resident_mb() -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"a serving process stopped with exit code {process.wait()}")
-    return line
-
-
-if __name__ == "__main__":
-    main()
+    return model

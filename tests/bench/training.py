@@ -1,103 +1,215 @@
 """Our SFT and GRPO against a plain TRL script with the same settings: throughput and peak memory.
 
-Each run is a process of its own, and the ways take turns, A B A B …; medians are compared. Both train
-the embedded base (GRPO: on the shipped SFT stage, which the plain script merges, as one would) on the
-same rows, with the same adapter, batch, lengths, steps, types and seed, and both write a checkpoint on
-the way. What is measured are the steps after the first ones, and the resident set of the whole run:
-ours writes its chain and its records as well. Run it alone:
-
-    python -m tests.bench.training
-
-ASSAY_BENCH_ROUNDS says how often each way runs (3), ASSAY_BENCH_STEPS how many steps are measured.
+Each run is a process of its own, and the ways take turns; medians are compared. Both train the embedded base
+(GRPO: on the shipped SFT stage, which the plain script merges, as one would) on the same rows, with the same
+adapter, batch, lengths, steps, types and seed, and both write a checkpoint on the way. What is measured are
+the steps after the first ones, and the resident set of the whole run: ours writes its chain and its records
+as well. ASSAY_BENCH_STEPS says how many steps are measured.
 """
 
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
+import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from tests.bench._trainings import BATCH, OURS, PLAIN, STEPS
+from tests.bench._measure import ROOT, SMALL, apart, resident, rounds, show, spread
 
-ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = int(os.environ.get("ASSAY_BENCH_ROUNDS", "3"))
+PLAIN, OURS = "a plain TRL script", "this repository"
 SPEED_LIMIT, MEMORY_LIMIT = 1.0, 1.05
+SEED = 0
+CHAIN = ROOT / "training" / "embedded" / "sft"
+WARM = {"sft": 2, "grpo": 1}
+MEASURED = {"sft": 10, "grpo": 3}
+BATCH = {"sft": 2, "grpo": 4} if SMALL else {"sft": 8, "grpo": 16}
+DATA = {"sft": ("kmp-train", "pathways-sft-half"), "grpo": ("pathways-grpo-half",)}
+RATE = {"sft": 2e-3, "grpo": 2e-4}
+LENGTH, PROMPT, ANSWER, GROUP, BETA = 256, 160, 4 if SMALL else 48, 2 if SMALL else 8, 0.02
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One run: units per second of wall time and of processor time, peak memory, last loss.
-
-    The unit is a token that the model read (SFT) or an answer (GRPO).
-    """
-
-    per_second: float
-    per_cpu_second: float
-    peak_mb: float
-    loss: float
+def steps(stage: str) -> int:
+    """Return how many steps are trained, the first ones included."""
+    return WARM[stage] + int(os.environ.get("ASSAY_BENCH_STEPS", 1 if SMALL else MEASURED[stage]))
 
 
-def main() -> dict[str, tuple[float, float]]:
-    """Print a table per stage; return its ratios of throughput and of peak memory to the plain script."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        _process("prepare", "", place)
-        return {stage: _compare(stage, place) for stage in STEPS}
+def main() -> None:
+    """Print a table per stage."""
+    with tempfile.TemporaryDirectory() as place:
+        apart(__name__, "prepare", place)
+        for stage in WARM:
+            found: dict[str, list[dict[str, float]]] = {PLAIN: [], OURS: []}
+            for _ in range(rounds(3)):
+                for way, measured in found.items():
+                    measured.append(apart(__name__, "measure", stage, way, place))
+            unit = "tokens" if stage == "sft" else "answers"
+            title = f"{stage.upper()}, {steps(stage)} steps of {BATCH[stage]} rows"
+            table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
+            medians = {
+                way: {name: statistics.median(each[name] for each in runs) for name in runs[0]}
+                for way, runs in found.items()
+            }
+            for way, runs in found.items():
+                values, plain = medians[way], medians[PLAIN]
+                ratios = {name: f"{values[name] / plain[name]:.2f}" for name in ("speed", "cpu_speed", "peak")}
+                speeds = spread([each["speed"] for each in runs])
+                peak, loss = f"{values['peak']:.0f}", f"{runs[-1]['loss']:.4f}"
+                table.add_row(way, speeds, ratios["speed"], ratios["cpu_speed"], peak, ratios["peak"], loss)
+            table.add_row("limit", "", f">= {SPEED_LIMIT}", "", "", f"<= {MEMORY_LIMIT}", "")
+            show(table)
 
 
-def _compare(stage: str, place: Path) -> tuple[float, float]:
-    runs: dict[str, list[Measured]] = {PLAIN: [], OURS: []}
-    for _ in range(ROUNDS):
-        for way, measured in runs.items():
-            measured.append(Measured(**json.loads(_process("measure", f"{stage}/{way}", place))))
-    speeds = {way: _median(each.per_second for each in found) for way, found in runs.items()}
-    cpu = {way: _median(each.per_cpu_second for each in found) for way, found in runs.items()}
-    peaks = {way: _median(each.peak_mb for each in found) for way, found in runs.items()}
-    unit = "tokens" if stage == "sft" else "answers"
-    title = f"{stage.upper()}, {STEPS[stage]} steps of {BATCH[stage]} rows, median of {ROUNDS}"
-    table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
-    for way, found in runs.items():
-        table.add_row(
-            way,
-            f"{speeds[way]:.2f} ({min(each.per_second for each in found):.2f}"
-            f"-{max(each.per_second for each in found):.2f})",
-            f"{speeds[way] / speeds[PLAIN]:.2f}",
-            f"{cpu[way] / cpu[PLAIN]:.2f}",
-            f"{peaks[way]:.0f}",
-            f"{peaks[way] / peaks[PLAIN]:.2f}",
-            f"{found[-1].loss:.4f}",
-        )
-    table.add_row("limit", "", f">= {SPEED_LIMIT}", "", "", f"<= {MEMORY_LIMIT}", "")
-    Console(width=120).print(table)
-    return speeds[OURS] / speeds[PLAIN], peaks[OURS] / peaks[PLAIN]
+def prepare(place: str) -> None:
+    """Write what the plain script starts from: the base, the base with the SFT stage merged in."""
+    from peft import PeftModel
+
+    from training.models.base import find_base, load_base
+    from training.models.manifest import read_chain
+
+    model, tokenizer = load_base(find_base("embedded"), "float32")
+    chain = read_chain(CHAIN)
+    for name in ("sft", "grpo"):
+        if name == "grpo":
+            folder = chain.adapter_folder(chain.manifest.stages[0])
+            model = PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+        model.save_pretrained(f"{place}/{name}")
+        tokenizer.save_pretrained(f"{place}/{name}")
 
 
-def _median(values: Any) -> float:
-    return statistics.median(list(values))
+def measure(stage: str, way: str, place: str) -> dict[str, float]:
+    """Train once and return tokens or answers a second, of the clock and the processor, peak memory and loss."""
+    from transformers import TrainerCallback
+
+    times: list[tuple[float, float]] = []
+    units: list[float] = []
+    loss = [0.0]
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            times.append((time.perf_counter(), time.process_time()))
+
+        def on_log(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            loss[0] = state.log_history[-1].get("loss", loss[0]) if state.log_history else loss[0]
+
+    def watch(trainer: Any) -> Any:
+        """Let a trainer count what it is given, and note the time after each step."""
+        trainer.add_callback(Clock())
+        step = trainer.training_step
+
+        def counted(model: Any, inputs: Any, *more: Any) -> Any:
+            units.append(float(inputs["attention_mask"].sum()) if stage == "sft" else BATCH[stage])
+            return step(model, inputs, *more)
+
+        trainer.training_step = counted
+        return trainer
+
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        if way == OURS:
+            _ours(stage, Path(folder), watch)
+        else:
+            trainer = watch({"sft": _plain_sft, "grpo": _plain_grpo}[stage](place, folder))
+            trainer.train()
+            trainer.save_model()
+    (wall, cpu), (wall_end, cpu_end) = times[WARM[stage] - 1], times[-1]
+    total = sum(units[WARM[stage] :])
+    speeds = {"speed": total / (wall_end - wall), "cpu_speed": total / (cpu_end - cpu)}
+    return {**speeds, "peak": resident("VmHWM"), "loss": loss[0]}
 
 
-def _process(job: str, what: str, place: Path) -> str:
-    """Run one job in a process of its own; return its last line of output."""
-    code = f"from tests.bench._trainings import {job}; from pathlib import Path; {job}({what!r}, Path({str(place)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+def _plain_options(stage: str, output: str) -> dict[str, Any]:
+    return {
+        "output_dir": output,
+        "max_steps": steps(stage),
+        "learning_rate": RATE[stage],
+        "lr_scheduler_type": "constant",
+        "per_device_train_batch_size": BATCH[stage],
+        "bf16": True,
+        "gradient_checkpointing": False,
+        "logging_steps": 1,
+        "save_steps": max(steps(stage) // 2, 1),
+        "seed": SEED,
+        "data_seed": SEED,
+        "report_to": "none",
+        "use_cpu": True,
+    }
+
+
+def _lora() -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _plain_sft(place: str, output: str) -> Any:
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    from evals.questions import SYSTEM_PROMPT
+    from training.data.questions import sft_data, sft_row
+
+    return SFTTrainer(
+        model=f"{place}/sft",
+        args=SFTConfig(**_plain_options("sft", output), max_length=LENGTH),
+        train_dataset=Dataset.from_list(
+            [sft_row(each, SYSTEM_PROMPT) for each in sft_data(DATA["sft"], SEED).examples]
+        ),
+        peft_config=_lora(),
     )
-    if done.returncode:
-        raise RuntimeError(f"{job} {what} ended with {done.returncode}:\n{done.stderr[-3000:]}")
-    return (done.stdout.strip().splitlines() or [""])[-1]
 
 
-if __name__ == "__main__":
-    main()
+def _plain_grpo(place: str, output: str) -> Any:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    from evals.questions import SYSTEM_PROMPT
+    from training.data.questions import grpo_data, grpo_row
+    from training.rewards import VerifierReward
+
+    rows = grpo_data(DATA["grpo"], SEED).examples
+    return GRPOTrainer(
+        model=f"{place}/grpo",
+        args=GRPOConfig(
+            **_plain_options("grpo", output),
+            num_generations=GROUP,
+            max_completion_length=ANSWER,
+            beta=BETA,
+            loss_type="grpo",
+            log_completions=True,
+            num_completions_to_print=0,
+        ),
+        train_dataset=Dataset.from_list([grpo_row(each, SYSTEM_PROMPT) for each in rows]),
+        reward_funcs=VerifierReward(None),
+        peft_config=_lora(),
+    )
+
+
+def _ours(stage: str, folder: Path, watch: Any) -> None:
+    """Train as the command does, the clock put into the trainer."""
+    import yaml
+
+    from training import grpo, sft
+    from training.config import STAGES, read_request
+
+    module: Any = {"sft": sft, "grpo": grpo}[stage]
+    build = module.build_trainer
+    module.build_trainer = lambda *parts, **named: watch(build(*parts, **named))
+    lengths = {"max_prompt_length": PROMPT, "max_completion_length": ANSWER}
+    own = {"chain": str(CHAIN), "num_generations": GROUP, "beta": BETA, **lengths}
+    values = {
+        "data": list(DATA[stage]),
+        "output": str(folder / "run"),
+        "seed": SEED,
+        "max_steps": steps(stage),
+        "learning_rate": RATE[stage],
+        "schedule": "constant",
+        "warmup": 0,
+        "batch": BATCH[stage],
+        "log_steps": 1,
+        "save_steps": max(steps(stage) // 2, 1),
+        **(own if stage == "grpo" else {"max_length": LENGTH}),
+    }
+    file = folder / "settings.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    module.train(read_request(STAGES[stage], ["--config", str(file)]))

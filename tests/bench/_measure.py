@@ -1,0 +1,119 @@
+"""What benchmarks share: work in processes of their own that take turns, medians, tables of ratios.
+
+ASSAY_BENCH_ROUNDS says how often each way is measured; ASSAY_BENCH_SMALL=1 makes everything as small as it goes,
+to see that it runs.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = bool(os.environ.get("ASSAY_BENCH_SMALL"))
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+
+
+def rounds(usual: int) -> int:
+    """Return how often each way is measured."""
+    return 1 if SMALL else int(os.environ.get("ASSAY_BENCH_ROUNDS", usual))
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of doing a piece of work: `prepare` gets at hand what is not timed and returns the work.
+
+    `factor` says how many times the work that is timed would have to be done; the limits are ours.
+    """
+
+    prepare: Callable[[], Callable[[], object]]
+    factor: float = 1.0
+    seconds: float | None = None
+    megabytes: float | None = None
+
+
+Ways = dict[str, dict[str, Way]]
+"""Work -> ways, the first of them the reference. A benchmark of this kind has them as WAYS."""
+
+
+def cost(module: str, work: str, way: str) -> tuple[float, float]:
+    """Return process time in seconds and growth of memory in MB of one way; call it in a process of its own."""
+    chosen = import_module(module).WAYS[work][way]
+    run = chosen.prepare()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before, started = resident("VmRSS"), time.process_time()
+    run()
+    return (time.process_time() - started) * chosen.factor, resident("VmHWM") - before
+
+
+def compare(module: str, title: str, usual_rounds: int) -> None:
+    """Print the costs of all ways of a benchmark, measured in turns on one thread each."""
+    shown = Table("work", "way", "seconds", "ratio", "limit", "memory MB", title=title)
+    for work, ways in import_module(module).WAYS.items():
+        found: dict[str, list[list[float]]] = {way: [] for way in ways}
+        for _ in range(rounds(usual_rounds)):
+            for way, costs in found.items():
+                costs.append(apart(__name__, "cost", module, work, way, **ONE_THREAD))
+        reference = statistics.median(seconds for seconds, _ in next(iter(found.values())))
+        for way, costs in found.items():
+            times = [seconds for seconds, _ in costs]
+            limits = ((ways[way].seconds, "s"), (ways[way].megabytes, "MB"))
+            shown.add_row(
+                work,
+                way,
+                spread(times),
+                f"{statistics.median(times) / reference:.4f}",
+                ", ".join(f"{limit:g} {unit}" for limit, unit in limits if limit is not None),
+                f"{max(megabytes for _, megabytes in costs):.0f}",
+            )
+    show(shown)
+
+
+def spread(values: list[float]) -> str:
+    """Return median, least and greatest."""
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def show(table: Table) -> None:
+    """Print a table wide enough to be read."""
+    Console(width=130).print(table)
+
+
+def start(module: str, function: str, *arguments: Any, **environment: str) -> subprocess.Popen[str]:
+    """Call a function in a process of its own; what it returns is its last line, as JSON."""
+    code = (
+        f"import json, sys; from {module} import {function} as work; print(json.dumps(work(*json.loads(sys.argv[1]))))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, json.dumps(arguments)],
+        cwd=ROOT,
+        env={**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def apart(module: str, function: str, *arguments: Any, **environment: str) -> Any:
+    """Return what a function returns in a process of its own."""
+    with start(module, function, *arguments, **environment) as process:
+        printed, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{module}.{function}{arguments} ended with {process.returncode}")
+    return json.loads(printed.strip().splitlines()[-1])
+
+
+def resident(field: str) -> float:
+    """Return a figure of this process's memory (VmRSS now, VmHWM at its peak) in MB; Linux only."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
