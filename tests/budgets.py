@@ -12,11 +12,23 @@ ROW = re.compile(r"^\| `(\w+)` \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table in AGENTS.md: package, most lines, most files."""
 LONGEST_FILE = 800
 MOST_FILES = 15
+OF_EVERY_TAB = {"__init__", "__main__", "tab", "view", "export", "session", "form"}
+OF_EVERY_TASK = {"task", "bank", "prompt", "records", "score", "report", "leaderboard"}
 
 
-def budgets(text: str) -> dict[str, tuple[int, int]]:
-    """Return package -> (most lines, most files) from AGENTS.md."""
-    return {name: (_number(lines), _number(files)) for name, lines, files in ROW.findall(text)}
+def sizes() -> dict[str, tuple[int, int, int, int]]:
+    """Return package -> lines, most lines, files, most files."""
+    found = {}
+    for name, *most in ROW.findall((ROOT / "AGENTS.md").read_text(encoding="utf-8")):
+        most_lines, most_files = (int(number.replace(",", "")) for number in most)
+        files = modules(ROOT / name)
+        found[name] = (sum(map(n_lines, files)), most_lines, len(files), most_files)
+    return found
+
+
+def over_budget() -> list[str]:
+    """Return the packages with more lines or files than AGENTS.md gives them."""
+    return [name for name, (lines, most, files, most_files) in sizes().items() if lines > most or files > most_files]
 
 
 def modules(package: Path) -> list[Path]:
@@ -29,55 +41,41 @@ def n_lines(path: Path) -> int:
     return path.read_text(encoding="utf-8").count("\n")
 
 
-def public_classes(path: Path) -> Iterator[str]:
-    """Yield the names of the classes that a file defines at its top, private ones left out."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield node.name
-
-
-def shared_names(files: list[Path]) -> dict[str, list[str]]:
-    """Return module stems and public classes that stand in more than one place, with the places."""
-    places: dict[str, list[str]] = defaultdict(list)
+def shared_names(files: list[Path]) -> Iterator[tuple[str, list[str]]]:
+    """Yield modules of one name in one package, and classes of one name that other files import, with their places."""
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    imported = set()
     for path in files:
-        where = path.relative_to(ROOT).as_posix()
-        if path.stem not in ("__init__", "__main__", "tab", "view", "export", "session"):
-            places[f"{path.stem}.py"].append(where)
-        for name in public_classes(path):
-            places[name].append(where)
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+        where = path.relative_to(ROOT)
+        if path.stem not in OF_EVERY_TAB | OF_EVERY_TASK:
+            places[where.parts[0], f"{path.stem}.py"].append(where.as_posix())
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places["", node.name].append(where.as_posix())
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported |= {(f"{node.module.replace('.', '/')}.py", alias.name) for alias in node.names}
+    for (package, name), found in sorted(places.items()):
+        met = found if package else [place for place in found if (place, name) in imported]
+        if len(met) > 1:
+            yield name, met
 
 
 def main() -> int:
     """Print the table and what stands out; 1 where a package is over its budget."""
-    over = []
-    product: list[Path] = []
-    sys.stdout.write(f"{'package':10} {'lines':>7} {'budget':>7} {'files':>6} {'budget':>7}\n")
-    for name, (most_lines, most_files) in budgets((ROOT / "AGENTS.md").read_text(encoding="utf-8")).items():
-        files = modules(ROOT / name)
-        lines = sum(map(n_lines, files))
-        sys.stdout.write(f"{name:10} {lines:7,} {most_lines:7,} {len(files):6} {most_files:7}\n")
-        if lines > most_lines or len(files) > most_files:
-            over.append(name)
-        if name != "tests":
-            product += files
-    folders = {path.parent for path in product}
-    long = [(n_lines(path), path) for path in product if n_lines(path) > LONGEST_FILE]
-    full = [(n, each) for each in sorted(folders) if (n := len(list(each.glob("*.py")))) > MOST_FILES]
-    for count, path in [*sorted(long, reverse=True), *full]:
-        what = "lines" if path.is_file() else "files in one folder"
-        sys.stdout.write(f"{count:6,} {what}: {path.relative_to(ROOT)}\n")
-    for name, found in shared_names(product).items():
-        sys.stdout.write(f"{len(found)} x {name}: {', '.join(found)}\n")
+    lines = [f"{'package':10} {'lines':>7} {'budget':>7} {'files':>6} {'budget':>7}"]
+    lines += [f"{name:10} {a:7,} {b:7,} {c:6} {d:7}" for name, (a, b, c, d) in sizes().items()]
+    files = [path for name in sizes() if name != "tests" for path in modules(ROOT / name)]
+    long = sorted(((n_lines(path), path) for path in files if n_lines(path) > LONGEST_FILE), reverse=True)
+    lines += [f"{count:6,} lines: {path.relative_to(ROOT)}" for count, path in long]
+    for folder in sorted({path.parent for path in files}):
+        if (count := len(list(folder.glob("*.py")))) > MOST_FILES:
+            lines.append(f"{count:6} files in one folder: {folder.relative_to(ROOT)}")
+    lines += [f"{len(found)} x {name}: {', '.join(found)}" for name, found in shared_names(files)]
+    over = over_budget()
     if over:
-        sys.stdout.write(
-            f"over budget: {', '.join(over)}. Remove as much as you add, or less of what few would miss.\n"
-        )
+        lines.append(f"over budget: {', '.join(over)}. Remove as much as you add, or less of what few would miss.")
+    sys.stdout.write("\n".join(lines) + "\n")
     return int(bool(over))
-
-
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module, in full, and where it is imported.
-
-    `inline` says that it happens inside a function, so only when that function runs.
-    """
+    """One imported module, in full, and where; `inline` is inside a function, so only when that function runs."""
 
     module: str
     file: Path
@@ -31,18 +28,17 @@ def imports_of(file: Path, root: Path) -> list[Import]:
     `importlib.import_module("a")` and `__import__("a")` count when the name is written out.
     """
     relative = file.relative_to(root)
-    package = relative.parent.parts
-    found = []
-    for node, inline in _walk(ast.parse(file.read_text(encoding="utf-8"), str(file)), False):
-        found += [Import(module, relative, getattr(node, "lineno", 0), inline) for module in _modules(node, package)]
-    return found
+    return [
+        Import(module, relative, getattr(node, "lineno", 0), inline)
+        for node, inline in _walk(ast.parse(file.read_text(encoding="utf-8"), str(file)), False)
+        for module in _modules(node, relative.parent.parts)
+    ]
 
 
 def _walk(node: ast.AST, inside: bool) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         yield child, inside
-        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _walk(child, inside or function)
+        yield from _walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
 
 def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:
@@ -53,8 +49,6 @@ def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:
         start = [*above, *([node.module] if node.module else [])]
         return [".".join([*start, alias.name]) for alias in node.names]
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else None
-        name = node.func.id if isinstance(node.func, ast.Name) else name
-        if name in {"import_module", "__import__"}:
-            return [str(node.args[0].value)]
+        name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        return [str(node.args[0].value)] if name in {"import_module", "__import__"} else []
     return []

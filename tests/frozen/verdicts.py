@@ -82,8 +82,8 @@ SOURCES: dict[str, Callable[[], Iterator[Stored]]] = {
 }
 
 
-def verdicts(source: str) -> dict[str, Any]:
-    """Return verdict, reward, stated confidence, what was read, and where each distinct answer is."""
+def verdicts(source: str, every: int = 1) -> dict[str, Any]:
+    """Return verdict, reward, confidence, what was read, and where each distinct answer is; of `every` so many one."""
     answers: dict[str, Stored] = {}
     for each in SOURCES[source]():
         text = f"{each.prompt}\0{each.completion}"
@@ -93,13 +93,9 @@ def verdicts(source: str) -> dict[str, Any]:
             number += 1
             name = f"{digest}-{number}"
         answers.setdefault(name, each)
+    answers = dict(list(answers.items())[::every])
     lines = (
-        {
-            "id": name,
-            "prompt": each.prompt,
-            "completion": each.completion,
-            "ground_truth": each.truth,
-        }
+        {"id": name, "prompt": each.prompt, "completion": each.completion, "ground_truth": each.truth}
         for name, each in answers.items()
     )
     with working_folder():
