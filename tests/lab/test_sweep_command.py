@@ -171,6 +171,7 @@ def copied(done: Path, place: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tmp_path: Path):
     done, row, said = trained
     assert (row["run"], row["settings"], row["status"]) == ("1", "seed 1", "finished")
@@ -196,6 +197,7 @@ def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tm
     assert "rows: 4, now 3" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_ends_the_sweep_with_code_1_and_a_table_that_says_why(trained, tmp_path):
     folder = copied(trained[0], tmp_path)
     runs = [{"base": str(folder / "nowhere")}, {"seed": 1}]
@@ -210,6 +212,7 @@ def test_a_run_that_fails_ends_the_sweep_with_code_1_and_a_table_that_says_why(t
     assert "Traceback" not in done.stderr.partition("error: 1 of 2")[2]
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_measured_is_told_with_the_reason_and_keeps_its_training(trained, tmp_path, monkeypatch):
     folder = copied(trained[0], tmp_path)
     monkeypatch.chdir(folder)

@@ -154,6 +154,7 @@ def swept(folder: Path, file: Path) -> tuple[list[dict], str]:
     return json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 def test_every_run_is_trained_reviews_the_papers_and_is_scored_above_chance_once(folder: Path):
     tiny_base(folder / "model", context=CONTEXT)
     file = sweep_file(folder)

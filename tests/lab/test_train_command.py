@@ -256,6 +256,7 @@ def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
     assert str(settings.parent) not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_badly_says_so_after_all_that_its_launcher_says(settings: Path):
     done = typed(settings, "--", "--no_such_option")
     assert done.returncode == 1
