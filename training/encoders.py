@@ -11,13 +11,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
-from transformers import AutoTokenizer, BertModel, PreTrainedTokenizerBase
+from transformers import BertModel
 from transformers.activations import ACT2FN
 from transformers.models.bert.modeling_bert import BertLayer, BertOutput
 from transformers.utils import cached_file
@@ -148,39 +151,10 @@ class SentenceEncoder:
         return normalised(np.asarray(vectors, dtype=np.float32))
 
 
-class BertEncoder:
-    """A BERT whose vector is the first token's or the mean over all tokens."""
-
-    def __init__(self, name: str, revision: str, parts: "Bert", *, is_mean: bool) -> None:
-        self.name, self.revision = name, revision
-        self._model, self._tokenizer = parts[0].eval(), parts[1]
-        self._is_mean = is_mean
-
-    @torch.inference_mode()
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of length 1 per text; longer texts are cut at 512 tokens."""
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
-        found = np.zeros((len(texts), self._model.config.hidden_size), dtype=np.float32)
-        for start in range(0, len(order), BATCH):
-            part = order[start : start + BATCH]
-            read = self._tokenizer(
-                [texts[at] for at in part],
-                padding=True,
-                truncation=True,
-                max_length=SPECTER2_TOKENS,
-                return_tensors="pt",
-            )
-            hidden = self._model(**read).last_hidden_state
-            if self._is_mean:
-                shown = read["attention_mask"][..., None].to(hidden.dtype)
-                pooled = (hidden * shown).sum(dim=1) / shown.sum(dim=1)
-            else:
-                pooled = hidden[:, 0]
-            found[part] = pooled.float().numpy()
-        return normalised(found)
-
-
-Bert = tuple[BertModel, PreTrainedTokenizerBase]
+def pooled(name: str, revision: str, bert: Transformer, mode: Literal["cls", "mean"]) -> Encoder:
+    """Return the encoder whose vector is a BERT's first token, or the mean over all tokens."""
+    pooling = Pooling(bert.get_embedding_dimension(), mode)
+    return SentenceEncoder(name, revision, SentenceTransformer(modules=[bert, pooling], device="cpu"))
 
 
 def find_encoder(name: str) -> Encoder:
@@ -233,26 +207,35 @@ def _from_hub(name: str, hub_id: str, revision: str | None) -> Encoder:
 
 def _specter2_mean() -> Encoder:
     bert, commit = _specter2_base(SPECTER2_MEAN)
-    return BertEncoder(SPECTER2_MEAN, commit[:12], bert, is_mean=True)
+    return pooled(SPECTER2_MEAN, commit[:12], bert, "mean")
 
 
 def _specter2() -> Encoder:
     config, adapter_commit = _fetched(SPECTER2, SPECTER2_ADAPTER, "adapter_config.json", None)
     _fetched(SPECTER2, SPECTER2_ADAPTER, "pytorch_adapter.bin", adapter_commit)
-    (model, tokenizer), commit = _specter2_base(SPECTER2)
-    bert = put_adapter(model, config.parent), tokenizer
-    return BertEncoder(SPECTER2, f"{commit[:12]}+{adapter_commit[:12]}", bert, is_mean=False)
+    bert, commit = _specter2_base(SPECTER2)
+    assert isinstance(bert.model, BertModel)
+    put_adapter(bert.model, config.parent)
+    return pooled(SPECTER2, f"{commit[:12]}+{adapter_commit[:12]}", bert, "cls")
 
 
-def _specter2_base(name: str) -> tuple[Bert, str]:
+def _specter2_base(name: str) -> tuple[Transformer, str]:
     _, commit = _fetched(name, SPECTER2_BASE, "config.json", None)
     try:
-        model = BertModel.from_pretrained(SPECTER2_BASE, revision=commit, add_pooling_layer=False)
-        tokenizer = AutoTokenizer.from_pretrained(SPECTER2_BASE, revision=commit)
+        return bert_of(SPECTER2_BASE, revision=commit), commit
     except (OSError, ValueError) as error:
         raise _missing(name, SPECTER2_BASE, error) from error
-    assert isinstance(tokenizer, PreTrainedTokenizerBase)
-    return (model, tokenizer), commit
+
+
+def bert_of(source: str, **revision: str) -> Transformer:
+    """Return a BERT of a folder or the Hub without its pooler; texts are cut at 512 tokens."""
+    return Transformer(
+        source,
+        model_kwargs={"add_pooling_layer": False, **revision},
+        config_kwargs=revision,
+        processor_kwargs=revision,
+        max_seq_length=SPECTER2_TOKENS,
+    )
 
 
 def _fetched(name: str, hub_id: str, file: str, revision: str | None) -> tuple[Path, str]:

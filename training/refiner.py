@@ -27,7 +27,7 @@ from training.data.tokens import fitting
 from training.grpo import PolicyTrainer, policy_trainer
 from training.judge.judge import StopRule
 from training.refine.items import ItemBook
-from training.refine.reward import Judging, RefinerReward, fit_judge, judge_facts, judging_of
+from training.refine.reward import Judging, RefinerReward, judge_facts, judging_of
 from training.refine.watch import HeldOut, Pace, PlateauWatch
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
@@ -47,7 +47,7 @@ def train(request: Request) -> None:
     held = held_out(ready, settings)
     judging = judging_of(settings)
     say(f"trying the judge {judging.judge.label} on known pairs")
-    with session(ready, **judge_facts(settings, judging, fit_judge(judging))) as current:
+    with session(ready, **judge_facts(settings, judging)) as current:
         trainer = build_trainer(ready, judging)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None

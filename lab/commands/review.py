@@ -235,7 +235,7 @@ def measure_reviewer(
 ) -> "Measured":
     """Return what a reviewer scores on the papers; what was done before is read and not done again."""
     from training.reviewer.infer import Clocks
-    from training.reviewer.measure import Measuring, known_score, measured
+    from training.reviewer.measure import known_score, measured
 
     known = known_score(reviewer, folder)
     if known is not None:
@@ -243,7 +243,7 @@ def measure_reviewer(
     notes.print(f"{reviewer.name} reviews {counted(len(papers), 'development paper')}")
     with reviewing_bar(len(papers)) as progress:
         clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        return measured(reviewer, Measuring(papers, measure, clocks, find_cached, progress), folder)
+        return measured(reviewer, papers, measure, folder, clocks, find_cached, progress)
 
 
 if TYPE_CHECKING:

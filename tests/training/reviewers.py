@@ -1,6 +1,7 @@
 """Reviewers for tests: a chain on a random tiny model with room for a paper, and short papers."""
 
 from pathlib import Path
+from typing import Any
 
 from evals.review.prompt import system_prompt
 from evals.schema import Article, Section, TextOrigin
@@ -32,3 +33,11 @@ def paper(name: str, text: str = "Mice were treated with a drug.", **changes: ob
         "origin": TextOrigin(format="plain"),
     }
     return Article.model_validate(known | changes)
+
+
+def review_article(article: Article, engine: Any, asking: Any) -> Any:
+    """Return the row of a paper that an engine answers, its parts in one batch."""
+    from training.reviewer.engine import asked_about, row_of
+
+    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
+    return row_of(asked, engine.answer(asked.requests), 1.0)

@@ -1,12 +1,11 @@
 """The refiner's reward called as TRL does, what it logs, and a judge that can be talked into anything."""
 
-import asyncio
-import threading
 from collections.abc import Callable, Sequence
 
 from evals.refine.judge import Inquiry, Verdicts, missing
 from tests.evals.refiner.answers import record
 from training.data.refiner import grpo_row
+from training.judge.client import in_a_loop
 from training.refine.reward import RefinerReward
 
 
@@ -16,12 +15,6 @@ class Log:
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
         self.extras: dict[str, list[object]] = {}
-
-    def metric(self, name: str, value: float) -> None:
-        self.metrics[name] = value
-
-    def extra(self, name: str, values: list[object]) -> None:
-        self.extras[name] = values
 
 
 class Talked:
@@ -49,10 +42,8 @@ class Talked:
 
 
 def called(reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object) -> list[float | None]:
-    """Call the reward as TRL does: by keywords, in a loop of another thread."""
+    """Call the reward as TRL does: by keywords, in a loop."""
     row = grpo_row(record(**about))["record"]
-    results: list[list[float | None]] = []
-    errors: list[BaseException] = []
 
     async def work() -> list[float | None]:
         try:
@@ -62,21 +53,10 @@ def called(reward: RefinerReward, texts: Sequence[str], log: Log | None = None, 
                 completion_ids=[[1]] * len(texts),
                 record=[row] * len(texts),
                 trainer_state=None,
-                log_metric=log.metric if log else None,
-                log_extra=log.extra if log else None,
+                log_metric=log.metrics.__setitem__ if log else None,
+                log_extra=log.extras.__setitem__ if log else None,
             )
         finally:
             await reward.close()
 
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work()))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return in_a_loop(work())

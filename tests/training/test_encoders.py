@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from evals.errors import MissingModel
-from training.encoders import find_encoder, put_adapter
+from training.encoders import bert_of, find_encoder, pooled, put_adapter
 
 WIDTH = 16
 TINY = BertConfig(
@@ -69,39 +69,46 @@ def test_the_bottleneck_stands_where_its_authors_put_it(tmp_path: Path) -> None:
     assert not torch.allclose(encoded(of), encoded(plain), atol=0.1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+@torch.inference_mode()
+def test_a_vector_is_the_first_token_or_the_mean_over_the_tokens_of_a_text_whatever_stands_beside_it(tmp_path: Path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "mice", "flew", "and", "grew"]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(words), encoding="utf-8")
+    tokenizer = BertTokenizerFast(str(vocabulary))
+    base = model()
+    for each in (tokenizer, base):
+        each.save_pretrained(tmp_path / "bert")
+    texts = ["mice flew", "mice flew and grew and flew", "grew"]
+    for mode in ("cls", "mean"):
+        found = pooled("tiny", "1", bert_of(str(tmp_path / "bert")), mode).encode(texts)
+        for text, vector in zip(texts, found, strict=True):
+            hidden = base(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+            wanted = hidden[0] if mode == "cls" else hidden.mean(dim=0)
+            assert np.allclose(vector, wanted / wanted.norm(), atol=1e-5), (mode, text)
+
+
+def test_an_adapter_that_would_load_wrong_is_refused(tmp_path: Path) -> None:
+    refused = (
         ({"mh_adapter": True}, "no plain sequential bottleneck"),
         ({"scaling": 2.0}, "no plain sequential bottleneck"),
         ({"more": {"bert.encoder.layer.9.x": torch.ones(1)}}, "have no place"),
-    ],
-)
-def test_an_adapter_that_would_load_wrong_is_refused(settings, message, tmp_path: Path) -> None:
-    with pytest.raises(MissingModel, match=message):
-        put_adapter(model(), adapter(tmp_path, **settings))
-
-
-def test_an_adapter_for_fewer_layers_is_refused(tmp_path: Path) -> None:
+    )
+    for settings, message in refused:
+        with pytest.raises(MissingModel, match=message):
+            put_adapter(model(), adapter(tmp_path, **settings))
     deeper = BertModel(BertConfig(**{**TINY.to_dict(), "num_hidden_layers": 3}))
     with pytest.raises(MissingModel, match="one bottleneck for layer 2, found 0"):
         put_adapter(deeper, adapter(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["specter2", "specter2-base-mean", "org/model", "org/model@main"])
-def test_a_missing_encoder_is_never_replaced(name: str) -> None:
-    with pytest.raises(MissingModel, match=r"hf download (allenai/specter2|org/model)"):
-        find_encoder(name)
-
-
-@pytest.mark.parametrize("name", ["bert", "no such", ""])
-def test_an_unknown_name_lists_what_there_is(name: str) -> None:
-    with pytest.raises(MissingModel, match="specter2-base-mean, embedded"):
-        find_encoder(name)
-
-
-def test_a_folder_that_says_nothing_of_pooling_is_refused(tmp_path: Path) -> None:
-    model().save_pretrained(tmp_path)
+def test_a_missing_or_unknown_encoder_is_never_replaced(tmp_path: Path) -> None:
+    for name in ("specter2", "specter2-base-mean", "org/model", "org/model@main"):
+        with pytest.raises(MissingModel, match=r"hf download (allenai/specter2|org/model)"):
+            find_encoder(name)
+    for name in ("bert", "no such", ""):
+        with pytest.raises(MissingModel, match="specter2-base-mean, embedded"):
+            find_encoder(name)
+    model().save_pretrained(tmp_path)  # a folder that says nothing of pooling
     with pytest.raises(MissingModel, match=r"modules\.json"):
         find_encoder(str(tmp_path))
 

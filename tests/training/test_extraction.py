@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,13 +67,9 @@ def test_what_a_judge_extracts_leads_to_the_verdicts_that_the_answer_line_leads_
         got = judge_answers(answers, judge_for(server).read_all)
     lines = [judge(*each, read="answer") for each in answers]
     for ours, theirs in zip(got, lines, strict=True):
-        assert (ours.verdict, ours.answer, ours.reward) == (
-            theirs.verdict,
-            theirs.answer,
-            theirs.reward,
-        )
-        assert ours.confidence.value == theirs.confidence.value
-        assert ours.read_by == "judge"
+        same = ("verdict", "answer", "reward")
+        assert [getattr(ours, name) for name in same] == [getattr(theirs, name) for name in same]
+        assert (ours.confidence.value, ours.read_by) == (theirs.confidence.value, "judge")
 
 
 def test_the_judge_sees_question_options_and_answer_between_fences_and_never_the_truth():
@@ -86,11 +83,7 @@ def test_the_judge_sees_question_options_and_answer_between_fences_and_never_the
         judge_answers(rows, judge_for(server, concurrency=1).read_all)
         first, second = server.requests
     for asked in (first, second):
-        assert [name for name, _, _ in FENCE.findall(asked.text)] == [
-            "QUESTION",
-            "OPTIONS",
-            "ANSWER",
-        ]
+        assert [name for name, _, _ in FENCE.findall(asked.text)] == ["QUESTION", "OPTIONS", "ANSWER"]
         assert asked.body["response_format"]["json_schema"]["name"] == "extraction"
     assert first.parts["OPTIONS"] == "up / down / missions disagree / cannot be told from these data"
     assert "HALLMARK" not in first.text
@@ -139,16 +132,17 @@ FAILURES: tuple[tuple[str, Behaviour, int], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "behaviour", "calls"), FAILURES, ids=[row[0] for row in FAILURES])
-def test_a_judge_that_fails_stops_the_work_and_no_answer_counts_as_wrong(name, behaviour, calls):
-    def fails_at_one(asked: Asked) -> Reply:
-        return behaviour(asked) if asked.parts["ANSWER"] == "It falls." else reads(asked)  # type: ignore[return-value]
-
+def test_a_judge_that_fails_stops_the_work_and_no_answer_counts_as_wrong():
     answers = [Answer(DOWN, ASKED, text) for text in ("It falls.", "Answer: down", "Answer: up")]
-    with JudgeServer(fails_at_one) as server:
-        with pytest.raises(LabError, match=r"no reading of 1 of 3 answers .*nothing was scored"):
-            judge_answers(answers, judge_for(server).read_all)
-        assert len(server.requests) == 2 + calls
+    for name, behaviour, calls in FAILURES:
+
+        def fails_at_one(asked: Asked, behaviour: Behaviour = behaviour) -> Any:
+            return behaviour(asked) if asked.parts["ANSWER"] == "It falls." else reads(asked)
+
+        with JudgeServer(fails_at_one) as server:
+            with pytest.raises(LabError, match=r"no reading of 1 of 3 answers .*nothing was scored"):
+                judge_answers(answers, judge_for(server).read_all)
+            assert len(server.requests) == 2 + calls, name
 
 
 def test_a_reply_that_cannot_be_used_is_asked_for_once_more_with_a_word_why():
@@ -160,9 +154,7 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more_with_a_word_why():
     assert got.verdict == "correct"
 
 
-def test_readings_are_kept_by_model_question_options_and_answer_and_failures_are_not(
-    tmp_path: Path,
-):
+def test_readings_are_kept_by_model_question_options_and_answer_and_failures_are_not(tmp_path: Path):
     answers = [Answer(truth, question, text) for truth, question, text in ANSWERS]
     with JudgeServer(lambda asked: (500, b"")) as server:
         kept = {"cache": tmp_path / "judged.sqlite"}

@@ -16,7 +16,7 @@ from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says, well
 from tests.training.judges import asked, case, changed, judge_for, reward
 from training.judge.client import ReplyCache, in_a_loop
-from training.judge.judge import HttpJudge, StopRule, backend_of, by_deadline, judge_of, judged, probe, probe_pairs
+from training.judge.judge import HttpJudge, StopRule, backend_of, by_deadline, fit_judge, judge_of, judged, wrong_pairs
 from training.judge.questions import Fences, HttpSettings, Verdict, fenced, harmless
 from training.judge.votes import apart, majority
 
@@ -149,7 +149,7 @@ def test_the_request_fixes_every_sampling_field_and_starts_alike_for_the_prefix_
     assert places == sorted(places)
 
 
-def test_the_judge_learns_neither_weights_nor_what_is_wanted():
+def test_the_judge_learns_neither_weights_nor_what_is_wanted_even_if_items_are_asked_one_by_one():
     about = record(
         positive_rubrics=(RubricItem(title="A", description="first", weight=3.25),),
         negative_rubrics=(RubricItem(title="B", description="second", weight=7.5),),
@@ -157,16 +157,12 @@ def test_the_judge_learns_neither_weights_nor_what_is_wanted():
     with JudgeServer() as server:
         judged(judge_for(server), [prepared(GOOD, about).inquiry()], 9.0)
         text = "\n".join(each.text for each in server.requests).lower()
-    for word in ("3.25", "7.5", "weight", "positive", "negative", "polarity", "reward", "wanted"):
-        assert word not in text
-
-
-def test_items_can_be_asked_one_by_one():
-    with JudgeServer() as server:
-        verdicts = asked(server, mode="per_item")
-        behaviours = [[item for item in each.items if item["kind"] == "behaviour"] for each in server.requests]
-    assert reward(verdicts) == pytest.approx(10.0)
-    assert sorted(map(len, behaviours)) == [1, 2, 2]
+        server.requests.clear()
+        assert reward(asked(server, mode="per_item")) == pytest.approx(10.0)
+        behaviours = [sum(item["kind"] == "behaviour" for item in each.items) for each in server.requests]
+    told = ("3.25", "7.5", "weight", "positive", "negative", "polarity", "reward", "wanted")
+    assert not [word for word in told if word in text]
+    assert sorted(behaviours) == [1, 2, 2]
 
 
 def test_a_cache_makes_a_second_run_identical_and_free_and_keeps_no_failure(tmp_path: Path):
@@ -362,14 +358,11 @@ def test_a_judge_is_named_by_a_word_or_an_address():
 
 
 def test_the_probe_trusts_a_judge_that_orders_the_known_pairs_and_no_other():
-    good = probe(HeuristicJudge())
-    assert good.right == len(probe_pairs()) == 8
-    good.refuse_unless_fit("heuristic")
+    assert fit_judge(HeuristicJudge()) == "8 of 8 known pairs ordered right"
     with JudgeServer(changed(score=0, evidence_quote="")) as server:
-        blind = probe(judge_for(server))
-    assert blind.right <= 2
-    with pytest.raises(BadConfig, match="of 8 known pairs"):
-        blind.refuse_unless_fit("http (tiny-judge)")
+        assert len(wrong_pairs(judge_for(server))) >= 6
+        with pytest.raises(BadConfig, match=r"put only \d of 8 known pairs .* it failed at: "):
+            fit_judge(judge_for(server))
 
 
 def test_training_stops_when_a_judge_fails_too_often():

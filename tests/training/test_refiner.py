@@ -18,7 +18,7 @@ from evals.schema.refiner import RewardConfig
 from tests.training.expert import expert, failing
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import GRPO, RECORDS, command, with_chain
-from tests.training.runs import environment, one_thread, ready, record
+from tests.training.runs import environment, figures, ready, record, train
 from training import refiner
 from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
 from training.data.refiner import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
@@ -31,8 +31,7 @@ from training.run.folder import RunFolder
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 KEY = "sk-this-is-secret"
-
-__all__ = ["one_thread"]
+HERE, AWAY = "http://127.0.0.1:9/v1", "https://example.org/v1"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +46,7 @@ def settings_of(start: Path, **values: object) -> RefinerSettings:
     return settings
 
 
+@pytest.mark.slow
 def test_a_launched_run_learns_from_a_server_that_fails_at_every_third_request(start: Path):
     with JudgeServer(failing) as server:
         words = command(
@@ -98,16 +98,15 @@ def test_a_launched_run_learns_from_a_server_that_fails_at_every_third_request(s
 
 
 def test_a_run_adds_one_stage_to_the_chain_and_starts_at_its_reference(start: Path):
-    refiner.train(read_request(RefinerSettings, command(start, "plain")))
-    run = start / "plain"
-    chain = load_chain(run, "float32", base=str(start / "model"))
+    run = train("refiner", Path(command(start, "plain")[1]))
+    chain = load_chain(run.path, "float32", base=str(start / "model"))
     assert chain.stages == ("base", "sft", "refiner")
     assert chain.manifest.system_prompt == SYSTEM_PROMPT
-    first = RunFolder(run).metric_rows()[0]
-    assert first["kl"] == pytest.approx(0.0, abs=1e-5)
-    assert "heuristic" in record(run)["data"]["judged by"]
-    assert record(run)["data"]["judge_mode"] == "no language model"
-    assert not (run / "adapter" / "ref").exists()
+    assert figures(run, "kl")[0] == pytest.approx(0.0, abs=1e-5)
+    data = record(run.path)["data"]
+    assert "heuristic" in data["judged by"]
+    assert (data["judge_mode"], data["judge_probe"]) == ("no language model", "8 of 8 known pairs ordered right")
+    assert not (run.path / "adapter" / "ref").exists()
 
 
 class StopAt(TrainerCallback):
@@ -142,14 +141,12 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
         return expert(asked) if asked.number % 2 else (500, b"")
 
     with JudgeServer(blind) as server, pytest.raises(BadConfig, match="of 8 known pairs"):
-        words = command(start, "blind", judge=server.url, judge_retries=0)
-        refiner.train(read_request(RefinerSettings, words))
+        train("refiner", Path(command(start, "blind", judge=server.url, judge_retries=0)[1]))
     assert not (start / "blind").exists()
 
 
-@pytest.mark.parametrize(
-    ("values", "says_what"),
-    [
+def test_settings_that_make_no_sense_are_refused(start: Path):
+    refused = (
         ({"judge": ""}, "takes heuristic"),
         ({"judge": "stub"}, "takes heuristic"),
         ({"chain": ""}, "chain is empty"),
@@ -157,26 +154,33 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
         ({"gate": "perhaps"}, "one of off, multiply, require"),
         ({"citation_weight": 1.5}, "from 0 to 1"),
         ({"judge_votes": 3}, "the same verdicts every time"),
-        ({"judge": "http://127.0.0.1:9/v1", "judge_votes": 16}, "judge_votes"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(start: Path, values, says_what):
-    with pytest.raises(BadConfig, match=says_what):
-        settings_of(start, **values)
+        ({"judge": HERE, "judge_votes": 16}, "judge_votes"),
+    )
+    for values, says_what in refused:
+        with pytest.raises(BadConfig, match=says_what):
+            settings_of(start, **values)
 
 
-@pytest.mark.parametrize(
-    ("values", "says_what"),
-    [
-        ({"judge": "http://example.com/v1"}, "not on this machine"),
-        ({"judge": "http://127.0.0.1:9/v1", "judge_key_env": "NOT_SET_AT_ALL"}, "NOT_SET_AT_ALL"),
-    ],
-)
-def test_a_judge_elsewhere_needs_leave_and_a_named_key_has_to_be_set(start, values, says_what):
-    with pytest.raises(BadConfig, match=says_what):
+def test_a_judge_elsewhere_needs_leave_in_the_plan_as_in_the_run(start, monkeypatch):
+    for values in ({"judge": AWAY}, {"judge": f"{HERE}?key=1"}):
+        with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
+            judging_of(settings_of(start, **values))
+        with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
+            plan_of("refiner", command(start, "new", **values), is_dry=True)
+    allowed = {"judge": AWAY, "judge_allow_remote": True}
+    assert "example.org" not in judging_of(settings_of(start, **allowed)).judge.label
+    assert not plan_of("refiner", command(start, "new", **allowed), is_dry=True).problems
+
+
+def test_a_key_that_is_not_set_here_is_named_once(start, monkeypatch):
+    values = {"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}
+    monkeypatch.delenv("ASSAY_NO_SUCH_KEY", raising=False)
+    with pytest.raises(BadConfig, match="ASSAY_NO_SUCH_KEY"):
         judging_of(settings_of(start, **values))
-    settings = settings_of(start, judge="https://example.com/v1", judge_allow_remote=True)
-    assert "example.com" not in judging_of(settings).judge.label
+    (problem,) = plan_of("refiner", command(start, "new", **values), is_dry=True).problems
+    assert "ASSAY_NO_SUCH_KEY" in problem
+    monkeypatch.setenv("ASSAY_NO_SUCH_KEY", "x")
+    assert not plan_of("refiner", command(start, "new", **values), is_dry=True).problems
 
 
 def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card():
@@ -184,11 +188,8 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
     published = read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml")
     assert new.reward() == RewardConfig()
     assert published.reward() == RewardConfig.model_validate({"preset": "published"})
-    assert set(GrpoSettings.model_fields) - set(RefinerSettings.model_fields) == {
-        "verifier_weights",
-        "v4",
-        "aggregation",
-    }
+    own = {"verifier_weights", "v4", "aggregation"}
+    assert set(GrpoSettings.model_fields) - set(RefinerSettings.model_fields) == own
 
 
 def test_the_published_run_tells_trl_what_the_card_says():

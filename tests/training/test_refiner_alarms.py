@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts
@@ -75,6 +74,7 @@ GAMES = (
 
 def played(folder: Path, game: Game, ends: Sequence[str], rounds: int = 3) -> AlarmCallback:
     """Return a watch that saw a policy start honestly and end otherwise, three logged rows each."""
+    folder.mkdir(exist_ok=True)
     judging = Judging(game.judge or Talked())
     watch = AlarmCallback(RunFolder(folder), BANDS, window=rounds)
     arguments = TrainingArguments(output_dir=str(folder), use_cpu=True)
@@ -93,22 +93,15 @@ def rung(watch: AlarmCallback) -> list[str]:
     return [str(row["alert"]) for row in watch.run.metric_rows() if "alert" in row]
 
 
-@pytest.mark.parametrize("game", GAMES, ids=[game.metric for game in GAMES])
-def test_each_alarm_rings_on_a_policy_that_games_it(tmp_path: Path, game: Game):
-    band = next(each for each in BANDS if each.metric == game.metric)
-    told = rung(played(tmp_path, game, game.answers))
-    start = band.text.partition("{")[0]
-    end = band.text.rpartition("}")[2]
-    assert any(text.startswith(start) and text.endswith(end[-30:]) for text in told), told
-
-
-def test_every_alarm_has_a_game():
+def test_each_alarm_rings_on_a_policy_that_games_it_and_on_none_that_stays_as_it_was(tmp_path: Path):
     assert {game.metric for game in GAMES} == {band.metric for band in BANDS}
-
-
-@pytest.mark.parametrize("game", GAMES, ids=[game.metric for game in GAMES])
-def test_no_alarm_rings_while_answers_stay_as_they_were(tmp_path: Path, game: Game):
-    assert rung(played(tmp_path, game, game.start)) == []
+    bands = {band.metric: band for band in BANDS}
+    for game in GAMES:
+        name = game.metric.replace("/", "-")
+        told = rung(played(tmp_path / f"{name}-gamed", game, game.answers))
+        start, end = bands[game.metric].text.partition("{")[0], bands[game.metric].text.rpartition("}")[2]
+        assert any(text.startswith(start) and text.endswith(end[-30:]) for text in told), (game.metric, told)
+        assert rung(played(tmp_path / f"{name}-honest", game, game.start)) == [], game.metric
 
 
 def test_an_answer_that_grows_while_the_reward_does_not_is_no_alarm(tmp_path: Path):

@@ -104,19 +104,14 @@ def test_parts_and_the_line_to_the_judge_are_logged():
     assert all(len(values) == 3 for values in log.extras.values())
 
 
-def test_the_same_cache_gives_the_same_rewards_without_a_server(tmp_path):
+def test_the_reward_travels_between_processes_and_with_a_cache_needs_no_server(tmp_path):
     with JudgeServer() as server:
         settings = HttpSettings(server.url, model="m", cache=tmp_path / "v.sqlite", retries=0)
-        first = called(reward_by(HttpJudge(settings)), [GOOD, WRONG])
+        reward = reward_by(HttpJudge(settings))
+        first = called(reward, [GOOD, WRONG])
+        assert called(pickle.loads(pickle.dumps(reward)), [GOOD, WRONG]) == first
     again = called(reward_by(HttpJudge(replace(settings))), [GOOD, WRONG])
     assert again == first and None not in first
-
-
-def test_the_reward_travels_between_processes():
-    with JudgeServer() as server:
-        reward = reward_by(HttpJudge(HttpSettings(server.url)))
-        again = pickle.loads(pickle.dumps(reward))
-        assert called(again, [GOOD]) == called(reward, [GOOD])
 
 
 def test_rows_of_a_table_are_read_without_a_record_column():
@@ -140,51 +135,39 @@ def test_rows_that_hold_no_record_are_refused(columns, says_what):
         records_of(columns, ["q"], 1)
 
 
-def test_an_item_that_no_longer_tells_answers_apart_is_retired_after_so_many_visits():
-    items = items_of(record(), RewardConfig(static_rubrics=False))
-    book = ItemBook(retire_after=2)
-    for _ in range(2):
-        book.note("r1", items, (2.0, 0.0))
-        book.note("r1", items, (2.0, 1.0))
+ITEMS = items_of(record(), RewardConfig(static_rubrics=False))
+
+
+def seen(book: ItemBook, *visits: tuple[tuple[float | None, ...], ...]) -> ItemBook:
+    """Return the book after visits, each the scores of some answers."""
+    for visit in visits:
+        for scores in visit:
+            book.note("r1", ITEMS, scores)
         book.settle([book.take()])
-    assert [item.title for item in book.asked("r1", items)] == ["wrong way"]
-    assert book.retired == 1
-    assert book.asked("another", items) == items
+    return book
+
+
+def test_an_item_that_no_longer_tells_answers_apart_is_retired_after_so_many_visits():
+    book = seen(ItemBook(2), *[((2.0, 0.0), (2.0, 1.0))] * 2)
+    assert [item.title for item in book.asked("r1", ITEMS)] == ["wrong way"]
+    assert (book.retired, book.asked("another", ITEMS)) == (1, ITEMS)
 
 
 def test_an_item_that_varies_again_starts_anew_and_one_always_stays():
-    items = items_of(record(), RewardConfig(static_rubrics=False))
-    book = ItemBook(retire_after=2)
-    for scores in ((1.0, 1.0), (1.0, 2.0), (1.0, 1.0)):
-        for score in scores:
-            book.note("r1", items, (score, score))
-        book.settle([book.take()])
+    book = seen(ItemBook(2), *(tuple((score, score) for score in scores) for scores in ((1, 1), (1, 2), (1, 1))))
     assert book.retired == 0
-    for _ in range(3):
-        book.note("r1", items, (1.0, 1.0))
-        book.note("r1", items, (1.0, 1.0))
-        book.settle([book.take()])
-    assert len(book.asked("r1", items)) == 1
+    assert len(seen(book, *[((1.0, 1.0), (1.0, 1.0))] * 3).asked("r1", ITEMS)) == 1
+    assert seen(ItemBook(1), ((None, 1.0), (2.0, None))).retired == 0  # what was not judged is no visit
 
 
 def test_processes_that_share_a_group_agree_on_its_items():
-    items = items_of(record(), RewardConfig(static_rubrics=False))
     here, there = ItemBook(1), ItemBook(1)
-    here.note("r1", items, (1.0, 0.0))
-    there.note("r1", items, (1.0, 2.0))
+    here.note("r1", ITEMS, (1.0, 0.0))
+    there.note("r1", ITEMS, (1.0, 2.0))
     parts = [here.take(), there.take()]
     for book in (here, there):
         book.settle(parts)
     assert here.alike == there.alike == {"r1": {"+:way": 1, "-:wrong way": 0}}
-
-
-def test_what_was_not_judged_is_no_visit():
-    items = items_of(record(), RewardConfig(static_rubrics=False))
-    book = ItemBook(1)
-    book.note("r1", items, (None, 1.0))
-    book.note("r1", items, (2.0, None))
-    book.settle([book.take()])
-    assert book.retired == 0
 
 
 def test_figures_that_do_not_apply_stay_out_of_the_mean():

@@ -1,41 +1,32 @@
-"""Fine-tuning of a reviewer on the tiny model, by the command that people type."""
+"""Fine-tuning of a reviewer on the tiny model."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from evals.errors import BadConfig, BadRow, ChainMismatch
+from evals.errors import BadConfig, BadRow, ChainMismatch, LabError
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256, system_prompt
 from tests.models import tiny_base, tiny_tokenizer
-from tests.training.reviewers import CONTEXT
-from tests.training.runs import COMMON, environment, one_thread, record
-from training import review
-from training.config import ReviewSettings, read_request
+from tests.training.reviewers import CONTEXT, paper, review_article
+from tests.training.runs import COMMON, record, train
 from training.data.conversations import check_chain_prompt, check_replies, read_conversations
 from training.data.tokens import notes_of, with_template
+from training.models.chain import load_chain
+from training.reviewer.engine import Asking, ChainEngine
 
-ROOT = Path(__file__).parents[2]
-ACCELERATE = Path(sys.executable).with_name("accelerate")
 REPLY = '[{"text": "There is no control.", "category": "design_flaw", "severity": "major"}]'
-
-__all__ = ["one_thread"]
 
 
 def chat(name: str, prompt: str | None = None, reply: str = REPLY, key: str = "from") -> dict:
     """Return a ShareGPT row, or one of messages where `key` is role."""
-    told = [
-        ("system", prompt or system_prompt()),
-        ("human" if key == "from" else "user", f"Review the paper {name}."),
-        ("gpt" if key == "from" else "assistant", reply),
-    ]
+    said = (prompt or system_prompt(), f"Review the paper {name}.", reply)
     if key == "from":
-        turns = [{"from": who, "value": value} for who, value in told]
+        turns = [{"from": who, "value": text} for who, text in zip(("system", "human", "gpt"), said, strict=True)]
         return {"id": name, "article_id": name, "source": "demo", "conversations": turns}
-    return {"id": name, "messages": [{"role": who, "content": value} for who, value in told]}
+    roles = zip(("system", "user", "assistant"), said, strict=True)
+    return {"id": name, "messages": [{"role": who, "content": text} for who, text in roles]}
 
 
 def rows(folder: Path, *documents: dict) -> str:
@@ -54,51 +45,27 @@ def settings_file(folder: Path, **values: object) -> Path:
     return file
 
 
-def train(folder: Path, **values: object) -> None:
-    file = settings_file(folder, **values)
-    review.train(read_request(ReviewSettings, ["--config", str(file)]))
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One whole run by accelerate."""
-    folder = tmp_path_factory.mktemp("review")
-    file = str(settings_file(folder))
-    done = subprocess.run(
-        [*(str(ACCELERATE), "launch", "-m", "training.review"), "--config", file],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "training on 4 rows" in done.stderr
-    return folder / "run"
-
-
-def test_a_run_leaves_a_reviewer_that_carries_its_instructions(trained: Path):
-    chain = json.loads((trained / "chain.json").read_text(encoding="utf-8"))
+def test_a_run_leaves_a_reviewer_that_carries_its_instructions_and_reviews(tmp_path: Path):
+    run = train("review", settings_file(tmp_path)).path
+    chain = json.loads((run / "chain.json").read_text(encoding="utf-8"))
     assert chain["system_prompt"] == system_prompt()
     assert [(stage["name"], stage["kind"]) for stage in chain["stages"]] == [("review", "review")]
-    kept = record(trained)
+    kept = record(run)
     assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "review", 2)
-    assert kept["data"]["prompt_version"] == PROMPT_VERSION
-    assert kept["data"]["prompt_sha256"] == prompt_sha256()
-    assert (kept["data"]["rows"], kept["data"]["rows of rows.jsonl"]) == (4, 4)
-    assert kept["command"] == "accelerate launch -m training.review --config settings.yaml"
-
-
-def test_the_trained_reviewer_reviews(trained: Path):
-    from tests.training.reviewers import paper
-    from training.models.chain import load_chain
-    from training.reviewer.engine import Asking, ChainEngine, review_article
-
+    data = {"prompt_version": PROMPT_VERSION, "prompt_sha256": prompt_sha256(), "rows": 4, "rows of rows.jsonl": 4}
+    assert data.items() <= kept["data"].items()
     asking = Asking(max_new_tokens=32)
-    chain = load_chain(trained, "float32", base=str(trained.parent / "model"))
-    row = review_article(paper("mice"), ChainEngine(chain, asking), asking, lambda: 0.0)
-    assert row.parts[0].tokens_read > 1000
-    assert not row.parts[0].error
+    engine = ChainEngine(load_chain(run, "float32", base=str(tmp_path / "model")), asking)
+    row = review_article(paper("mice"), engine, asking)
+    assert row.parts[0].tokens_read > 1000 and not row.parts[0].error
+
+
+def test_a_row_that_is_too_long_and_a_loader_that_is_not_here_stop_the_run_before_it_begins(tmp_path: Path):
+    with pytest.raises(BadConfig, match="none is ever cut"):
+        train("review", settings_file(tmp_path, max_length=512))
+    with pytest.raises(BadConfig, match="pip install unsloth"):
+        train("review", settings_file(tmp_path, loader="unsloth"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_rows_of_both_forms_are_read_and_a_repeated_one_is_counted(tmp_path: Path):
@@ -108,26 +75,18 @@ def test_rows_of_both_forms_are_read_and_a_repeated_one_is_counted(tmp_path: Pat
     assert data.rows[0].reply == data.rows[1].reply == REPLY
 
 
-@pytest.mark.parametrize(
-    ("documents", "error", "said"),
-    [
+def test_rows_that_cannot_be_learned_from_are_refused(tmp_path):
+    short = {"id": "a", "conversations": chat("a")["conversations"][1:]}
+    refused = (
         ([chat("a"), chat("b", prompt="Be kind.")], BadConfig, "different system prompts"),
         ([chat("a"), chat("a", reply="[]")], BadConfig, "two different rows are called 'a'"),
         ([chat("a", reply=" ")], BadRow, "one of its turns is empty"),
-        (
-            [{"id": "a", "conversations": chat("a")["conversations"][1:]}],
-            BadRow,
-            "they have to be system, user, assistant",
-        ),
-    ],
-)
-def test_rows_that_cannot_be_learned_from_are_refused(tmp_path, documents, error, said):
-    with pytest.raises(error, match=said):
-        read_conversations([rows(tmp_path, *documents)])
-
-
-def test_a_file_that_is_not_there_says_how_to_come_by_one(tmp_path: Path):
-    with pytest.raises(Exception, match="assay data review --corpus a"):
+        ([short], BadRow, "they have to be system, user, assistant"),
+    )
+    for documents, error, said in refused:
+        with pytest.raises(error, match=said):
+            read_conversations([rows(tmp_path, *documents)])
+    with pytest.raises(LabError, match="assay data review --corpus a"):
         read_conversations([str(tmp_path / "none.jsonl")])
 
 
@@ -138,14 +97,14 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(tmp_path, template):
+def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(tmp_path):
     data = read_conversations([rows(tmp_path, chat("a"))])
     tokenizer = tiny_tokenizer()
     check_replies(data, tokenizer, "tiny")
-    tokenizer.chat_template = template
-    with pytest.raises(BadConfig, match="Training on the whole text is refused"):
-        check_replies(data, tokenizer, "tiny")
+    for template in TEMPLATES.values():
+        tokenizer.chat_template = template
+        with pytest.raises(BadConfig, match="Training on the whole text is refused"):
+            check_replies(data, tokenizer, "tiny")
 
 
 GEMMA = (
@@ -173,15 +132,3 @@ def test_a_chain_that_was_trained_with_other_instructions_is_not_gone_on_with(tm
     check_chain_prompt(data, system_prompt())
     with pytest.raises(ChainMismatch, match="another system prompt"):
         check_chain_prompt(data, "Answer in one sentence.")
-
-
-def test_a_row_that_is_too_long_is_refused_and_never_cut(tmp_path: Path):
-    with pytest.raises(BadConfig, match="none is ever cut"):
-        train(tmp_path, max_length=512)
-    assert not (tmp_path / "run").exists()
-
-
-def test_unsloth_that_is_asked_for_and_not_here_stops_the_run(tmp_path: Path):
-    with pytest.raises(BadConfig, match="pip install unsloth"):
-        train(tmp_path, loader="unsloth")
-    assert not (tmp_path / "run").exists()

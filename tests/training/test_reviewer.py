@@ -15,8 +15,7 @@ from evals.schema import Article, Section
 from evals.schema.reviews import Concern
 from tests.models import tiny_base
 from tests.training.judge_server import Asked, JudgeServer, Reply
-from tests.training.reviewers import paper, reviewer_chain
-from tests.training.runs import one_thread
+from tests.training.reviewers import paper, review_article, reviewer_chain
 from training.judge.client import Reply as Answer
 from training.models.chain import load_chain
 from training.reviewer.engine import (
@@ -26,13 +25,10 @@ from training.reviewer.engine import (
     _messages,
     asked_about,
     merged,
-    review_article,
     row_of,
     stream_review,
 )
 from training.reviewer.server import Estimate, ServerEngine, ServerSettings
-
-__all__ = ["one_thread"]
 
 ASKING = Asking(max_new_tokens=64, temperature=1.0, seed=2)
 PARAGRAPH = "Group {} of the mice was treated with the drug."
@@ -53,7 +49,7 @@ def long_paper(paragraphs: int) -> Article:
 
 
 def test_a_paper_becomes_a_row_that_says_who_answered_and_a_streamed_review_ends_with_the_same(engine: ChainEngine):
-    row = review_article(paper("mice"), engine, ASKING, time.monotonic)
+    row = review_article(paper("mice"), engine, ASKING)
     assert row.article_id == "demo:mice"
     assert row.raw_output.startswith('[{"text": "') or row.raw_output == "[]"
     assert (row.finish_reason, row.parts[0].tokens_written) == ("length", 64)
@@ -128,7 +124,7 @@ def test_the_status_of_a_paper_is_that_of_all_its_parts(engine):
 )
 def test_settings_that_cannot_be_are_refused(engine, asking, said):
     with pytest.raises(BadConfig, match=said):
-        review_article(paper("p"), engine, Asking(**asking), time.monotonic)
+        review_article(paper("p"), engine, Asking(**asking))
 
 
 # ---- papers that contain instructions to the reviewer ---------------------------------------------------

@@ -80,16 +80,17 @@ class RefinerData:
         A record that nothing more can be taken from stays as it was: whether it may be dropped is for
         the settings to say.
         """
-        makes = sft_row if self.is_for_sft else grpo_row
-        fitted = within_budget(self.records, budget, lambda record: tokens_of(makes(record)))
+        fitted = within_budget(self.records, budget, lambda record: tokens_of(self._row(record)))
         shorter = {record.id: record for record in fitted.records}
         records = tuple(shorter.get(record.id, record) for record in self.records)
         return replace(self, records=records, trimmed=fitted.trimmed)
 
     def trl_rows(self) -> dict[str, Row]:
         """Return what TRL is given of each record, by its id."""
-        makes = sft_row if self.is_for_sft else grpo_row
-        return {record.id: makes(record) for record in self.records}
+        return {record.id: self._row(record) for record in self.records}
+
+    def _row(self, record: RefinerRecord) -> Row:
+        return sft_row(record) if self.is_for_sft else grpo_row(record)
 
 
 def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:
@@ -105,7 +106,11 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
         found = records_in(source.strip())
         name = Path(source.strip()).name
         counts[name] = len(found)
-        _refuse_held_out(name, found)
+        if held := kept_for_testing(found):
+            raise BadConfig(
+                f"{name} holds {len(held)} records that are kept for testing (such as {held[0]}); training on"
+                " them would make every later figure worthless. Take them out."
+            )
         for record in found:
             known = records.setdefault(record.id, record)
             repeated += known is not record
@@ -113,7 +118,13 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
                 raise BadConfig(f"two different records have the id {record.id!r}, the second in {name}; rename one.")
     left_out = {"the same record again": repeated} if repeated else {}
     data = RefinerData(tuple(records.values()), counts, left_out, is_for_sft=is_for_sft)
-    return _with_reference(data) if is_for_sft else data
+    lacking = [record.id for record in data.records if not record.reference] if is_for_sft else []
+    if lacking and len(lacking) == data.count:
+        raise BadConfig(
+            "no record has a reference, so there is no answer to learn; add `reference`, an answer in the"
+            " output grammar, or use `assay data refiner`, which writes one for each."
+        )
+    return data.without(lacking, "no reference") if lacking else data
 
 
 def records_in(source: str) -> Sequence[RefinerRecord]:
@@ -160,25 +171,6 @@ def grpo_row(record: RefinerRecord) -> Row:
 
 def _prompt(record: RefinerRecord) -> list[dict[str, str]]:
     return [turn.model_dump() for turn in messages(record)]
-
-
-def _with_reference(data: RefinerData) -> RefinerData:
-    lacking = [record.id for record in data.records if not record.reference]
-    if len(lacking) == data.count:
-        raise BadConfig(
-            "no record has a reference, so there is no answer to learn; add `reference`, an answer in the"
-            " output grammar, or use `assay data refiner`, which writes one for each."
-        )
-    return data.without(lacking, "no reference") if lacking else data
-
-
-def _refuse_held_out(name: str, records: Sequence[RefinerRecord]) -> None:
-    found = kept_for_testing(records)
-    if found:
-        raise BadConfig(
-            f"{name} holds {len(found)} records that are kept for testing (such as {found[0]}); training on"
-            " them would make every later figure worthless. Take them out."
-        )
 
 
 def _is_of_records(source: str) -> bool:

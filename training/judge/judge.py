@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -279,8 +278,8 @@ class StopRule:
         )
 
 
-NEEDED = 7
-"""Of the eight pairs, how many have to come out right."""
+MAY_FAIL = 1
+"""Of the eight known pairs, how many a judge may put in the wrong order."""
 
 
 class ProbePair(Record):
@@ -292,24 +291,6 @@ class ProbePair(Record):
     worse: str
 
 
-@dataclass(frozen=True)
-class ProbeResult:
-    """How many pairs a judge put in the right order, and what the others are about."""
-
-    right: int
-    total: int
-    wrong: tuple[str, ...]
-
-    def refuse_unless_fit(self, label: str, needed: int = NEEDED) -> None:
-        """Raise BadConfig if too few pairs came out right."""
-        if self.right < needed:
-            raise BadConfig(
-                f"the judge {label} put only {self.right} of {self.total} known pairs in the right order"
-                f" (needed: {needed}); it failed at: {'; '.join(self.wrong)}. Use a more capable model, or"
-                " look whether the server answers at all."
-            )
-
-
 @cache
 def probe_pairs() -> tuple[ProbePair, ...]:
     """Return the eight pairs, from pairs.json."""
@@ -317,16 +298,27 @@ def probe_pairs() -> tuple[ProbePair, ...]:
     return tuple(ProbePair.model_validate(row) for row in json.loads(text))
 
 
-def probe(judge: Judge, deadline_seconds: float = 120.0) -> ProbeResult:
-    """Return how a judge orders the known pairs; a missing verdict is a wrong order."""
+def wrong_pairs(judge: Judge, deadline_seconds: float = 120.0) -> tuple[str, ...]:
+    """Return what the known pairs are about that a judge puts in the wrong order; so is one without a verdict."""
     config = RewardConfig(gate="off")
     pairs = probe_pairs()
     cases = [prepare(pair.record, answer, config) for pair in pairs for answer in (pair.better, pair.worse)]
     verdicts = judged(judge, [case.inquiry() for case in cases], deadline_seconds)
     rewards = [settle(case, given).reward for case, given in zip(cases, verdicts, strict=True)]
-    wrong = tuple(
+    return tuple(
         pair.about
         for pair, better, worse in zip(pairs, rewards[::2], rewards[1::2], strict=True)
         if better is None or worse is None or better <= worse
     )
-    return ProbeResult(len(pairs) - len(wrong), len(pairs), wrong)
+
+
+def fit_judge(judge: Judge, deadline_seconds: float = 120.0) -> str:
+    """Return in words how a judge orders the known pairs; BadConfig if it is not fit to reward anything."""
+    wrong, of = wrong_pairs(judge, deadline_seconds), len(probe_pairs())
+    if len(wrong) > MAY_FAIL:
+        raise BadConfig(
+            f"the judge {judge.label} put only {of - len(wrong)} of {of} known pairs in the right order"
+            f" (needed: {of - MAY_FAIL}); it failed at: {'; '.join(wrong)}. Use a more capable model, or"
+            " look whether the server answers at all."
+        )
+    return f"{of - len(wrong)} of {of} known pairs ordered right"

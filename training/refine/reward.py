@@ -23,7 +23,7 @@ from evals.refine.rubric import items_of
 from evals.refine.score import Prepared, Settled, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.config import HEURISTIC, RefinerSettings
-from training.judge.judge import HttpJudge, ProbeResult, StopRule, by_deadline, judge_of, late, probe
+from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
 from training.judge.questions import VERSION, HttpSettings
 from training.refine.items import ItemBook, figures_of, group_spread, means
 from training.rewards import Answer, text_of
@@ -195,17 +195,10 @@ def judging_of(settings: RefinerSettings) -> Judging:
     return Judging(judge_of("http", server), settings.judge_deadline_seconds)
 
 
-def fit_judge(judging: Judging) -> ProbeResult:
-    """Return how the judge orders known pairs; BadConfig if it is not fit to reward anything."""
-    found = probe(judging.judge, judging.deadline_seconds)
-    found.refuse_unless_fit(judging.judge.label)
-    return found
+def judge_facts(settings: RefinerSettings, judging: Judging) -> dict[str, str]:
+    """Return what run.json keeps of the judge: who it is, how it is asked, how it orders known pairs.
 
-
-def judge_facts(settings: RefinerSettings, judging: Judging, found: ProbeResult) -> dict[str, str]:
-    """Return what run.json keeps of the judge: who it is, how it is asked, how it was tried.
-
-    Never an address or a key.
+    Never an address or a key. BadConfig for a judge that is not fit to reward anything.
     """
     is_http = isinstance(judging.judge, HttpJudge)
     return {
@@ -213,5 +206,5 @@ def judge_facts(settings: RefinerSettings, judging: Judging, found: ProbeResult)
         "judge_mode": settings.judge_mode if is_http else "no language model",
         "judge_votes": str(settings.judge_votes),
         "judge_prompt": VERSION if is_http else "none",
-        "judge_probe": f"{found.right} of {found.total} known pairs ordered right",
+        "judge_probe": fit_judge(judging.judge, judging.deadline_seconds),
     }

@@ -47,13 +47,14 @@ class BestWeights:
 
     def keep(self, model: nn.Module, step: int, looks: Sequence[Look]) -> None:
         """Write the weights of `step`, whole, and let go of those that no resumed run can need."""
-        tensors = {name: weight.detach().cpu().contiguous() for name, weight in _trained(model)}
         file = self._file(step)
         unfinished = file.with_suffix(".part")
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, unfinished)
+        save_file({name: weight.detach().cpu().contiguous() for name, weight in _trained(model)}, unfinished)
         unfinished.replace(file)
-        needed = {self._file(each) for each in self._needed(looks)}
+        steps = map(step_of, checkpoints(self._folder))
+        known = [[look for look in looks if look[0] <= step] for step in steps]  # as each checkpoint knows of them
+        needed = {self._file(best_of(each)[0]) for each in (*known, looks) if each}
         for other in best_weights(self._folder):
             if other not in needed:
                 other.unlink(missing_ok=True)
@@ -69,12 +70,6 @@ class BestWeights:
                 weight.copy_(tensors[name])
         return True
 
-    def _needed(self, looks: Sequence[Look]) -> set[int]:
-        """Return the best steps as each checkpoint, and the run now, knows of them."""
-        steps = map(step_of, checkpoints(self._folder))
-        known = [[look for look in looks if look[0] <= step] for step in steps]
-        return {best_of(each)[0] for each in (*known, looks) if each}
-
     def _file(self, step: int) -> Path:
         return self._folder / f"{BEST}{step}.safetensors"
 
@@ -87,14 +82,6 @@ SCORE, WELLFORMED = "held_out/score", "held_out/wellformed"
 
 
 @dataclass(frozen=True)
-class Glance:
-    """What was seen at one moment: the mean reward by words, and the share of well-formed answers."""
-
-    score: float
-    wellformed: float
-
-
-@dataclass(frozen=True)
 class HeldOut:
     """Records that are not trained on, how answers are graded, and how long one may be, in tokens."""
 
@@ -102,18 +89,18 @@ class HeldOut:
     reward: RewardConfig
     tokens: int
 
-    def glance(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> Glance:
+    def figures(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
         """Return how the policy's greedy answers do now."""
         conversations = [[turn.model_dump() for turn in messages(record)] for record in self.records]
         batches = answers_to(policy, tokenizer, conversations, self.tokens)
         texts = [text for each in batches for text in tokenizer.batch_decode(each.tokens(), skip_special_tokens=True)]
         return self.graded(texts)
 
-    def graded(self, texts: Sequence[str]) -> Glance:
-        """Return how answers do, one to each record."""
+    def graded(self, texts: Sequence[str]) -> dict[str, float]:
+        """Return the mean reward by words of answers, one to each record, and the share of well-formed ones."""
         cases = [prepare(record, text, self.reward) for record, text in zip(self.records, texts, strict=True)]
         rewards = [settle(case, compare_words(case.inquiry()) if case.is_judgeable else None).reward for case in cases]
-        return Glance(fmean(reward or 0.0 for reward in rewards), fmean(case.is_judgeable for case in cases))
+        return {SCORE: fmean(each or 0.0 for each in rewards), WELLFORMED: fmean(case.is_judgeable for case in cases)}
 
 
 class PlateauWatch(Looks):
@@ -134,8 +121,7 @@ class PlateauWatch(Looks):
 
     def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
         """Return how the held-out records are answered now."""
-        glance = self._held.glance(policy, tokenizer)
-        return {SCORE: glance.score, WELLFORMED: glance.wellformed}
+        return self._held.figures(policy, tokenizer)
 
     def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
         """Keep what is best so far, and end training if nothing has become better for long."""

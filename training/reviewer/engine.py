@@ -1,7 +1,6 @@
-"""Papers reviewed by a chain or a server, at once or as it is written: what the lab calls.
+"""Papers reviewed by a chain or a server: requests, engines that answer, and one review as it is written.
 
 engine = ChainEngine(load_chain("reviewer"), Asking())
-row = review_article(article, engine, asking, clock)
 for step in stream_review(article, engine, asking, stop, clock): ...
 """
 
@@ -84,15 +83,12 @@ class Engine(Protocol):
 
     def record(self) -> EngineRecord:
         """Return who answers, as far as is known by now."""
-        ...
 
     def answer(self, requests: Sequence[str]) -> list[Reply]:
         """Return one reply per request, in order; one that fails has an error and raises nothing."""
-        ...
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
-        ...
 
 
 IMPORTANCE = {severity: place for place, severity in enumerate((*SEVERITIES, UNKNOWN))}
@@ -274,17 +270,6 @@ def _messages(request: str) -> tuple[Message, ...]:
 
 Clock = Callable[[], float]
 """Seconds from any start, such as time.monotonic."""
-
-
-def review_article(article: Article, engine: Engine, asking: Asking, clock: Clock) -> ReviewedRow:
-    """Return what an engine says about one paper, its parts in one batch.
-
-    A part without an answer makes the row failed and says why. BadConfig if the context is too small.
-    """
-    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
-    started = clock()
-    replies = engine.answer(asked.requests)
-    return row_of(asked, replies, clock() - started)
 
 
 def stream_review(

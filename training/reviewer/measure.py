@@ -147,17 +147,6 @@ class Reviewer:
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """The papers, how is measured, and what that takes: clocks, encoders by name, who hears of progress."""
-
-    papers: tuple[ReviewExample, ...]
-    measure: Measure
-    clocks: Clocks
-    find_encoder: Callable[[str], Encoder]
-    progress: Progress
-
-
-@dataclass(frozen=True)
 class Measured:
     """What came of it: the score with its articles, and how the rows behind it came about."""
 
@@ -165,16 +154,34 @@ class Measured:
     run: ReviewRun
 
 
-def measured(reviewer: Reviewer, wanted: Measuring, folder: Path) -> Measured:
+def measured(
+    reviewer: Reviewer,
+    papers: Sequence[ReviewExample],
+    measure: Measure,
+    folder: Path,
+    clocks: Clocks,
+    find_encoder: Callable[[str], Encoder],
+    progress: Progress,
+) -> Measured:
     """Return the score of a reviewer; what is done already is read from `folder` and not done again."""
     known = known_score(reviewer, folder)
     if known is not None:
         return known
-    measure, reference, rows = wanted.measure, folder / "dev.jsonl", folder / "rows.jsonl"
+    reference, rows = folder / "dev.jsonl", folder / "rows.jsonl"
     if measure.encoder != LEXICAL:
-        wanted.find_encoder(measure.encoder)  # one that is missing is told before hours of asking
-    write_whole(reference, as_lines(wanted.papers))
-    run = _asked(reviewer, wanted, rows)
+        find_encoder(measure.encoder)  # one that is missing is told before hours of asking
+    write_whole(reference, as_lines(papers))
+    chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
+    job = Job([each.article for each in papers], ChainEngine(chain, measure.asking), measure.asking, measure.batch)
+    before = read_run(folder / "rows.run.json")
+    is_other = before is not None and before.engine.checksums != chain.stage_checksums
+    try:
+        run = infer(job, ReviewFile(rows), clocks, progress, overwrite=is_other)
+    finally:  # the next one needs the room
+        del job, chain
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
     cleaning = Cleaning(cap=measure.cap or None)
     cleaned = [clean(row, cleaning).document(cleaning) for row in read_rows(rows, PredictionRow)]
     write_whole(folder / "clean.jsonl", "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in cleaned))
@@ -187,7 +194,7 @@ def measured(reviewer: Reviewer, wanted: Measuring, folder: Path) -> Measured:
         draws=measure.draws,
         seed=measure.seed,
     )
-    found = score(reviewer.name, panel, measuring_of(panel, reference, how, wanted.find_encoder))
+    found = score(reviewer.name, panel, measuring_of(panel, reference, how, find_encoder))
     found = found.model_copy(update={"made_by": made_by(folder / "clean.jsonl")})
     write_whole(folder / "score.json", found.model_dump_json(indent=1) + "\n")
     return Measured(found, run)
@@ -205,24 +212,6 @@ def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
         return None
     found = read_score(folder / "score.json")
     return Measured(found.model_copy(update={"system": reviewer.name}), run)
-
-
-def _asked(reviewer: Reviewer, wanted: Measuring, out: Path) -> ReviewRun:
-    """Ask a reviewer about the papers and let go of it again, since the next one needs the room."""
-    measure = wanted.measure
-    chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
-    articles = [each.article for each in wanted.papers]
-    job = Job(articles, ChainEngine(chain, measure.asking), measure.asking, measure.batch)
-    file = ReviewFile(out)
-    before = read_run(file.record)
-    is_other = before is not None and before.engine.checksums != chain.stage_checksums
-    try:
-        return infer(job, file, wanted.clocks, wanted.progress, overwrite=is_other)
-    finally:
-        del job, chain
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 @dataclass(frozen=True)
