@@ -3,15 +3,11 @@
 import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from tests.imports import imports_of
-
 ROOT = Path(__file__).resolve().parents[2]
-CODE = ("app.py", "evals", "training", "hub", "lab")
 BUILD = """
 from lab.app import build_app
 from lab.services import build_services
@@ -20,12 +16,6 @@ import spaces
 app = build_app(build_services(from_environment()))
 print(len(app.get_config_file()["dependencies"]), hasattr(spaces, "GPU"), sep="|")
 """
-
-
-def python_files():
-    for name in CODE:
-        path = ROOT / name
-        yield from [path] if path.is_file() else path.rglob("*.py")
 
 
 def run(code, tmp_path, **environment):
@@ -53,19 +43,6 @@ def test_the_page_is_built_with_the_repository_first_on_the_path(tmp_path, where
     assert is_the_package.strip() == "True"
 
 
-def test_our_folder_never_becomes_a_package():
-    assert (ROOT / "spaces").is_dir()
-    assert list((ROOT / "spaces").rglob("__init__.py")) == []
-
-
-def test_nothing_imports_the_bundles_and_only_one_file_imports_the_package():
-    importers = {
-        entry.file.as_posix() for path in python_files() for entry in imports_of(path, ROOT) if entry.root == "spaces"
-    }
-
-    assert importers == {"lab/gpu.py"}
-
-
 def test_the_file_that_imports_it_makes_sure_that_it_is_the_package():
     assert 'hasattr(spaces, "GPU")' in (ROOT / "lab" / "gpu.py").read_text()
 
@@ -87,9 +64,3 @@ print("".join(piece.text for piece in chain.stream(prompt, ["base"], Sampling(),
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "here"
-
-
-def test_the_package_is_pinned_for_a_space():
-    version = metadata.version("spaces")
-
-    assert f"spaces=={version}" in (ROOT / "requirements.txt").read_text().splitlines()
