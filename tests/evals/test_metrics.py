@@ -215,6 +215,7 @@ def test_a_copy_outside_the_repository_works_without_any_of_our_packages(tmp_pat
     assert ours == []
 
 
+@pytest.mark.slow
 def test_the_module_that_needs_assay_says_so_where_assay_is_not(tmp_path: Path) -> None:
     source = (
         "import sys, evaluate\n"
