@@ -3,15 +3,17 @@
 Sub-articles (decision letters and author responses among them) are never read: they hold the answer.
 """
 
-import html
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from html.entities import html5
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import EntitiesForbidden
+from defusedxml.ElementTree import DefusedXMLParser
 
 from evals.errors import UnreadableArticle
-from evals.papers.outline import UNNAMED
+from evals.papers.outline import UNNAMED, Outline
 from evals.papers.text import tidy
 from evals.schema import Figure, Reference, Section
 
@@ -20,17 +22,15 @@ DEEPEST = 120
 MOST_ELEMENTS = 1_000_000
 
 
-class Reader:
-    """Collects one document; expat calls it."""
+class _LocalNames(TreeBuilder):
+    """Builds a tree with names without prefixes and refuses one that is deeper or larger than any article."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.builder = TreeBuilder()
-        self.depth = 0
-        self.elements = 0
+        super().__init__()
+        self.name, self.depth, self.elements = name, 0, 0
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Open an element, its name without a prefix."""
+    def start(self, tag: str, attrs: dict[str, str]) -> Element:
+        """Open an element."""
         self.depth += 1
         self.elements += 1
         if self.depth > DEEPEST or self.elements > MOST_ELEMENTS:
@@ -38,91 +38,48 @@ class Reader:
                 f"{self.name} has more than {DEEPEST} elements inside each other or more than"
                 f" {MOST_ELEMENTS:,} in all, which no article needs; give the publisher's own XML file."
             )
-        local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
-        self.builder.start(tag.rpartition(":")[2], local)
+        return super().start(tag.rpartition("}")[2], {key.rpartition("}")[2]: value for key, value in attrs.items()})
 
-    def end(self, tag: str) -> None:
+    def end(self, tag: str) -> Element:
         """Close an element."""
         self.depth -= 1
-        self.builder.end(tag.rpartition(":")[2])
-
-    def entity(self, name: str, *others: object) -> None:
-        """Refuse a document that declares entities: expanded, they can grow without bound or name files."""
-        raise UnreadableArticle(
-            f"{self.name} declares the XML entity {name!r}, which can make a small file huge or name other"
-            " files; nothing of it is read. Article XML needs no entities of its own: take the DOCTYPE's"
-            " declarations out, or give the publisher's original file."
-        )
-
-    def skipped(self, name: str, is_parameter: bool) -> None:
-        """Put in the character of an entity such as &nbsp; that the document type would declare."""
-        if not is_parameter:
-            character = html.unescape(f"&{name};")
-            self.builder.data(character if character != f"&{name};" else "")
+        return super().end(tag.rpartition("}")[2])
 
 
 def tree_of(data: bytes, name: str) -> Element:
     """Return the root element of an XML document, names without prefixes.
 
     UnreadableArticle for XML that is not well-formed (with line and column), declares entities, is in
-    an encoding that expat does not know, or is nested beyond any article.
+    an encoding that is not known, or is nested beyond any article.
     """
-    reader = Reader(name)
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.builder.data
-    parser.EntityDeclHandler = reader.entity
-    parser.SkippedEntityHandler = reader.skipped
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    parser.UseForeignDTD(True)
+    parser = DefusedXMLParser(target=_LocalNames(name))
+    parser.parser.UseForeignDTD(True)  # so that an entity which the document type would declare is no error
+    parser.entity = defaultdict(str, {entity.rstrip(";"): character for entity, character in html5.items()})
     try:
-        parser.Parse(data, True)
-        return reader.builder.close()
-    except expat.ExpatError as error:
+        parser.feed(data)
+        return parser.close()
+    except EntitiesForbidden as error:
         raise UnreadableArticle(
-            f"{name} is not well-formed XML: {expat.ErrorString(error.code)}, line {error.lineno}, column"
-            f" {error.offset}. Download it again, or give the PDF."
+            f"{name} declares the XML entity {error.name!r}, which can make a small file huge or name other"
+            " files; nothing of it is read. Article XML needs no entities of its own: take the DOCTYPE's"
+            " declarations out, or give the publisher's original file."
+        ) from None
+    except (ParseError, LookupError) as error:
+        raise UnreadableArticle(
+            f"{name} is not well-formed XML: {error}. Download it again, or give the PDF."
         ) from None
 
 
 SKIPPED = frozenset(
     (
-        "fig",
-        "fig-group",
-        "table-wrap",
-        "table-wrap-group",
-        "supplementary-material",
-        "media",
-        "graphic",
-        "inline-graphic",
-        "ref-list",
-        "object-id",
-        "permissions",
-        "label",
-        "sec-meta",
-        "sub-article",
-        "response",
-        "tex-math",
+        *("fig", "fig-group", "table-wrap", "table-wrap-group", "supplementary-material", "media"),
+        *("graphic", "inline-graphic", "ref-list", "object-id", "permissions", "label"),
+        *("sec-meta", "sub-article", "response", "tex-math"),
     )
 )
 """Not part of the running text; figures and tables are taken up apart."""
 BLOCKS = frozenset(("p", "disp-quote", "disp-formula", "def-item", "fn", "verse-group", "preformat", "code"))
-PLACES = frozenset(
-    (
-        "sec",
-        "abstract",
-        "body",
-        "app",
-        "ack",
-        "fn-group",
-        "notes",
-        "boxed-text",
-        "statement",
-        "list",
-    )
-)
+PLACES = frozenset(("sec", "abstract", "body", "app", "ack", "fn-group", "notes", "boxed-text", "statement", "list"))
 
 
 def text_of(element: Element, *, without_title: bool = False) -> str:
@@ -196,43 +153,17 @@ FLOATS = {"fig": "figure", "table-wrap": "table"}
 BESIDE = ("graphical", "teaser", "plain-language-summary", "executive-summary", "toc", "key-points")
 """Types of abstract that are not the abstract."""
 ARTICLE_TYPES = frozenset(
-    name.lower()
-    for name in (
-        "Research Article",
-        "Research Advance",
-        "Insight",
-        "Correction",
-        "Short Report",
-        "Review Article",
-        "Tools and Resources",
-        "Feature Article",
-        "Editorial",
-        "Registered Report",
-        "Replication Study",
-        "Scientific Correspondence",
-        "Article",
+    (
+        *("research article", "research advance", "insight", "correction", "short report"),
+        *("review article", "tools and resources", "feature article", "editorial", "registered report"),
+        *("replication study", "scientific correspondence", "article"),
     )
 )
 """Subject labels that say what kind of article it is, not what it is about."""
 
 
-@dataclass(frozen=True)
-class JatsArticle:
-    """What a JATS file says of its article."""
-
-    title: str
-    abstract: str
-    doi: str
-    journal: str
-    subjects: tuple[str, ...]
-    published: date | None
-    sections: tuple[Section, ...]
-    figures: tuple[Figure, ...]
-    references: tuple[Reference, ...]
-
-
-def read_jats(data: bytes, name: str) -> JatsArticle:
-    """Return the article of a JATS file; UnreadableArticle if there is none in it, or no body text."""
+def read_jats(data: bytes, name: str) -> Outline:
+    """Return the article of a JATS file; UnreadableArticle if there is none in it."""
     root = tree_of(data, name)
     article = root if root.tag == "article" else root.find(".//article")
     if article is None:
@@ -240,35 +171,20 @@ def read_jats(data: bytes, name: str) -> JatsArticle:
             f"{name} is XML without an <article> (its root is <{root.tag}>); accepted is JATS, as PubMed"
             " Central and publishers offer it for download."
         )
-    sections = tuple(_sections(article))
     meta = article.find("front/article-meta")
     meta = Element("article-meta") if meta is None else meta
-    return JatsArticle(
+    abstract = next((each for each in meta.findall("abstract") if each.get("abstract-type") not in BESIDE), None)
+    subjects = (one_line(each) for each in meta.findall("article-categories//subject"))
+    return Outline(
         title=one_line(meta.find("title-group/article-title")),
-        abstract=_abstract(meta),
-        doi=_doi(meta),
-        journal=one_line(article.find("front/journal-meta//journal-title")),
-        subjects=_subjects(meta),
-        published=_date(meta),
-        sections=sections,
+        abstract="" if abstract is None else text_of(abstract),
+        doi={each.get("pub-id-type"): one_line(each) for each in meta.findall("article-id")}.get("doi", ""),
+        subjects=tuple(dict.fromkeys(each for each in subjects if each and each.lower() not in ARTICLE_TYPES)),
+        published_date=_date(meta),
+        sections=tuple(_sections(article)),
         figures=tuple(_figures(article)),
         references=tuple(_references(article)),
     )
-
-
-def _abstract(meta: Element) -> str:
-    found = [each for each in meta.findall("abstract") if each.get("abstract-type") not in BESIDE]
-    return text_of(found[0]) if found else ""
-
-
-def _doi(meta: Element) -> str:
-    ids = {each.get("pub-id-type"): one_line(each) for each in meta.findall("article-id")}
-    return ids.get("doi", "")
-
-
-def _subjects(meta: Element) -> tuple[str, ...]:
-    names = (one_line(each) for each in meta.findall("article-categories//subject"))
-    return tuple(dict.fromkeys(name for name in names if name and name.lower() not in ARTICLE_TYPES))
 
 
 def _date(meta: Element) -> date | None:

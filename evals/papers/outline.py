@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Literal
 
 from evals.schema import Figure, PageStart, Reference, Section
@@ -90,12 +91,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Outline:
-    """A paper taken apart."""
+    """A paper taken apart; no format but JATS gives more than title, abstract, sections, figures and references."""
 
+    title: str
     abstract: str
     sections: tuple[Section, ...]
-    figures: tuple[Figure, ...]
-    references: tuple[Reference, ...]
+    figures: tuple[Figure, ...] = ()
+    references: tuple[Reference, ...] = ()
+    doi: str = ""
+    subjects: tuple[str, ...] = ()
+    published_date: date | None = None
 
 
 @dataclass
@@ -132,7 +137,7 @@ def caption_of(text: str, page: int | None = None) -> Figure | None:
     return Figure(label=" ".join(match["label"].split()), kind=kind, caption=match["text"], page=page)
 
 
-def outline_of(blocks: Sequence[Block]) -> Outline:
+def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
     """Return the sections of a paper in its order; names may repeat, captions are figures of their own."""
     parts = [Growing("")]
     figures: list[Figure] = []
@@ -147,12 +152,11 @@ def outline_of(blocks: Sequence[Block]) -> Outline:
     front, *named = parts
     abstract = _taken(named, "abstract")
     references = _taken(named, "references")
-    first = _front(front, has_abstract=abstract is not None, is_all=not named)
-    if abstract is None and first.abstract:
-        abstract = Growing("Abstract", first.abstract)
+    before, sections = _front(front, has_abstract=abstract is not None, is_all=not named)
     return Outline(
-        abstract=abstract.text if abstract else "",
-        sections=(*first.sections, *(part.section() for part in named if part.text)),
+        title=title,
+        abstract=abstract.text if abstract else before,
+        sections=(*sections, *(part.section() for part in named if part.text)),
         figures=tuple(figures),
         references=tuple(Reference(text=text) for text in references.paragraphs) if references else (),
     )
@@ -166,17 +170,16 @@ def _taken(parts: list[Growing], role: str) -> Growing | None:
     return found
 
 
-def _front(front: Growing, *, has_abstract: bool, is_all: bool) -> Outline:
-    """Return what stands before the first heading: authors and addresses, an abstract, or all there is."""
-    if is_all:
-        front.name = UNNAMED
-        return Outline("", (front.section(),) if front.text else (), (), ())
+def _front(front: Growing, *, has_abstract: bool, is_all: bool) -> tuple[str, tuple[Section, ...]]:
+    """Return the abstract and the rest of what stands before the first heading: authors and addresses, or all there is."""
     long = [text for text in front.paragraphs if len(text.split()) >= LONG_PARAGRAPH]
-    if has_abstract or not long:
-        front.name = FRONT
-        return Outline("", (front.section(),) if front.text else (), (), ())
-    rest = Growing(FRONT)
-    for text in front.paragraphs:
-        if text not in long:
-            rest.add(text, front.pages[0].page if front.pages else None)
-    return Outline("\n\n".join(long), (rest.section(),) if rest.text else (), (), ())
+    rest = front
+    if is_all or has_abstract:
+        long = []
+    if long:
+        rest = Growing("")
+        for text in front.paragraphs:
+            if text not in long:
+                rest.add(text, front.pages[0].page if front.pages else None)
+    rest.name = UNNAMED if is_all else FRONT
+    return "\n\n".join(long), (rest.section(),) if rest.text else ()

@@ -5,10 +5,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
+from math import pi
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -16,20 +18,11 @@ import pypdfium2.raw as pdfium
 from evals.errors import UnreadableArticle
 from evals.papers.outline import Block, Outline, caption_of, outline_of, plain_name, role_of
 from evals.papers.text import ABSTRACT, LONGEST_HEADING, Limits, heading_level, tidy
-from evals.schema import Article, TextOrigin
 
 HYPHENS = frozenset((0x02, 0xFFFE))
 """What PDFium gives for a hyphen at the end of a line."""
 SOFT_HYPHEN = "\u00ad"
-LIGATURES = {
-    0xFB00: "ff",
-    0xFB01: "fi",
-    0xFB02: "fl",
-    0xFB03: "ffi",
-    0xFB04: "ffl",
-    0xFB05: "st",
-    0xFB06: "st",
-}
+LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"), start=0xFB00))
 STRAIGHT = 0.1
 """Radians; characters turned further belong to a stamp at the margin or to the axis of a plot."""
 GAP = 0.18
@@ -56,14 +49,8 @@ class Word:
         """The height of the line in points: close to the size of the font."""
         return self.top - self.bottom
 
-    @property
-    def middle(self) -> float:
-        """The height in the middle of the word."""
-        return (self.top + self.bottom) / 2
 
-
-@dataclass(frozen=True)
-class _Character:
+class _Character(NamedTuple):
     index: int
     text: str
     left: float
@@ -76,14 +63,12 @@ def words_of(text_page: Any) -> list[Word]:
     """Return the words of a PDFium text page, in the order of the file, which need not be that of reading."""
     words: list[Word] = []
     current: list[_Character] = []
-    for character in _characters(text_page):
-        if character is None:
-            _finish(text_page, current, words)
-        else:
-            if current and _is_apart(current[-1], character):
-                _finish(text_page, current, words)
+    for character in [*_characters(text_page), None]:
+        if current and (character is None or _is_apart(current[-1], character)):
+            words.append(_word(text_page, current))
+            current = []
+        if character is not None:
             current.append(character)
-    _finish(text_page, current, words)
     return words
 
 
@@ -101,15 +86,11 @@ def _characters(text_page: Any) -> Iterator[_Character | None]:
             text = LIGATURES.get(code) or chr(code)
         if not pdfium.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
             continue
-        if _is_turned(pdfium.FPDFText_GetCharAngle(text_page, index)):
+        angle = pdfium.FPDFText_GetCharAngle(text_page, index)  # -1 where it is not known
+        if angle > STRAIGHT and abs(angle - 2 * pi) > STRAIGHT:
             yield None
             continue
         yield _Character(index, text, box.left, box.right, box.bottom, box.top)
-
-
-def _is_turned(angle: float) -> bool:
-    """Whether a character's angle (radians, -1 where it is not known) is not that of a level line."""
-    return angle > STRAIGHT and abs(angle - 2 * 3.141592653589793) > STRAIGHT
 
 
 def _is_apart(one: _Character, other: _Character) -> bool:
@@ -120,24 +101,17 @@ def _is_apart(one: _Character, other: _Character) -> bool:
     return not is_on_line or gap > GAP * height or gap < -height
 
 
-def _finish(text_page: Any, current: list[_Character], words: list[Word]) -> None:
-    """Make a word of the characters collected so far."""
-    if not current:
-        return
-    text = "".join(each.text for each in current)
-    is_broken = text.endswith((SOFT_HYPHEN, "-", "\u2010"))
-    words.append(
-        Word(
-            text=text.replace(SOFT_HYPHEN, "-"),
-            left=min(each.left for each in current),
-            right=max(each.right for each in current),
-            bottom=min(each.bottom for each in current),
-            top=max(each.top for each in current),
-            is_bold=_is_bold(text_page, current[0].index),
-            is_broken=is_broken and len(text) > 1,
-        )
+def _word(text_page: Any, characters: Sequence[_Character]) -> Word:
+    text = "".join(each.text for each in characters)
+    return Word(
+        text=text.replace(SOFT_HYPHEN, "-"),
+        left=min(each.left for each in characters),
+        right=max(each.right for each in characters),
+        bottom=min(each.bottom for each in characters),
+        top=max(each.top for each in characters),
+        is_bold=_is_bold(text_page, characters[0].index),
+        is_broken=text.endswith((SOFT_HYPHEN, "-", "\u2010")) and len(text) > 1,
     )
-    current.clear()
 
 
 def _is_bold(text_page: Any, index: int) -> bool:
@@ -164,10 +138,11 @@ FEWEST_LINES = 8
 
 @dataclass(frozen=True)
 class Line:
-    """Words on one line of one column, from left to right. `column` counts from 0 on each page."""
+    """Words on one line of one column, from left to right; `column` counts from 0 on each page, `page` from 1."""
 
     words: tuple[Word, ...]
     column: int = 0
+    page: int = 1
 
     @property
     def text(self) -> str:
@@ -178,11 +153,6 @@ class Line:
     def left(self) -> float:
         """Where the line begins, points from the left."""
         return self.words[0].left
-
-    @property
-    def right(self) -> float:
-        """Where the line ends."""
-        return self.words[-1].right
 
     @property
     def top(self) -> float:
@@ -206,24 +176,23 @@ class Line:
         return 2 * bold > sum(len(word.text) for word in self.words)
 
 
-def reading_order(words: Sequence[Word]) -> list[Line]:
+Row = tuple[Word, ...]
+
+
+def reading_order(words: Sequence[Word], page: int) -> list[Line]:
     """Return the lines of a page as they are read.
 
     A line across a gutter ends the columns above it: they are read before it, from left to right.
     """
-    return _ordered(_rows(words), column=0)
-
-
-def _rows(words: Sequence[Word]) -> list[tuple[Word, ...]]:
-    """Return words grouped by height on the page, from top to bottom, each group from left to right."""
     rows: list[list[Word]] = []
-    for word in sorted(words, key=lambda each: (-each.middle, each.left)):
+    for word in sorted(words, key=lambda each: (-(each.top + each.bottom) / 2, each.left)):
         row = next((row for row in rows[-3:] if _is_beside(row[0], word)), None)
         if row is None:
             rows.append([word])
         else:
             row.append(word)
-    return [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
+    sorted_rows = [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
+    return [Line(row, column, page) for row, column in _columns(sorted_rows, column=0)]
 
 
 def _is_beside(one: Word, other: Word) -> bool:
@@ -232,69 +201,56 @@ def _is_beside(one: Word, other: Word) -> bool:
     return shared > 0.5 * min(one.height, other.height)
 
 
-def _ordered(rows: Sequence[tuple[Word, ...]], column: int) -> list[Line]:
+def _columns(rows: Sequence[Row], column: int) -> Iterator[tuple[Row, int]]:
+    """Yield rows with the number of their column, in reading order."""
     gutter = gutter_of(rows)
     if gutter is None:
-        return [Line(row, column) for row in rows]
-    ordered: list[Line] = []
-    left: list[tuple[Word, ...]] = []
-    right: list[tuple[Word, ...]] = []
-
-    def flush() -> None:
-        ordered.extend(_ordered(left, 2 * column + 1))
-        ordered.extend(_ordered(right, 2 * column + 2))
-        left.clear()
-        right.clear()
-
-    for row in rows:
-        if _crosses(row, gutter):
-            flush()
-            ordered.append(Line(row, column))
+        yield from ((row, column) for row in rows)
+        return
+    left: list[Row] = []
+    right: list[Row] = []
+    for row in [*rows, None]:
+        if row is None or _crosses(row, gutter):
+            yield from _columns(left, 2 * column + 1)
+            yield from _columns(right, 2 * column + 2)
+            left, right = [], []
+            if row is not None:
+                yield row, column
             continue
         first = tuple(word for word in row if word.right <= gutter)
         second = tuple(word for word in row if word.right > gutter)
-        if first:
-            left.append(first)
-        if second:
-            right.append(second)
-    flush()
-    return ordered
+        left += [first] if first else []
+        right += [second] if second else []
 
 
-def gutter_of(rows: Sequence[tuple[Word, ...]]) -> float | None:
+def gutter_of(rows: Sequence[Row]) -> float | None:
     """Return the middle of the widest strip that parts two columns (points from the left), or None."""
     if len(rows) < FEWEST_LINES:
         return None
     start = min(row[0].left for row in rows) + NARROWEST_COLUMN
     end = max(row[-1].right for row in rows) - NARROWEST_COLUMN
     places = [start + STEP * step for step in range(max(0, int((end - start) / STEP) + 1))]
-    free = [place for place in places if _is_free(rows, place)]
     strips: list[list[float]] = []
-    for place in free:
+    for place in places:
+        if not _is_free(rows, place):
+            continue
         if strips and place - strips[-1][-1] <= STEP * 1.5:
             strips[-1].append(place)
         else:
             strips.append([place])
-    wide = [strip for strip in strips if strip[-1] - strip[0] + STEP >= NARROWEST_GUTTER]
-    if not wide:
+    widest = max(strips, key=lambda strip: strip[-1] - strip[0], default=None)
+    if widest is None or widest[-1] - widest[0] + STEP < NARROWEST_GUTTER:
         return None
-    widest = max(wide, key=lambda strip: strip[-1] - strip[0])
     return (widest[0] + widest[-1]) / 2
 
 
-def _is_free(rows: Sequence[tuple[Word, ...]], place: float) -> bool:
+def _is_free(rows: Sequence[Row], place: float) -> bool:
     """Whether hardly any row has a word at `place` and enough rows stand on each side of it."""
-    crossed = on_left = on_right = 0
-    for row in rows:
-        if _crosses(row, place):
-            crossed += 1
-            if crossed > CROSSED * len(rows):
-                return False
-            continue
-        on_left += row[0].right <= place
-        on_right += row[-1].right > place
-    least = EACH_SIDE * len(rows)
-    return on_left >= least and on_right >= least
+    clear = [row for row in rows if not _crosses(row, place)]
+    on_left = sum(row[0].right <= place for row in clear)
+    on_right = sum(row[-1].right > place for row in clear)
+    is_seldom_crossed = len(rows) - len(clear) <= CROSSED * len(rows)
+    return is_seldom_crossed and min(on_left, on_right) >= EACH_SIDE * len(rows)
 
 
 def _crosses(row: Sequence[Word], place: float) -> bool:
@@ -329,31 +285,17 @@ class PageLines:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A line and its page."""
-
-    line: Line
-    page: int
-
-
 def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
     """Return pages without running heads, page numbers and the numbers of manuscript lines."""
     pages = [_without_line_numbers(page) for page in pages]
     seen = Counter(mark for page in pages for mark in {_mark(line) for line in page.lines if _is_at_edge(line, page)})
     often = {mark for mark, count in seen.items() if count >= max(2, len(pages) / 3)}
-    return [
-        PageLines(
-            page.number,
-            page.height,
-            tuple(
-                line
-                for line in page.lines
-                if not (_is_at_edge(line, page) and (_mark(line) in often or _is_number(line.text)))
-            ),
-        )
-        for page in pages
-    ]
+
+    def is_furniture(line: Line, page: PageLines) -> bool:
+        is_known = _mark(line) in often or PAGE_NUMBER.fullmatch(line.text.strip()) is not None
+        return is_known and _is_at_edge(line, page)
+
+    return [replace(page, lines=tuple(line for line in page.lines if not is_furniture(line, page))) for page in pages]
 
 
 def body_height(pages: Sequence[PageLines]) -> float:
@@ -382,8 +324,7 @@ def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLin
     large = [line for line in upper if line.height > 0.93 * largest]
     title = [large[0], *takewhile(lambda line: not _names_section(line.text), large[1:])]
     rest = tuple(line for line in first.lines if line not in title)
-    text = tidy(_joined(title))
-    return text, [PageLines(first.number, first.height, rest), *pages[1:]]
+    return tidy(_joined(title)), [replace(first, lines=rest), *pages[1:]]
 
 
 def _names_section(text: str) -> bool:
@@ -393,49 +334,48 @@ def _names_section(text: str) -> bool:
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     """Return headings and paragraphs; a paragraph that a column or page cuts in two is whole again."""
-    groups = _groups([Placed(line, page.number) for page in pages for line in page.lines], body)
     blocks: list[Block] = []
-    for group in groups:
+    for group in _groups([line for page in pages for line in page.lines], body):
         for block in _group_blocks(group, body):
             if blocks and _goes_on(blocks[-1], block):
-                last = blocks[-1]
-                blocks[-1] = Block("paragraph", _together(last.text, block.text), page=last.page)
+                last = blocks[-1].text
+                text = last[:-1] + block.text if last.endswith("-") else f"{last} {block.text}"
+                blocks[-1] = Block("paragraph", text, page=blocks[-1].page)
             else:
                 blocks.append(block)
     return blocks
 
 
-def _groups(placed: Sequence[Placed], body: float) -> list[list[Placed]]:
+def _groups(lines: Sequence[Line], body: float) -> list[list[Line]]:
     """Return lines grouped into paragraphs."""
     gaps = [
-        one.line.bottom - other.line.bottom
-        for one, other in pairwise(placed)
-        if one.page == other.page and one.line.column == other.line.column
+        one.bottom - other.bottom
+        for one, other in pairwise(lines)
+        if (one.page, one.column) == (other.page, other.column)
     ]
     usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
-    groups: list[list[Placed]] = []
-    for each in placed:
-        if groups and not _begins(groups[-1], each, usual):
-            groups[-1].append(each)
+    groups: list[list[Line]] = []
+    for line in lines:
+        if groups and not _begins(groups[-1], line, usual):
+            groups[-1].append(line)
         else:
-            groups.append([each])
+            groups.append([line])
     return groups
 
 
-def _begins(group: Sequence[Placed], new: Placed, usual: float) -> bool:
+def _begins(group: Sequence[Line], new: Line, usual: float) -> bool:
     """Whether a line begins a paragraph after those of `group`."""
     last = group[-1]
-    if last.page != new.page or last.line.column != new.line.column:
-        return True
-    if last.line.bottom - new.line.bottom > WIDE * usual or new.line.bottom > last.line.top:
-        return True
-    if last.line.is_bold != new.line.is_bold and len(last.line.text.split()) <= LONGEST_HEADING:
-        return True
-    if abs(last.line.height - new.line.height) > 0.12 * last.line.height:
-        return True
-    if _heading(last.line.text) is not None or caption_of(new.line.text):
-        return True
-    return new.line.left - min(each.line.left for each in group) > INDENT * new.line.height
+    return (
+        (last.page, last.column) != (new.page, new.column)
+        or last.bottom - new.bottom > WIDE * usual
+        or new.bottom > last.top
+        or (last.is_bold != new.is_bold and len(last.text.split()) <= LONGEST_HEADING)
+        or abs(last.height - new.height) > 0.12 * last.height
+        or _heading(last.text) is not None
+        or caption_of(new.text) is not None
+        or new.left - min(each.left for each in group) > INDENT * new.height
+    )
 
 
 def _heading(text: str) -> int | None:
@@ -444,33 +384,27 @@ def _heading(text: str) -> int | None:
     return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
 
 
-def _group_blocks(group: Sequence[Placed], body: float) -> list[Block]:
+def _group_blocks(group: Sequence[Line], body: float) -> list[Block]:
     """Return a paragraph, or a heading if its font or words are those of one."""
-    text = tidy(_joined([each.line for each in group]))
-    page = group[0].page
-    if not text:
-        return []
+    text, page = tidy(_joined(group)), group[0].page
     level = _level(text, group, body)
+    opening = ABSTRACT.match(text)
     if level is not None:
         return [Block("heading", plain_name(text), level, page)]
-    opening = ABSTRACT.match(text)
     if opening:
-        return [
-            Block("heading", "Abstract", 1, page),
-            Block("paragraph", text[opening.end() :], page=page),
-        ]
-    return [Block("paragraph", text, page=page)]
+        return [Block("heading", "Abstract", 1, page), Block("paragraph", text[opening.end() :], page=page)]
+    return [Block("paragraph", text, page=page)] if text else []
 
 
-def _level(text: str, group: Sequence[Placed], body: float) -> int | None:
+def _level(text: str, group: Sequence[Line], body: float) -> int | None:
     by_words = heading_level(text)
-    if by_words is not None and (role_of(text) != "other" or text[:1].isdigit()):
+    if _heading(text) is not None:
         return by_words
     if len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")) or len(text) < 3:
         return None
-    if group[0].line.height > LARGER * body or by_words == 1:
+    if group[0].height > LARGER * body or by_words == 1:
         return 1 if by_words == 1 else 2
-    return 2 if all(each.line.is_bold for each in group) and text[:1].isupper() else None
+    return 2 if all(each.is_bold for each in group) and text[:1].isupper() else None
 
 
 def _goes_on(last: Block, block: Block) -> bool:
@@ -481,10 +415,6 @@ def _goes_on(last: Block, block: Block) -> bool:
     return is_open and block.text[:1].islower() and caption_of(last.text) is None
 
 
-def _together(one: str, other: str) -> str:
-    return one[:-1] + other if one.endswith("-") else f"{one} {other}"
-
-
 def _joined(lines: Sequence[Line]) -> str:
     """Return lines as one text; a word that the line's end has broken is whole again.
 
@@ -492,10 +422,8 @@ def _joined(lines: Sequence[Line]) -> str:
     """
     text = ""
     for line in lines:
-        if text.endswith("-") and line.text[:1].islower():
-            text = text[:-1] + line.text
-        elif text.endswith("-"):
-            text += line.text
+        if text.endswith("-"):
+            text = (text[:-1] if line.text[:1].islower() else text) + line.text
         else:
             text = f"{text} {line.text}" if text else line.text
     return text
@@ -508,12 +436,11 @@ def _without_line_numbers(page: PageLines) -> PageLines:
     rising = sum(0 < b - a <= 5 for a, b in pairwise(numbers))
     if len(numbers) < NUMBERED_SHARE * len(page.lines) or rising < 0.8 * (len(numbers) - 1):
         return page
-    kept = []
-    for line, number in zip(page.lines, starts, strict=True):
-        words = line.words if number is None else line.words[1:]
-        if words:
-            kept.append(Line(words, line.column))
-    return PageLines(page.number, page.height, tuple(kept))
+    kept = [
+        replace(line, words=line.words if number is None else line.words[1:])
+        for line, number in zip(page.lines, starts, strict=True)
+    ]
+    return replace(page, lines=tuple(line for line in kept if line.words))
 
 
 def _as_number(line: Line) -> int | None:
@@ -530,48 +457,20 @@ def _mark(line: Line) -> str:
     return re.sub(r"\d+", "#", line.text.lower())
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"(?:page\s+)?[ivxlc\d]+(?:\s*(?:of|/)\s*\d+)?", text.strip(), re.I) is not None
-
-
+PAGE_NUMBER = re.compile(r"(?:page\s+)?[ivxlc\d]+(?:\s*(?:of|/)\s*\d+)?", re.I)
 FEWEST_WORDS = 12
 """A page with fewer words is a picture, a scan or a divider."""
 ONE_AT_A_TIME = threading.Lock()
 """PDFium may not be called from two threads at once."""
 
 
-@dataclass(frozen=True)
-class ReadPdf:
-    """What was found in a PDF of so many pages; `empty` are the pages without text, from 1."""
+def read_pdf(
+    data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None = None
+) -> tuple[Outline, int, list[int]]:
+    """Return what stands in a PDF, how many pages it has, and those without text, counted from 1.
 
-    name: str
-    title: str
-    outline: Outline
-    pages: int
-    empty: tuple[int, ...]
-
-    def article(self, identity: str, checksum: str) -> Article:
-        """Return the article under this id."""
-        notes = ()
-        if self.empty:
-            shown = ", ".join(map(str, self.empty[:10])) + (" …" if len(self.empty) > 10 else "")
-            notes = (f"{len(self.empty)} of {self.pages} pages hold no text (pages {shown})",)
-        return Article(
-            id=identity,
-            source="upload",
-            title=self.title,
-            abstract=self.outline.abstract,
-            sections=self.outline.sections,
-            figures=self.outline.figures,
-            references=self.outline.references,
-            origin=TextOrigin(format="pdf", file=self.name, sha256=checksum, pages=self.pages, notes=notes),
-        )
-
-
-def read_pdf(data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None = None) -> ReadPdf:
-    """Return what stands in a PDF; `progress` is told pages done and in all.
-
-    UnreadableArticle for a file that is broken, locked with a password, too long, or a scan.
+    `progress` is told pages done and in all. UnreadableArticle for a file that is broken, locked with a
+    password, too long, or a scan.
     """
     found = _page_lines(data, name, limits, progress)
     empty = [page.number for page in found if sum(len(line.words) for line in page.lines) < FEWEST_WORDS]
@@ -583,7 +482,7 @@ def read_pdf(data: bytes, name: str, limits: Limits, progress: Callable[[int, in
     pages = without_furniture(found)
     body = body_height(pages)
     title, pages = title_of(pages, body)
-    return ReadPdf(name, title, outline_of(blocks_of(pages, body)), len(found), tuple(empty))
+    return outline_of(blocks_of(pages, body), title), len(found), empty
 
 
 def _page_lines(data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None) -> list[PageLines]:
@@ -594,36 +493,26 @@ def _page_lines(data: bytes, name: str, limits: Limits, progress: Callable[[int,
             count = len(document)
             limits.check_pages(count, name)
             if not count:
-                raise _broken(name, "it has no pages")
+                raise pypdfium2.PdfiumError("it has no pages")
             found = []
-            for index in range(count):
-                page = document[index]
-                text_page = page.get_textpage()
-                lines = reading_order(words_of(text_page))
-                found.append(PageLines(index + 1, page.get_height(), tuple(lines)))
-                text_page.close()
-                page.close()
+            for number in range(1, count + 1):
+                with closing(document[number - 1]) as page, closing(page.get_textpage()) as text_page:
+                    lines = reading_order(words_of(text_page), number)
+                    found.append(PageLines(number, page.get_height(), tuple(lines)))
                 if progress is not None:
-                    progress(index + 1, count)
+                    progress(number, count)
             return found
         except pypdfium2.PdfiumError as error:
-            raise _refused(name, str(error)) from None
+            problem = str(error)
+            if "password" in problem.lower() or "security" in problem.lower():
+                raise UnreadableArticle(
+                    f"{name} is locked with a password; save a copy without one (print it to PDF, or"
+                    " `qpdf --decrypt --password=… in.pdf out.pdf`) and give that."
+                ) from None
+            raise UnreadableArticle(
+                f"{name} cannot be read as a PDF ({problem.rstrip('.')}); it is broken or was not downloaded whole."
+                " Download it again, or open it in a viewer and print it to a new PDF."
+            ) from None
         finally:
             if document is not None:
                 document.close()
-
-
-def _refused(name: str, problem: str) -> UnreadableArticle:
-    if "password" in problem.lower() or "security" in problem.lower():
-        return UnreadableArticle(
-            f"{name} is locked with a password; save a copy without one (print it to PDF, or"
-            " `qpdf --decrypt --password=… in.pdf out.pdf`) and give that."
-        )
-    return _broken(name, problem)
-
-
-def _broken(name: str, problem: str) -> UnreadableArticle:
-    return UnreadableArticle(
-        f"{name} cannot be read as a PDF ({problem.rstrip('.')}); it is broken or was not downloaded whole."
-        " Download it again, or open it in a viewer and print it to a new PDF."
-    )

@@ -4,11 +4,12 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats
 from evals.papers.pdf import read_pdf
-from evals.papers.text import Limits, Titled, decoded, read_markdown, read_plain
+from evals.papers.text import Limits, decoded, read_markdown, read_plain
 from evals.schema import Article, TextOrigin
 
 Progress = Callable[[int, int], None]
@@ -57,48 +58,28 @@ def read_article(data: bytes, name: str, limits: Limits | None = None, progress:
     is_pdf = b"%PDF-" in data[:1024]
     allowed.check_size(len(data), name, is_pdf=is_pdf)
     checksum = hashlib.sha256(data).hexdigest()
-    identity = f"{UPLOAD}:{_slug(name)}-{checksum[:8]}"
+    origin: dict[str, Any] = {"file": name, "sha256": checksum}
+    if not is_pdf:
+        _refuse_others(data, name)
     if is_pdf:
-        return read_pdf(data, name, allowed, progress).article(identity, checksum)
-    _refuse_others(data, name)
-    if XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
-        return _from_jats(data, name, identity, checksum)
-    text = decoded(data, name)
-    is_markdown = name.lower().endswith((".md", ".markdown"))
-    found = read_markdown(text) if is_markdown else read_plain(text)
-    origin = TextOrigin(format="markdown" if is_markdown else "plain", file=name, sha256=checksum)
-    return _whole(found, identity, origin)
-
-
-def _from_jats(data: bytes, name: str, identity: str, checksum: str) -> Article:
-    found = read_jats(data, name)
-    notes = () if found.sections else ("the file holds no full text, only title and abstract",)
-    return Article(
-        id=identity,
-        source=UPLOAD,
-        doi=found.doi,
-        title=found.title,
-        abstract=found.abstract,
-        sections=found.sections,
-        figures=found.figures,
-        references=found.references,
-        subjects=found.subjects,
-        published_date=found.published,
-        origin=TextOrigin(format="jats", file=name, sha256=checksum, notes=notes),
-    )
-
-
-def _whole(found: Titled, identity: str, origin: TextOrigin) -> Article:
-    return Article(
-        id=identity,
-        source=UPLOAD,
-        title=found.title,
-        abstract=found.outline.abstract,
-        sections=found.outline.sections,
-        figures=found.outline.figures,
-        references=found.outline.references,
-        origin=origin,
-    )
+        found, pages, empty = read_pdf(data, name, allowed, progress)
+        origin |= {"format": "pdf", "pages": pages}
+        if empty:
+            shown = ", ".join(map(str, empty[:10])) + (" …" if len(empty) > 10 else "")
+            origin["notes"] = (f"{len(empty)} of {pages} pages hold no text (pages {shown})",)
+    elif XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
+        found = read_jats(data, name)
+        origin["format"] = "jats"
+        if not found.sections:
+            origin["notes"] = ("the file holds no full text, only title and abstract",)
+    elif name.lower().endswith((".md", ".markdown")):
+        found = read_markdown(decoded(data, name))
+        origin["format"] = "markdown"
+    else:
+        found = read_plain(decoded(data, name))
+        origin["format"] = "plain"
+    identity = f"{UPLOAD}:{_slug(name)}-{checksum[:8]}"
+    return Article(id=identity, source=UPLOAD, origin=TextOrigin(**origin), **vars(found))
 
 
 def _refuse_others(data: bytes, name: str) -> None:

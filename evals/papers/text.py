@@ -153,15 +153,7 @@ NUMBERED = re.compile(r"(?P<number>\d+(?:\.\d+)*)\.?\s+[A-Z(]")
 ABSTRACT = re.compile(r"(?:abstract|summary)\s*[.:—–-]\s*(?=\S)", re.I)
 
 
-@dataclass(frozen=True)
-class Titled:
-    """A paper taken apart, and its title."""
-
-    title: str
-    outline: Outline
-
-
-def read_plain(text: str) -> Titled:
+def read_plain(text: str) -> Outline:
     """Return the title (the first lines, if they read like one) and the sections of a plain text."""
     paragraphs = [part.strip("\n") for part in re.split(r"\n\s*\n", without_markup(text))]
     paragraphs = [part for part in paragraphs if part.strip()]
@@ -169,7 +161,7 @@ def read_plain(text: str) -> Titled:
     if paragraphs and is_title(paragraphs[0]):
         title = " ".join(paragraphs.pop(0).split())
     blocks = [block for part in paragraphs for block in _plain_blocks(part)]
-    return Titled(title, outline_of(blocks))
+    return outline_of(blocks, title)
 
 
 def is_title(paragraph: str) -> bool:
@@ -225,7 +217,7 @@ def _joined(lines: list[str]) -> str:
 FRONT_MATTER = re.compile(r"\A---\n(?P<yaml>.*?)\n(?:---|\.\.\.)\s*\n", re.S)
 
 
-def read_markdown(text: str) -> Titled:
+def read_markdown(text: str) -> Outline:
     """Return the title (front matter, else the one heading above all others) and the sections."""
     title, body = _front_matter(text)
     tokens = MarkdownIt("commonmark").enable("table").parse(body)
@@ -241,7 +233,7 @@ def read_markdown(text: str) -> Titled:
         Block("heading", plain_name(each.text), each.level - top + 1) if each.kind == "heading" else each
         for each in blocks
     ]
-    return Titled(title, outline_of(lifted))
+    return outline_of(lifted, title)
 
 
 def _is_title(blocks: Sequence[Block], levels: Sequence[int]) -> bool:

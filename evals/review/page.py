@@ -160,13 +160,9 @@ def _page(template: str, **values: object) -> str:
         autoescape=False,
     )
     environment.filters |= {"cell": cell, "named": named, "rate": rate}
-    environment.globals |= {
-        "instrument": instrument,
-        "table": table,
-        "made_rows": made_rows,
-        "made_columns": COLUMNS,
-        "shown_ranks": shown_ranks,
-    }
+    environment.globals.update(
+        instrument=instrument, table=table, made_rows=made_rows, made_columns=COLUMNS, shown_ranks=shown_ranks
+    )
     text = environment.get_template(template).render(**values)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
