@@ -2,10 +2,11 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,28 +26,17 @@ PASSED_ON = ("editorial_decision", "review_format", "has_author_response", "revi
 CONCERN_FIELDS = tuple(HumanConcern.model_fields)
 
 
-@dataclass
-class Reading:
-    """What was read, and what was not: counts of concerns by the reason why they were left out."""
-
-    format: Literal["split", "hub"]
-    file: str = ""
-    left_out: dict[str, int] = field(default_factory=dict)
-
-    def count(self, reason: str) -> None:
-        """Note that one more concern is left out."""
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
-
-
-def example_of(row: Mapping[str, Any], reading: Reading, split: Split | None = None) -> ReviewExample:
+def example_of(
+    row: Mapping[str, Any], origin: TextOrigin, left_out: Counter[str], split: Split | None = None
+) -> ReviewExample:
     """Return a published row as an example; ValueError (pydantic's, or with a field) if it cannot be one.
 
     Sections keep the order and the names of the row, also where names are the same. A concern that has
-    no text, or a label outside the benchmark's, is left out and counted in `reading`.
+    no text, or a label outside the benchmark's, is left out and counted in `left_out` by the reason.
     """
     identity = str(row.get("id") or row.get("article_id") or "")
     doi = str(row.get("doi") or "")
-    concerns = _concerns(identity, row.get("concerns") or (), reading)
+    concerns = _concerns(identity, row.get("concerns") or (), left_out)
     known = {name: row[name] for name in PASSED_ON if row.get(name) not in (None, "")}
     return ReviewExample(
         id=identity,
@@ -58,7 +48,7 @@ def example_of(row: Mapping[str, Any], reading: Reading, split: Split | None = N
         references=tuple(_reference(each) for each in row.get("structured_references") or ()),
         subjects=tuple(each for each in row.get("subjects") or () if each.lower() not in ARTICLE_TYPES),
         published_date=row.get("published_date") or None,
-        origin=TextOrigin(format=reading.format, file=reading.file),
+        origin=origin,
         family=family_of(identity, doi),
         split=split,
         concerns=tuple(concerns),
@@ -77,21 +67,18 @@ def from_flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(articles.values())
 
 
-def _concerns(article: str, found: Sequence[Any], reading: Reading) -> list[HumanConcern]:
-    concerns: list[HumanConcern] = []
+def _concerns(article: str, found: Sequence[Any], left_out: Counter[str]) -> Iterator[HumanConcern]:
     for number, each in enumerate(found, start=1):
         if not isinstance(each, Mapping):
-            reading.count("is no object")
+            left_out["is no object"] += 1
             continue
-        given = {key: each[key] for key in CONCERN_FIELDS if each.get(key) is not None}
+        given = {"concern_id": f"{article}:C{number}", "reviewer_num": 1}
+        given |= {key: each[key] for key in CONCERN_FIELDS if each.get(key) is not None}
         given["concern_text"] = clean_concern(str(each.get("concern_text") or each.get("text") or ""))
-        given.setdefault("concern_id", f"{article}:C{number}")
-        given.setdefault("reviewer_num", 1)
         try:
-            concerns.append(HumanConcern.model_validate(given))
+            yield HumanConcern.model_validate(given)
         except ValidationError as error:
-            reading.count(f"{error.errors()[0]['loc'][0]} is not what the benchmark allows")
-    return concerns
+            left_out[f"{error.errors()[0]['loc'][0]} is not what the benchmark allows"] += 1
 
 
 def clean_concern(text: str) -> str:
@@ -101,15 +88,10 @@ def clean_concern(text: str) -> str:
 
 def _sections(found: Any) -> Iterable[Section]:
     """Give sections from a mapping, from pairs of names and texts, or from objects with both."""
-    pairs = found.items() if isinstance(found, Mapping) else found
-    for pair in pairs:
+    for pair in found.items() if isinstance(found, Mapping) else found:
+        name, text = pair if not isinstance(pair, Mapping) else (None, pair.get("text", pair.get("value")))
         if isinstance(pair, Mapping):
-            name, text = (
-                pair.get("name") or pair.get("title") or pair.get("key"),
-                pair.get("text", pair.get("value")),
-            )
-        else:
-            name, text = pair
+            name = pair.get("name") or pair.get("title") or pair.get("key")
         if text is not None and str(text).strip():
             yield Section(name=without_markup(str(name or "")), text=without_markup(str(text)))
 
@@ -119,22 +101,12 @@ def _reference(found: Any) -> Reference:
         return Reference(text=str(found))
     authors = found.get("authors") or ""
     named = authors if isinstance(authors, str) else ", ".join(map(str, authors))
-    return Reference(
-        authors=named,
-        year=str(found.get("year") or ""),
-        title=str(found.get("title") or ""),
-        journal=str(found.get("journal") or ""),
-    )
+    parts = {name: str(found.get(name) or "") for name in ("year", "title", "journal")}
+    return Reference(authors=named, **parts)
 
 
 OWN = "demonstration"
-NAMES: Mapping[str, Split] = {
-    "train": "train",
-    "val": "dev",
-    "validation": "dev",
-    "dev": "dev",
-    "test": "test",
-}
+NAMES: Mapping[str, Split] = {"train": "train", "val": "dev", "validation": "dev", "dev": "dev", "test": "test"}
 Progress = Callable[[str, int], None]
 """Called with the name of a file and how many of its rows are read."""
 EVERY = 200
@@ -146,7 +118,7 @@ class Collection:
 
     name: str
     examples: tuple[ReviewExample, ...]
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def has_splits(self) -> bool:
@@ -163,18 +135,18 @@ def read_collection(source: str, progress: Progress | None = None) -> Collection
     if source == OWN:
         return Collection(OWN, demonstration())
     path = Path(source)
-    files = _files(path)
     found: list[ReviewExample] = []
-    left_out: dict[str, int] = {}
-    for file, split in files:
-        reading = Reading("hub" if file.suffix == ".parquet" else "split", file.name)
-        for example in _examples(file, split, reading):
+    left_out: Counter[str] = Counter()
+    for file, split in _files(path):
+        for example in _examples(file, split, left_out):
             found.append(example)
             if progress is not None and len(found) % EVERY == 0:
                 progress(file.name, len(found))
-        for reason, count in reading.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + count
-    _check_ids(path, found)
+    if not found:
+        raise LabError(f"{path} holds no papers.")
+    twice = [name for name, n in Counter(each.id for each in found).items() if n > 1]
+    if twice:
+        raise LabError(f"{path} holds the article {twice[0]!r} twice; ids are unique. Remove one of them.")
     return Collection(path.name, tuple(found), left_out)
 
 
@@ -199,26 +171,23 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
     return sorted(named, key=lambda each: (order.index(each[1]), each[0].name))
 
 
-def _examples(file: Path, split: Split | None, reading: Reading) -> Iterator[ReviewExample]:
+def _examples(file: Path, split: Split | None, left_out: Counter[str]) -> Iterator[ReviewExample]:
     """Give the examples of a file, of our own form or of one of the published ones."""
     is_table = file.suffix == ".parquet"
     numbered = list(enumerate(_parquet(file), start=1)) if is_table else list(_jsonl(file))
-    if _is_flat(numbered):
+    origin = TextOrigin(format="hub" if is_table else "split", file=file.name)
+    if numbered and "concern_text" in numbered[0][1] and "concerns" not in numbered[0][1]:
         numbered = list(enumerate(from_flat(row for _, row in numbered), start=1))
     for number, row in numbered:
         try:
             if str(row.get("schema_version", "")).startswith("assay-review"):
                 yield ReviewExample.model_validate(row)
             else:
-                yield example_of(row, reading, split)
+                yield example_of(row, origin, left_out, split)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "(whole line)"
             raise BadRow(file, number, place, f"{first['msg']}, seen {str(first['input'])[:80]!r}") from None
-
-
-def _is_flat(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
-    return bool(rows) and "concern_text" in rows[0][1] and "concerns" not in rows[0][1]
 
 
 def _jsonl(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -250,13 +219,3 @@ def _parquet(file: Path) -> list[dict[str, Any]]:
         return pq.read_table(file).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
         raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
-
-
-def _check_ids(path: Path, examples: list[ReviewExample]) -> None:
-    seen: set[str] = set()
-    for each in examples:
-        if each.id in seen:
-            raise LabError(f"{path} holds the article {each.id!r} twice; ids are unique. Remove one of them.")
-        seen.add(each.id)
-    if not examples:
-        raise LabError(f"{path} holds no papers.")

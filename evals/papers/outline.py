@@ -1,10 +1,12 @@
 """Headings, paragraphs and captions in their order, put together to sections, figures and references."""
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
+from pathlib import Path
+from typing import Literal, cast
 
 from evals.schema import Figure, PageStart, Reference, Section
 
@@ -21,36 +23,8 @@ Role = Literal[
     "other",
 ]
 NUMBER = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)*|[IVX]+)[.):]?\s+)")
-RULES: tuple[tuple[Role, re.Pattern[str]], ...] = tuple(
-    (role, re.compile(pattern, re.I))
-    for role, pattern in (
-        ("abstract", r"(?:structured |plain[- ]language |author )?(?:abstract|summary)"),
-        (
-            "references",
-            r"(?:references?|bibliography|literature cited|works cited)(?: and notes)?",
-        ),
-        (
-            "methods",
-            r"(?:(?:online|star|experimental|statistical|supplementary|patients?|subjects?|participants?"
-            r"|materials?|animals?|data|study population)[\s,&]*(?:and )?)*"
-            r"(?:methods?|methodology|procedures?|experimental section|study design|statistical analys[ei]s)\b.*",
-        ),
-        ("results", r"(?:results?|findings)(?:\b.*)?"),
-        ("introduction", r"(?:general )?(?:introduction|background|intro)(?:\b.*)?"),
-        ("discussion", r"(?:general )?discussion(?:\b.*)?"),
-        ("conclusion", r"(?:conclusions?|concluding remarks|outlook|limitations)(?:\b.*)?"),
-        (
-            "supplement",
-            r"(?:supplement(?:ary|al)?|supporting|appendi(?:x|ces)|additional files?)\b.*",
-        ),
-        (
-            "statement",
-            r"(?:(?:data|code|software|materials?)\b.*\bavailability|availability of .*|ethic(?:s|al)\b.*"
-            r"|funding|acknowledge?ments?|competing interests?|conflicts? of interests?|declarations?"
-            r"|author contributions?|abbreviations|consent\b.*|front matter|keywords?)\b.*",
-        ),
-    )
-)
+_PATTERNS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))
+RULES = {cast(Role, role): re.compile(pattern, re.I) for role, pattern in _PATTERNS.items()}
 
 
 def plain_name(name: str) -> str:
@@ -65,7 +39,7 @@ def role_of(name: str) -> Role:
     ['methods', 'results', 'other']
     """
     plain = plain_name(name)
-    return next((role for role, pattern in RULES if pattern.fullmatch(plain)), "other")
+    return next((role for role, pattern in RULES.items() if pattern.fullmatch(plain)), "other")
 
 
 CAPTION = re.compile(

@@ -84,7 +84,16 @@ def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     repaired: list[RepairedLabel] = []
     concerns = [_repaired(index, each, repaired) for index, each in enumerate(given)]
     kept, removed = _kept([each.text or "" for each in concerns], cleaning, row.article_id)
-    took_out = tuple(_removal(concerns[index], index, why, twin) for index, why, twin in removed)
+    took_out = tuple(
+        RemovedConcern(
+            **concerns[index].model_dump(include={"category", "severity"}),
+            text=concerns[index].text or "",
+            index=index,
+            reason=reason,
+            kept=twin,
+        )
+        for index, reason, twin in removed
+    )
     update: dict[str, Any] = {"concerns": tuple(_as_given(row, index, concerns) for index in kept)}
     if row.structured_concerns is not None:
         update["structured_concerns"] = tuple(concerns[index] for index in kept)
@@ -122,13 +131,13 @@ def _kept(
 def _repaired(index: int, given: WrittenConcern, notes: list[RepairedLabel]) -> WrittenConcern:
     """Return a concern with the labels that are meant; labels nobody knows stay as written."""
     update: dict[str, str] = {}
-    category, severity = category_of(given.category), severity_of(given.severity)
-    if category not in (UNKNOWN, given.category):
-        notes.append(RepairedLabel(index=index, field="category", before=given.category, after=category))
-        update["category"] = category
-    if severity not in (UNKNOWN, given.severity):
-        notes.append(RepairedLabel(index=index, field="severity", before=given.severity, after=severity))
-        update["severity"] = severity
+    for name, label in (("category", category_of(given.category)), ("severity", severity_of(given.severity))):
+        before = getattr(given, name)
+        if label not in (UNKNOWN, before):
+            notes.append(
+                RepairedLabel.model_validate({"index": index, "field": name, "before": before, "after": label})
+            )
+            update[name] = label
     return given.model_copy(update=update) if update else given
 
 
@@ -136,17 +145,6 @@ def _as_given(row: PredictionRow, index: int, concerns: Sequence[WrittenConcern]
     if row.structured_concerns is not None:
         return concerns[index].text or ""
     return row.concerns[index] if isinstance(row.concerns[index], str) else concerns[index]
-
-
-def _removal(concern: WrittenConcern, index: int, reason: Removal, twin: int | None) -> RemovedConcern:
-    return RemovedConcern(
-        index=index,
-        text=concern.text or "",
-        category=concern.category,
-        severity=concern.severity,
-        reason=reason,
-        kept=twin,
-    )
 
 
 def _unknown_labels(concern: WrittenConcern) -> int:

@@ -5,9 +5,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections import Counter as Tally
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import mean, median
 
 from evals.errors import BadConfig, LabError
@@ -16,14 +15,12 @@ from evals.review.prompt import (
     PROMPT_VERSION,
     Budget,
     Piece,
+    TokenCounter,
     instructions,
     pieces_of,
     prompt_sha256,
     request,
     system_prompt,
-)
-from evals.review.prompt import (
-    Counter as PromptCounter,
 )
 from evals.schema import Conversation, ReviewExample, Split, Turn
 from evals.schema.reviewruns import BinAudit, BudgetRecord, CorpusStatistics, Spread, TruncationAudit
@@ -70,7 +67,7 @@ class Made:
 
 
 def rows_of(
-    example: ReviewExample, concerns: Sequence[HumanConcern], budget: Budget, counter: PromptCounter
+    example: ReviewExample, concerns: Sequence[HumanConcern], budget: Budget, counter: TokenCounter
 ) -> list[Made]:
     """Return the rows of a paper; each concern stands in the row of the part that it is about.
 
@@ -85,7 +82,12 @@ def rows_of(
     for at, piece in enumerate(pieces):
         mine = [each for each, place in zip(concerns, places, strict=True) if place == at]
         made.append(_made(example, piece, reply_of(mine), counter))
-        _check(made[-1], reply_of(mine), budget)
+        total = made[-1].input_tokens + made[-1].reply_tokens
+        if total > budget.context:
+            raise LabError(
+                f"the row {made[-1].row.id} has {total} tokens ({made[-1].reply_tokens} of them the reply) in a context"
+                f" of {budget.context}; a reply is never cut. This should not happen: please report the paper."
+            )
     return made
 
 
@@ -100,7 +102,7 @@ def messages_of(row: Conversation) -> list[dict[str, str]]:
     return [{"role": ROLES[turn.role], "content": turn.value} for turn in row.conversations]
 
 
-def _made(example: ReviewExample, piece: Piece, reply: str, counter: PromptCounter) -> Made:
+def _made(example: ReviewExample, piece: Piece, reply: str, counter: TokenCounter) -> Made:
     turns = (
         Turn(role="system", value=system_prompt()),
         Turn(role="human", value=request(piece.text, piece.part, piece.parts)),
@@ -123,16 +125,6 @@ def _made(example: ReviewExample, piece: Piece, reply: str, counter: PromptCount
     return Made(row, piece, empty, whole - empty)
 
 
-def _check(made: Made, reply: str, budget: Budget) -> None:
-    """Raise LabError unless the reply stands whole in the row and the row fits its context."""
-    total = made.input_tokens + made.reply_tokens
-    if total > budget.context or made.row.conversations[2].value != reply:
-        raise LabError(
-            f"the row {made.row.id} has {total} tokens ({made.reply_tokens} of them the reply) in a context of"
-            f" {budget.context}; a reply is never cut. This should not happen: please report the paper."
-        )
-
-
 @dataclass(frozen=True)
 class Rules:
     """What a corpus asks for. A concern without a stated confidence counts as confidence 0."""
@@ -153,27 +145,18 @@ CORPORA = {"a": Rules("A", 0.0, 1), "b": Rules("B", 0.8, 3)}
 """A: every paper with a concern that needs no figure. B: surely answered concerns, three or more."""
 
 
-@dataclass
-class Selected:
-    """The concerns that are kept, important ones first, and how many were dropped for which reason."""
-
-    kept: tuple[HumanConcern, ...]
-    dropped: dict[str, int] = field(default_factory=dict)
-
-
-def select(concerns: Sequence[HumanConcern], rules: Rules) -> Selected:
-    """Return the concerns that the rules keep, sorted by severity and else in their order."""
+def select(concerns: Sequence[HumanConcern], rules: Rules) -> tuple[tuple[HumanConcern, ...], Counter[str]]:
+    """Return the concerns that the rules keep, important ones first, and how many were dropped for which reason."""
     kept: dict[tuple[str, str, str], HumanConcern] = {}
-    dropped: dict[str, int] = {}
+    dropped: Counter[str] = Counter()
     for each in concerns:
         key = (key_of(each.concern_text), each.category, each.severity)
         reason = _reason(each, rules) or ("said twice" if key in kept else None)
         if reason is None:
             kept[key] = each
         else:
-            dropped[reason] = dropped.get(reason, 0) + 1
-    ordered = sorted(kept.values(), key=lambda each: SEVERITIES.index(each.severity))
-    return Selected(tuple(ordered), dropped)
+            dropped[reason] += 1
+    return tuple(sorted(kept.values(), key=lambda each: SEVERITIES.index(each.severity))), dropped
 
 
 def _reason(concern: HumanConcern, rules: Rules) -> str | None:
@@ -206,8 +189,8 @@ class Corpus:
     split: Split
     read: int
     taught: list[Taught] = field(default_factory=list)
-    articles_dropped: dict[str, int] = field(default_factory=dict)
-    concerns_dropped: dict[str, int] = field(default_factory=dict)
+    articles_dropped: Counter[str] = field(default_factory=Counter)
+    concerns_dropped: Counter[str] = field(default_factory=Counter)
 
     @property
     def rows(self) -> list[Made]:
@@ -221,7 +204,7 @@ class Recipe:
 
     rules: Rules
     budget: Budget
-    counter: PromptCounter
+    counter: TokenCounter
 
 
 def make_corpus(
@@ -234,24 +217,18 @@ def make_corpus(
     mine = [each for each in examples if each.split == split]
     corpus = Corpus(recipe.rules, split, len(mine))
     for done, example in enumerate(mine, start=1):
-        selected = select(example.concerns, recipe.rules)
+        kept, dropped = select(example.concerns, recipe.rules)
         if example.is_title_only:
-            _count(corpus.articles_dropped, "title alone", 1)
-        elif len(selected.kept) < recipe.rules.min_concerns:
-            reason = f"fewer than {recipe.rules.min_concerns} usable concerns"
-            _count(corpus.articles_dropped, reason, 1)
+            corpus.articles_dropped["title alone"] += 1
+        elif len(kept) < recipe.rules.min_concerns:
+            corpus.articles_dropped[f"fewer than {recipe.rules.min_concerns} usable concerns"] += 1
         else:
-            rows = rows_of(example, selected.kept, recipe.budget, recipe.counter)
-            corpus.taught.append(Taught(example, selected.kept, tuple(rows)))
-            for reason, count in selected.dropped.items():
-                _count(corpus.concerns_dropped, reason, count)
+            rows = rows_of(example, kept, recipe.budget, recipe.counter)
+            corpus.taught.append(Taught(example, kept, tuple(rows)))
+            corpus.concerns_dropped += dropped
         if progress is not None:
             progress(done, len(mine))
     return corpus
-
-
-def _count(counts: dict[str, int], reason: str, more: int) -> None:
-    counts[reason] = counts.get(reason, 0) + more
 
 
 BINS = ((4_000, "below 4k"), (8_000, "4k to 8k"), (12_000, "8k to 12k"), (14_500, "12k to 14.5k"))
@@ -261,7 +238,6 @@ LONGEST_BIN = "14.5k and more"
 def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, str]) -> CorpusStatistics:
     """Return the counts of a corpus; `file` is the name of its rows' file and the text in it."""
     taught, rows = corpus.taught, corpus.rows
-    budget = recipe.budget
     return CorpusStatistics(
         corpus=recipe.rules.name,
         split=corpus.split,
@@ -269,12 +245,7 @@ def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, 
         prompt_version=PROMPT_VERSION,
         prompt_sha256=prompt_sha256(),
         budget=BudgetRecord(
-            tokenizer=recipe.counter.name,
-            context=budget.context,
-            reply_reserve=budget.reply_reserve,
-            overlap=budget.overlap,
-            max_parts=budget.max_parts,
-            instructions=instructions(recipe.counter),
+            tokenizer=recipe.counter.name, instructions=instructions(recipe.counter), **asdict(recipe.budget)
         ),
         articles_read=corpus.read,
         articles_kept=len(taught),
@@ -285,10 +256,10 @@ def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, 
         concerns_after=sum(len(each.concerns) for each in taught),
         concerns_dropped=corpus.concerns_dropped,
         concerns_per_article=spread([len(each.concerns) for each in taught]),
-        sources=dict(Tally(each.example.source for each in taught).most_common()),
+        sources=dict(Counter(each.example.source for each in taught).most_common()),
         rows=len(rows),
         rows_without_concerns=sum(made.row.conversations[2].value == "[]" for made in rows),
-        parts={str(n): count for n, count in sorted(Tally(len(each.rows) for each in taught).items())},
+        parts={str(n): count for n, count in sorted(Counter(len(each.rows) for each in taught).items())},
         input_tokens=spread([made.input_tokens for made in rows]),
         reply_tokens=spread([made.reply_tokens for made in rows]),
         paper_tokens=spread([each.rows[0].piece.whole for each in taught]),
@@ -300,28 +271,23 @@ def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, 
 
 def audit(taught: Sequence[Taught]) -> TruncationAudit:
     """Return how many papers lost text and how much of it, by source and by length."""
+    names = sorted({each.example.source for each in taught})
+    sources = {name: [each for each in taught if each.example.source == name] for name in names}
+    lengths: dict[str, list[Taught]] = {name: [] for name in (*(name for _, name in BINS), LONGEST_BIN)}
+    for each in taught:
+        tokens = each.rows[0].piece.whole
+        lengths[next((name for limit, name in BINS if tokens < limit), LONGEST_BIN)].append(each)
     return TruncationAudit(
         overall=_audit(taught),
-        by_source={
-            source: _audit([each for each in taught if each.example.source == source])
-            for source in sorted({each.example.source for each in taught})
-        },
-        by_length={
-            name: _audit([each for each in taught if length_bin(each.rows[0].piece.whole) == name])
-            for name in (*(name for _, name in BINS), LONGEST_BIN)
-        },
+        by_source={source: _audit(papers) for source, papers in sources.items()},
+        by_length={name: _audit(papers) for name, papers in lengths.items()},
     )
 
 
-def length_bin(tokens: int) -> str:
-    """Return the name of the length that a paper of so many tokens has."""
-    return next((name for limit, name in BINS if tokens < limit), LONGEST_BIN)
-
-
 def _audit(taught: Sequence[Taught]) -> BinAudit:
-    lost = sum(each.rows[0].piece.lost for each in taught)
-    whole = sum(each.rows[0].piece.whole for each in taught)
-    cut = sum(each.rows[0].piece.lost > 0 for each in taught)
+    pieces = [each.rows[0].piece for each in taught]
+    lost, whole = sum(piece.lost for piece in pieces), sum(piece.whole for piece in pieces)
+    cut = sum(piece.lost > 0 for piece in pieces)
     return BinAudit(papers=len(taught), cut=cut, share_lost=round(lost / whole, 6) if whole else 0.0)
 
 

@@ -124,7 +124,13 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> M
 
     BadConfig for fewer than two tools, names that repeat, or more votes than tools.
     """
-    _check(tools, merging)
+    names = [tool.name for tool in tools]
+    if len(tools) < 2 or len(set(names)) < len(names):
+        raise BadConfig(f"an ensemble needs two files or more with names of their own, found {', '.join(names)}")
+    if merging.votes_of(len(tools)) > len(tools):
+        raise BadConfig(
+            f"--min-votes {merging.min_votes} is more than the {len(tools)} tools; give {len(tools)} or less"
+        )
     articles = list(dict.fromkeys(row.article_id for tool in tools for row in tool.rows))
     said = _said(tools, articles)
     similarity = _similarity([each.concern.text for row in said for each in row], encoder)
@@ -134,16 +140,23 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> M
     for article, listed in zip(articles, said, strict=True):
         alike = similarity(start, start + len(listed))
         start += len(listed)
-        rows.append(_row(article, listed, alike, ([tool.name for tool in tools], merging), counts))
+        groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
+        merged = [_merged(listed, group, alike, names) for group in groups]
+        kept = [each for each in merged if each[0].support >= merging.votes_of(len(names))]
+        kept.sort(key=lambda each: (-each[0].support, SEVERITY_RANK[each[0].severity], each[1]))
+        concerns = tuple(concern for concern, _ in kept)
+        cap = len(concerns) if merging.cap is None else merging.cap
+        rows.append(MergedRow(article_id=article, concerns=concerns[:cap], removed=concerns[cap:]))
+        counts += Counter(clusters=len(groups), outvoted=len(merged) - len(kept))
     given = {tool.name: sum(each.tool == place for row in said for each in row) for place, tool in enumerate(tools)}
     return Merged(
         rows=tuple(rows),
         n_given=given,
         n_clusters=counts["clusters"],
         n_fused=sum(given.values()) - counts["clusters"],
-        n_kept=counts["kept"],
+        n_kept=sum(len(row.concerns) for row in rows),
         n_outvoted=counts["outvoted"],
-        n_over_cap=counts["over_cap"],
+        n_over_cap=sum(len(row.removed) for row in rows),
         n_empty=sum(not row.concerns for row in rows),
     )
 
@@ -165,16 +178,6 @@ def _row_of(article_id: str, texts: Sequence[str | None]) -> ReferenceRow:
     return ReferenceRow.model_validate({"article_id": article_id, "concerns": concerns})
 
 
-def _check(tools: Sequence[Tool], merging: Merging) -> None:
-    names = [tool.name for tool in tools]
-    if len(tools) < 2 or len(set(names)) < len(names):
-        raise BadConfig(f"an ensemble needs two files or more with names of their own, found {', '.join(names)}")
-    if merging.votes_of(len(tools)) > len(tools):
-        raise BadConfig(
-            f"--min-votes {merging.min_votes} is more than the {len(tools)} tools; give {len(tools)} or less"
-        )
-
-
 def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
     """Return what all tools say on each article, tool by tool, blanks left out."""
     listed: dict[str, list[_Said]] = {name: [] for name in articles}
@@ -182,50 +185,25 @@ def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
         for row in tool.rows:
             given = written(row)
             for place, each in enumerate(given):
-                if each.text and each.text.strip():
-                    concern = Concern(
-                        text=each.text.strip(),
-                        category=category_of(each.category),
-                        severity=severity_of(each.severity),
-                    )
-                    depth = place / len(given)
-                    listed[row.article_id].append(_Said(number, place, concern, depth))
+                text = (each.text or "").strip()
+                if text:
+                    labels = {"category": category_of(each.category), "severity": severity_of(each.severity)}
+                    concern = Concern.model_validate({"text": text, **labels})
+                    listed[row.article_id].append(_Said(number, place, concern, place / len(given)))
     return [listed[name] for name in articles]
 
 
 def _similarity(texts: Sequence[str], encoder: Encoder | None) -> Callable[[int, int], Block]:
     """Return a function that gives the similarities among the texts from one place to another."""
     if encoder is None:
-        return lambda start, end: _lexical(texts[start:end])
+
+        def lexical(start: int, end: int) -> Block:
+            lists = panel_of([_row_of("x", texts[start:end])], []).human
+            return LexicalSimilarity(lists, lists).block(0, 0)
+
+        return lexical
     vectors = encoder.encode(texts)
     return lambda start, end: vectors[start:end] @ vectors[start:end].T
-
-
-def _lexical(texts: Sequence[str]) -> Block:
-    lists = panel_of([_row_of("x", texts)], []).human
-    return LexicalSimilarity(lists, lists).block(0, 0)
-
-
-def _row(
-    article: str,
-    listed: Sequence[_Said],
-    alike: Block,
-    how: tuple[Sequence[str], Merging],
-    counts: Counter[str],
-) -> MergedRow:
-    names, merging = how
-    groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
-    counts["clusters"] += len(groups)
-    merged = [_merged(listed, group, alike, names) for group in groups]
-    needed = merging.votes_of(len(names))
-    kept = [each for each in merged if each[0].support >= needed]
-    counts["outvoted"] += len(merged) - len(kept)
-    kept.sort(key=lambda each: (-each[0].support, SEVERITY_RANK[each[0].severity], each[1]))
-    concerns = tuple(concern for concern, _ in kept)
-    cap = len(concerns) if merging.cap is None else merging.cap
-    counts["kept"] += len(concerns[:cap])
-    counts["over_cap"] += len(concerns[cap:])
-    return MergedRow(article_id=article, concerns=concerns[:cap], removed=concerns[cap:])
 
 
 def _merged(

@@ -24,13 +24,14 @@ _KEY = re.compile(
 )
 """A key of ours, where one of its quotes, its colon or the brace before it may be lost; or the start of an object."""
 _START = re.compile(rf"[\[{{]|{_KEY.pattern}", re.IGNORECASE)
+"""Where a value may begin."""
 _LIST = re.compile(r"""\[\s*(?:$|[\[{"'“‘])""")
 _STRINGS = re.compile(r"\[\s*(?:\[\s*)?[\"'“‘]|\{\s*[\"'“‘]\w")
 _CLOSED = re.compile(r"\}(?=\s*(?:[\],;}`]|$|\n))")
 
-
 _LOST_QUOTE = re.compile(rf'(?<=[.!?]),(\s*"(?:{_KNOWN})": )', re.IGNORECASE)
 _KEY_BEGUN = re.compile(r"""(?<!\\)(["”'\]}])\s*,\s*(?:["“']\w{0,40}["”']?\s*)?$""")
+"""A key, or the comma before it, that the output ended in: the value before it is whole."""
 _OBJECT_BEGUN = re.compile(r"""\{\s*(?:["'“]\w[^{}]*)?$""")
 _CLOSED_STRING = re.compile(r"""(?<!\\)["”\]}]$|^[\[{\s]*'.*(?<!\\)'$""", re.DOTALL)
 MOST_KEYS = 12

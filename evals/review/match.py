@@ -27,7 +27,17 @@ from evals.errors import BadConfig, LabError
 from evals.review.clean import key_of, written
 from evals.review.parse import category_of, severity_of
 from evals.schema.reports import Assignment, Coverage, FigurePolicy
-from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, PredictionRow, ReferenceConcern, ReferenceRow
+from evals.schema.reviews import (
+    CATEGORIES,
+    SEVERITIES,
+    UNKNOWN,
+    Category,
+    PredictionRow,
+    ReferenceConcern,
+    ReferenceRow,
+    Severity,
+    Unknown,
+)
 from evals.stats.intervals import Floats, Whole
 
 Vectors = npt.NDArray[np.float32]
@@ -91,43 +101,37 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, encoding those that are not on disk; each text once."""
-        unique = list(dict.fromkeys(texts))
+        keys = {hashlib.sha256(text.encode()).hexdigest(): text for text in texts}
+        found: dict[str, Vectors] = {}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as file:
                 file.execute("create table if not exists vectors (key text primary key, value blob)")
-                known = self._known(file, unique)
-                missing = [text for text in unique if text not in known]
-                for start in range(0, len(missing), BATCH):
-                    part = missing[start : start + BATCH]
-                    known |= self._encoded(file, part)
-                    self._progress(start + len(part), len(missing))
+                for part in batched(list(keys), ASKED):
+                    marks = ",".join("?" * len(part))
+                    rows = file.execute(f"select key, value from vectors where key in ({marks})", part)
+                    found |= {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
+                missing = {key: text for key, text in keys.items() if text not in found}
+                done = 0
+                for part in batched(list(missing), BATCH):
+                    vectors = self._encoder.encode([missing[key] for key in part]).astype(np.float32, copy=False)
+                    with file:
+                        rows = [(key, row.tobytes()) for key, row in zip(part, vectors, strict=True)]
+                        file.executemany("insert or replace into vectors values (?, ?)", rows)
+                    found |= {missing[key]: row for key, row in zip(part, vectors, strict=True)}
+                    done += len(part)
+                    self._progress(done, len(missing))
         except (sqlite3.Error, OSError) as error:
             raise LabError(
                 f"the vectors in {self.path} cannot be used ({error}); delete the file or set"
                 " ASSAY_CACHE to a folder that you may write to"
             ) from error
-        rows = np.stack([known[text] for text in unique]) if unique else np.zeros((0, 1), np.float32)
-        place = {text: row for row, text in enumerate(unique)}
-        return rows[[place[text] for text in texts]]
+        return np.stack([found[text] for text in texts]) if len(texts) else np.zeros((0, 1), np.float32)
 
-    def _known(self, file: sqlite3.Connection, texts: Sequence[str]) -> dict[str, Vectors]:
-        keys = {_key(text): text for text in texts}
-        found: dict[str, Vectors] = {}
-        wanted = list(keys)
-        for start in range(0, len(wanted), ASKED):
-            part = wanted[start : start + ASKED]
-            marks = ",".join("?" * len(part))
-            rows = file.execute(f"select key, value from vectors where key in ({marks})", part)
-            found |= {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
-        return found
 
-    def _encoded(self, file: sqlite3.Connection, texts: Sequence[str]) -> dict[str, Vectors]:
-        vectors = self._encoder.encode(texts).astype(np.float32, copy=False)
-        rows = [(_key(text), row.tobytes()) for text, row in zip(texts, vectors, strict=True)]
-        with file:
-            file.executemany("insert or replace into vectors values (?, ?)", rows)
-        return dict(zip(texts, vectors, strict=True))
+def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield so many items at once."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def normalised(vectors: Vectors) -> Vectors:
@@ -138,10 +142,6 @@ def normalised(vectors: Vectors) -> Vectors:
     if not np.isfinite(lengths).all() or (lengths == 0).any():
         raise LabError("a vector is zero or holds what is no number; encode its text again")
     return vectors / lengths
-
-
-def _key(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 CATEGORY_NAMES: tuple[str, ...] = (*CATEGORIES, UNKNOWN)
@@ -178,7 +178,10 @@ class Lists:
 
 @dataclass(frozen=True)
 class Panel:
-    """All articles of a reference with both lists; `is_answered` says which the tool answered."""
+    """All articles of a reference with both lists; `is_answered` says which the tool answered.
+
+    `reference_sha256` is over what the human concerns say, whatever the order of the articles.
+    """
 
     article_ids: tuple[str, ...]
     sources: tuple[str, ...]
@@ -190,12 +193,8 @@ class Panel:
     reference_sha256: str
 
 
-@dataclass(frozen=True)
-class _Listed:
-    text: str
-    category: str
-    severity: str
-    place: int
+Listed = tuple[str, Category | Unknown, Severity | Unknown, int]
+"""A concern: its text, category, severity, and place in the row of the file."""
 
 
 def panel_of(
@@ -208,29 +207,50 @@ def panel_of(
     LabError if the two files have no article in common.
     """
     by_id = {row.article_id: row for row in predictions}
-    known = {row.article_id for row in reference}
-    if predictions and not known & set(by_id):
+    known = [row.article_id for row in reference]
+    if predictions and not set(known) & set(by_id):
         raise LabError(
             f"no article of the predictions (such as {predictions[0].article_id!r}) is in the"
             f" reference (such as {reference[0].article_id!r}); give the split the tool was run on"
         )
-    humans = [_humans(row, figures) for row in reference]
-    tools = [_predicted(by_id.get(row.article_id)) for row in reference]
-    answered = np.array([row.article_id in by_id for row in reference], dtype=bool)
-    sizes = tuple(
-        (len(written(by_id[row.article_id])) if row.article_id in by_id else 0, len(row.concerns)) for row in reference
+    given = [written(by_id[name]) if name in by_id else [] for name in known]
+    humans = [
+        [
+            (each.text, category_of(each.category), severity_of(each.severity), place)
+            for place, each in enumerate(row.concerns)
+            if not is_on_figure(each, figures)
+        ]
+        for row in reference
+    ]
+    tools = [
+        [
+            (each.text.strip(), category_of(each.category), severity_of(each.severity), place)
+            for place, each in enumerate(concerns)
+            if each.text and each.text.strip()
+        ]
+        for concerns in given
+    ]
+    missing = [name for name in known if name not in by_id]
+    coverage = Coverage(
+        n_articles=len(known),
+        n_answered=len(known) - len(missing),
+        n_with_concerns=sum(1 for tool in tools if tool),
+        share=(len(known) - len(missing)) / max(1, len(known)),
+        missing=tuple(missing[:NAMED]),
+        unknown=tuple([name for name in by_id if name not in set(known)][:NAMED]),
+        n_figures_left_out=sum(len(row.concerns) for row in reference) - sum(map(len, humans)),
+        n_blank=sum(map(len, given)) - sum(map(len, tools)),
     )
-    n_kept = sum(map(len, humans)), sum(map(len, tools))
-    coverage = _coverage(reference, by_id, tools, (sum(h for _, h in sizes) - n_kept[0]))
+    rows = sorted(json.dumps(row.model_dump(mode="json"), sort_keys=True) for row in reference)
     return Panel(
-        article_ids=tuple(row.article_id for row in reference),
+        article_ids=tuple(known),
         sources=tuple(source_of(row) for row in reference),
         predicted=_lists(tools),
         human=_lists(humans),
-        is_answered=answered,
-        sizes_in_files=sizes,
-        coverage=coverage.model_copy(update={"n_blank": sum(p for p, _ in sizes) - n_kept[1]}),
-        reference_sha256=_sha256(reference),
+        is_answered=np.array([name in by_id for name in known], dtype=bool),
+        sizes_in_files=tuple((len(tool), len(row.concerns)) for tool, row in zip(given, reference, strict=True)),
+        coverage=coverage,
+        reference_sha256=hashlib.sha256("\n".join(rows).encode()).hexdigest(),
     )
 
 
@@ -248,57 +268,15 @@ def is_on_figure(concern: ReferenceConcern, figures: FigurePolicy) -> bool:
     return figures != "keep" and (concern.requires_figure_reading or is_labelled)
 
 
-def _humans(row: ReferenceRow, figures: FigurePolicy) -> list[_Listed]:
-    return [
-        _Listed(each.text, category_of(each.category), severity_of(each.severity), place)
-        for place, each in enumerate(row.concerns)
-        if not is_on_figure(each, figures)
-    ]
-
-
-def _predicted(row: PredictionRow | None) -> list[_Listed]:
-    return [
-        _Listed(each.text.strip(), category_of(each.category), severity_of(each.severity), place)
-        for place, each in enumerate(written(row) if row is not None else ())
-        if each.text and each.text.strip()
-    ]
-
-
-def _lists(rows: Sequence[Sequence[_Listed]]) -> Lists:
+def _lists(rows: Sequence[Sequence[Listed]]) -> Lists:
     flat = [each for row in rows for each in row]
     return Lists(
-        texts=tuple(each.text for each in flat),
+        texts=tuple(text for text, *_ in flat),
         start=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.intp),
-        category=np.array([CATEGORY_NAMES.index(each.category) for each in flat], dtype=np.intp),
-        severity=np.array([SEVERITY_NAMES.index(each.severity) for each in flat], dtype=np.intp),
-        place=np.array([each.place for each in flat], dtype=np.intp),
+        category=np.array([CATEGORY_NAMES.index(category) for _, category, *_ in flat], dtype=np.intp),
+        severity=np.array([SEVERITY_NAMES.index(severity) for *_, severity, _ in flat], dtype=np.intp),
+        place=np.array([place for *_, place in flat], dtype=np.intp),
     )
-
-
-def _coverage(
-    reference: Sequence[ReferenceRow],
-    by_id: Mapping[str, PredictionRow],
-    tools: Sequence[Sequence[_Listed]],
-    n_figures: int,
-) -> Coverage:
-    known = {row.article_id for row in reference}
-    missing = [name for name in (row.article_id for row in reference) if name not in by_id]
-    return Coverage(
-        n_articles=len(reference),
-        n_answered=len(reference) - len(missing),
-        n_with_concerns=sum(1 for tool in tools if tool),
-        share=(len(reference) - len(missing)) / max(1, len(reference)),
-        missing=tuple(missing[:NAMED]),
-        unknown=tuple([name for name in by_id if name not in known][:NAMED]),
-        n_figures_left_out=n_figures,
-        n_blank=0,
-    )
-
-
-def _sha256(reference: Sequence[ReferenceRow]) -> str:
-    """Return a checksum of what the human concerns say, whatever the order of the articles."""
-    lines = sorted(json.dumps(row.model_dump(mode="json"), sort_keys=True) for row in reference)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 Block = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -400,9 +378,8 @@ def _checked(matrices: Mapping[str, Sequence[Sequence[float]]], name: str, size:
     shape = (len(rows), len(rows[0]) if rows else 0)
     if shape != size or any(len(row) != size[1] for row in rows):
         raise LabError(
-            f"the similarities of article {name!r} have {shape[0]} rows and {shape[1]} columns; they"
-            f" should have {size[0]} rows (predicted) and {size[1]} columns (human), both before any"
-            " filtering"
+            f"the similarities of article {name!r} have {shape[0]} rows and {shape[1]} columns; they should have"
+            f" {size[0]} rows (predicted) and {size[1]} columns (human), both before any filtering"
         )
     found = np.array(rows, dtype=np.float64)
     if not np.isfinite(found).all():
@@ -526,19 +503,14 @@ def partners(sources: Sequence[str], is_in: np.ndarray, rounds: int, seed: int) 
             _chain(partner, generator.permutation(np.array(alone)))
         elif alone:
             others = np.setdiff1d(np.flatnonzero(is_in), alone)
-            if len(others):
-                _insert(partner, alone[0], int(generator.choice(others)))
+            if len(others):  # into the chain behind another one, so that every list is still used once
+                after = int(generator.choice(others))
+                partner[alone[0]], partner[after] = partner[after], alone[0]
         yield partner
 
 
 def _chain(partner: Whole, members: Whole) -> None:
     partner[members] = np.roll(members, -1)
-
-
-def _insert(partner: Whole, article: int, after: int) -> None:
-    """Put one article into the chain behind another, so that every list is still used once."""
-    partner[article] = partner[after]
-    partner[after] = article
 
 
 FALSE_MATCH_RATE = 0.05
@@ -577,10 +549,16 @@ def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) ->
     """
     if not 0 < rate < 1:
         raise LabError(f"a false-match rate lies between 0 and 1, seen {rate}; 0.05 is usual")
-    similarity = _human_similarity(panel, encoder)
-    by_chance = []
-    for partner in partners(panel.sources, panel.human.sizes > 0, ROUNDS, seed):
-        by_chance += _best(panel, similarity, partner)
+    if encoder is None:
+        similarity: Similarity = LexicalSimilarity(panel.human, panel.human)
+    else:
+        vectors = encoder.encode(panel.human.texts)
+        similarity = VectorSimilarity(vectors, vectors, (panel.human, panel.human))
+    by_chance = [
+        top
+        for partner in partners(panel.sources, panel.human.sizes > 0, ROUNDS, seed)
+        for top in _best(panel, similarity, partner)
+    ]
     if not by_chance:
         raise LabError("a threshold needs human concerns on two papers or more; give one: --threshold 0.5")
     values = np.sort(np.concatenate(by_chance))
@@ -600,13 +578,6 @@ def number_of(written: str) -> float:
     if not -1 <= value <= 1:
         raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
     return value
-
-
-def _human_similarity(panel: Panel, encoder: Encoder | None) -> Similarity:
-    if encoder is None:
-        return LexicalSimilarity(panel.human, panel.human)
-    vectors = encoder.encode(panel.human.texts)
-    return VectorSimilarity(vectors, vectors, (panel.human, panel.human))
 
 
 def _best(panel: Panel, similarity: Similarity, partner: np.ndarray) -> list[np.ndarray]:

@@ -160,10 +160,8 @@ def _page(template: str, **values: object) -> str:
         autoescape=False,
     )
     environment.filters |= {"cell": cell, "named": named, "rate": rate}
-    environment.globals.update(
-        instrument=instrument, table=table, made_rows=made_rows, made_columns=COLUMNS, shown_ranks=shown_ranks
-    )
-    text = environment.get_template(template).render(**values)
+    tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS, "shown_ranks": shown_ranks}
+    text = environment.get_template(template).render(**values, **tables, instrument=instrument)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

@@ -5,8 +5,11 @@ paper share, if it is long enough to be no accident. Case, blanks and the shape 
 """
 
 import re
+import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 
 from evals.schema import Article
 from evals.schema.reviewruns import ABSTRACT, Place
@@ -18,66 +21,7 @@ SHORTEST_RUN = 4
 TELLING = 2
 """Words of a run that say something; a run of little words alone places nothing."""
 LITTLE = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "may",
-        "more",
-        "most",
-        "no",
-        "not",
-        "of",
-        "on",
-        "only",
-        "or",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "was",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "will",
-        "with",
-        "within",
-        "would",
-    ]
+    tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["places"].split()
 )
 SEEDS = 3
 """Words of a run that are looked up at once."""
@@ -155,16 +99,9 @@ class Map:
 
 def _words(section: int, text: str) -> _Words:
     found = list(WORD.finditer(text))
-    return _Words(
-        section,
-        text,
-        tuple(word.group().lower() for word in found),
-        tuple(word.span() for word in found),
-    )
+    return _Words(section, text, tuple(word[0].lower() for word in found), tuple(word.span() for word in found))
 
 
 def _run(words: tuple[str, ...], start: int, others: tuple[str, ...], at: int) -> int:
-    length = 0
-    while start + length < len(words) and at + length < len(others) and words[start + length] == others[at + length]:
-        length += 1
-    return length
+    pairs = zip(words[start:], others[at:], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -95,7 +95,7 @@ LEAST_PAPER = 256
 """Tokens below which a part of a paper is too little to review."""
 
 
-class Counter(Protocol):
+class TokenCounter(Protocol):
     """A model's tokenizer as far as it is needed here."""
 
     name: str
@@ -127,7 +127,7 @@ class Budget:
         if self.overlap > self.context // 4:
             raise BadConfig(f"overlap is {self.overlap} tokens of a context of {self.context}; use a quarter at most.")
 
-    def paper(self, counter: Counter, reply: int = 0) -> int:
+    def paper(self, counter: TokenCounter, reply: int = 0) -> int:
         """Return the tokens that a paper or a part of it may have; BadConfig if hardly any are left.
 
         `reply` is the length of a known reply: one that is longer than the reserve takes its room from
@@ -144,7 +144,7 @@ class Budget:
         return room
 
 
-def instructions(counter: Counter) -> int:
+def instructions(counter: TokenCounter) -> int:
     """Return the tokens of everything but paper and reply: system prompt, request, template, end."""
     return counter.chat(
         [
@@ -176,11 +176,7 @@ def without_marks(article: Article, marks: Sequence[str] = ()) -> tuple[Article,
     sections = tuple(
         each.model_copy(update={"name": apart(each.name), "text": apart(each.text)}) for each in article.sections
     )
-    changed = {
-        "title": apart(article.title),
-        "abstract": apart(article.abstract),
-        "sections": sections,
-    }
+    changed = {"title": apart(article.title), "abstract": apart(article.abstract), "sections": sections}
     return (article.model_copy(update=changed) if count else article), count
 
 
@@ -279,12 +275,12 @@ class Unit:
     is_paragraph_start: bool
 
 
-def pieces_of(article: Article, room: int, counter: Counter, overlap: int, max_parts: int) -> list[Piece]:
+def pieces_of(article: Article, room: int, counter: TokenCounter, overlap: int, max_parts: int) -> list[Piece]:
     """Return a paper in parts of at most `room` tokens each, as few as it takes and at most `max_parts`."""
     head = head_of(article)
     tries = room
     while True:
-        pieces = _tried(article, head, tries, (counter, overlap, max_parts))
+        pieces = _tried(article, head, tries, counter, overlap, max_parts)
         if all(piece.tokens <= room for piece in pieces):
             return pieces
         tries = int(tries * SLACK)
@@ -304,8 +300,7 @@ def sections_of(article: Article) -> list[tuple[str, str]]:
     return [(each.name.strip() or "Main text", each.text.strip()) for each in article.sections if each.text.strip()]
 
 
-def _tried(article: Article, head: str, room: int, how: tuple[Counter, int, int]) -> list[Piece]:
-    counter, overlap, max_parts = how
+def _tried(article: Article, head: str, room: int, counter: TokenCounter, overlap: int, max_parts: int) -> list[Piece]:
     names = [name for name, _ in sections_of(article)]
     sections = [list(_units(at, text, counter)) for at, (_, text) in enumerate(sections_of(article))]
     sizes = [sum(unit.tokens for unit in section) + HEADING for section in sections]
@@ -319,14 +314,16 @@ def _tried(article: Article, head: str, room: int, how: tuple[Counter, int, int]
     packed = _packed(units, each, 0 if fits else overlap)[:max_parts]
     bodies = [_written(part, names, units) for part in packed] or [""]
     whole = head_tokens + sum(sizes)
-    lost = head_tokens - head_kept + sum(sizes) - sum(given) + _left_over(packed, units)
+    placed = {place for part in packed for place in part}
+    left_over = sum(unit.tokens for at, unit in enumerate(units) if at not in placed)
+    lost = head_tokens - head_kept + sum(sizes) - sum(given) + left_over
     texts = ["\n\n".join(filter(None, (head, body))) for body in bodies]
     return [
         Piece(text, part, len(texts), len(counter.ends(text)), lost, whole) for part, text in enumerate(texts, start=1)
     ]
 
 
-def _units(section: int, text: str, counter: Counter) -> Iterator[Unit]:
+def _units(section: int, text: str, counter: TokenCounter) -> Iterator[Unit]:
     """Give the sentences of a section, long ones in pieces of whole words; its tokens are counted once."""
     ends = counter.ends(text)
     at, is_start = 0, True
@@ -344,7 +341,7 @@ def _units(section: int, text: str, counter: Counter) -> Iterator[Unit]:
         at = after
 
 
-def _kept(section: list[Unit], size: int, given: int, counter: Counter) -> Iterator[Unit]:
+def _kept(section: list[Unit], size: int, given: int, counter: TokenCounter) -> Iterator[Unit]:
     """Give the sentences of a section that fit in what it was given, with a mark where the rest is left out."""
     if given >= size:
         yield from section
@@ -362,7 +359,7 @@ def _kept(section: list[Unit], size: int, given: int, counter: Counter) -> Itera
     yield mark
 
 
-def _shortened(text: str, tokens: int, counter: Counter) -> tuple[str, int]:
+def _shortened(text: str, tokens: int, counter: TokenCounter) -> tuple[str, int]:
     """Return the words at the start of a text that have at most so many tokens, and how many they have."""
     ends = counter.ends(text)
     if tokens <= 0:
@@ -403,12 +400,6 @@ def _tail(units: Sequence[Unit], part: Sequence[int], overlap: int) -> list[int]
             break
         tail.insert(0, place)
     return tail
-
-
-def _left_over(packed: Sequence[Sequence[int]], units: Sequence[Unit]) -> int:
-    """Return the tokens of units that stand in no part."""
-    placed = {place for part in packed for place in part}
-    return sum(unit.tokens for at, unit in enumerate(units) if at not in placed)
 
 
 def _written(part: Sequence[int], names: Sequence[str], units: Sequence[Unit]) -> str:

@@ -6,20 +6,7 @@ from collections.abc import Mapping, Sequence
 from evals.schema import ReviewExample, Section, TextOrigin
 from evals.schema.reviews import HumanConcern
 
-WORDS = (
-    "cells",
-    "mice",
-    "were",
-    "treated",
-    "with",
-    "drug",
-    "and",
-    "the",
-    "controls",
-    "grew",
-    "on",
-    "plates",
-)
+WORDS = ("cells", "mice", "were", "treated", "with", "drug", "and", "the", "controls", "grew", "on", "plates")
 
 
 class WordCounter:

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from evals.errors import BadConfig, BadRow, LabError
-from evals.papers.collection import read_collection
+from evals.errors import BadConfig
 from evals.review.corpus import (
     CORPORA,
     Recipe,
@@ -35,7 +34,7 @@ def test_a_row_asks_for_a_review_and_answers_with_the_concerns_most_important_fi
         [("Methods", "We looked.")],
         [concern("A small thing.", 1, severity="minor"), concern("Ünder-powered design.", 2)],
     )
-    (made,) = rows_of(paper, select(paper.concerns, A).kept, Budget(), COUNTER)
+    (made,) = rows_of(paper, select(paper.concerns, A)[0], Budget(), COUNTER)
     assert reply(made) == [
         {"text": "Ünder-powered design.", "category": "design_flaw", "severity": "major"},
         {"text": "A small thing.", "category": "design_flaw", "severity": "minor"},
@@ -71,23 +70,23 @@ def test_each_concern_stands_with_the_part_that_it_is_about():
     assert assigned(concerns, parts) == [1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("change", "rules", "reason"),
-    [
-        ({"category": "figure_issue"}, A, "needs a figure"),
-        ({"requires_figure_reading": True}, A, "needs a figure"),
-        ({"requires_figure_reading": True}, Rules("own", 0, 1, with_figures=True), None),
-        ({"resolution_confidence": 0.79}, B, "confidence below 0.8"),
-        ({"resolution_confidence": 0.8}, B, None),
-        ({"concern_text": "THE  groups differ in age."}, A, "said twice"),
-        ({"concern_text": "The groups differ in age.", "severity": "minor"}, A, None),
-    ],
-)
-def test_what_a_corpus_drops_is_counted_by_reason(change, rules, reason):
+DROPPED = [
+    ({"category": "figure_issue"}, A, "needs a figure"),
+    ({"requires_figure_reading": True}, A, "needs a figure"),
+    ({"requires_figure_reading": True}, Rules("own", 0, 1, with_figures=True), None),
+    ({"resolution_confidence": 0.79}, B, "confidence below 0.8"),
+    ({"resolution_confidence": 0.8}, B, None),
+    ({"concern_text": "THE  groups differ in age."}, A, "said twice"),
+    ({"concern_text": "The groups differ in age.", "severity": "minor"}, A, None),
+]
+
+
+def test_what_a_corpus_drops_is_counted_by_reason():
     first = concern("The groups differ in age.")
-    selected = select([first, concern("Another point here.", 2, **change)], rules)
-    assert len(selected.kept) == (2 if reason is None else 1)
-    assert selected.dropped == ({} if reason is None else {reason: 1})
+    for change, rules, reason in DROPPED:
+        kept, dropped = select([first, concern("Another point here.", 2, **change)], rules)
+        assert len(kept) == (2 if reason is None else 1)
+        assert dropped == ({} if reason is None else {reason: 1})
 
 
 def corpus_of(*papers, how=None):
@@ -133,64 +132,3 @@ def test_the_statistics_count_kept_papers_alone_and_audit_what_was_cut():
     assert found.rows_without_concerns == 1
     assert found.sources == {"s": 1, "t": 1}
     assert found.input_tokens.high <= 2500
-
-
-def test_split_files_of_the_benchmark_are_read_from_a_folder(tmp_path):
-    row = {"id": "e:1", "source": "e", "doi": "", "title": "T", "concerns": []}
-    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n\n")
-    (tmp_path / "val.jsonl").write_text(
-        '{"id": "e:2", "title": "T", "concerns": [], "sections": {"M": "a", "M": "b"}}\n'
-    )
-    found = read_collection(str(tmp_path))
-    assert [(each.id, each.split) for each in found.examples] == [("e:1", "train"), ("e:2", "dev")]
-    assert [each.text for each in found.examples[1].sections] == ["a", "b"]
-    assert found.has_splits
-
-
-def test_our_own_rows_and_parquet_files_are_read_back(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    paper = example([("Methods", "Text.")], [concern("The groups differ.")])
-    (tmp_path / "mine.jsonl").write_text(paper.model_dump_json() + "\n")
-    assert read_collection(str(tmp_path / "mine.jsonl")).examples == (paper,)
-    rows = [
-        {
-            "article_id": "e:1",
-            "source": "e",
-            "doi": "10.1/1",
-            "title": "T",
-            "paper_text_sections": {"a": "x", "b": None},
-            "concerns": [],
-        }
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train-00000-of-00001.parquet")
-    (found,) = read_collection(str(tmp_path)).examples
-    assert (found.split, [each.name for each in found.sections], found.origin.format) == (
-        "train",
-        ["a"],
-        "hub",
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "said"),
-    [
-        ("{not json}\n", BadRow, "line 1.*is not JSON"),
-        ("\n[1]\n", BadRow, "line 2.*no object"),
-        ('{"id": "", "title": "T"}\n', BadRow, "line 1, field 'id'"),
-        ('{"id": "a", "title": "T"}\n' * 2, LabError, "'a' twice"),
-        ("", LabError, "holds no papers"),
-    ],
-)
-def test_a_bad_file_is_named_with_its_line(tmp_path, text, error, said):
-    (tmp_path / "train.jsonl").write_text(text)
-    with pytest.raises(error, match=said):
-        read_collection(str(tmp_path / "train.jsonl"))
-
-
-def test_a_place_without_papers_says_what_is_taken(tmp_path):
-    with pytest.raises(LabError, match="name a folder with train"):
-        read_collection(str(tmp_path / "none"))
-    with pytest.raises(LabError, match="holds no split files"):
-        read_collection(str(tmp_path))

@@ -16,7 +16,7 @@ from evals.review.clean import key_of
 from evals.review.parse import parse
 from evals.review.prompt import (
     Budget,
-    Counter,
+    TokenCounter,
     array_schema,
     check_prompt,
     pieces_of,
@@ -71,7 +71,7 @@ class Asking:
 class Room:
     """How an engine reads: who counts, how much it holds, and the control marks of its template."""
 
-    counter: Counter
+    counter: TokenCounter
     context: int
     marks: tuple[str, ...] = field(default=())
 
