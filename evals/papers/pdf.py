@@ -137,7 +137,7 @@ FEWEST_LINES = 8
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """Words on one line of one column, from left to right; `column` counts from 0 on each page, `page` from 1."""
 
     words: tuple[Word, ...]
@@ -179,7 +179,7 @@ class Line:
 Row = tuple[Word, ...]
 
 
-def reading_order(words: Sequence[Word], page: int) -> list[Line]:
+def reading_order(words: Sequence[Word], page: int) -> list[TextLine]:
     """Return the lines of a page as they are read.
 
     A line across a gutter ends the columns above it: they are read before it, from left to right.
@@ -192,7 +192,7 @@ def reading_order(words: Sequence[Word], page: int) -> list[Line]:
         else:
             row.append(word)
     sorted_rows = [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
-    return [Line(row, column, page) for row, column in _columns(sorted_rows, column=0)]
+    return [TextLine(row, column, page) for row, column in _columns(sorted_rows, column=0)]
 
 
 def _is_beside(one: Word, other: Word) -> bool:
@@ -282,7 +282,7 @@ class PageLines:
 
     number: int
     height: float
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
 
 
 def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
@@ -291,7 +291,7 @@ def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
     seen = Counter(mark for page in pages for mark in {_mark(line) for line in page.lines if _is_at_edge(line, page)})
     often = {mark for mark, count in seen.items() if count >= max(2, len(pages) / 3)}
 
-    def is_furniture(line: Line, page: PageLines) -> bool:
+    def is_furniture(line: TextLine, page: PageLines) -> bool:
         is_known = _mark(line) in often or PAGE_NUMBER.fullmatch(line.text.strip()) is not None
         return is_known and _is_at_edge(line, page)
 
@@ -346,7 +346,7 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     return blocks
 
 
-def _groups(lines: Sequence[Line], body: float) -> list[list[Line]]:
+def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
     """Return lines grouped into paragraphs."""
     gaps = [
         one.bottom - other.bottom
@@ -354,7 +354,7 @@ def _groups(lines: Sequence[Line], body: float) -> list[list[Line]]:
         if (one.page, one.column) == (other.page, other.column)
     ]
     usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
-    groups: list[list[Line]] = []
+    groups: list[list[TextLine]] = []
     for line in lines:
         if groups and not _begins(groups[-1], line, usual):
             groups[-1].append(line)
@@ -363,7 +363,7 @@ def _groups(lines: Sequence[Line], body: float) -> list[list[Line]]:
     return groups
 
 
-def _begins(group: Sequence[Line], new: Line, usual: float) -> bool:
+def _begins(group: Sequence[TextLine], new: TextLine, usual: float) -> bool:
     """Whether a line begins a paragraph after those of `group`."""
     last = group[-1]
     return (
@@ -384,7 +384,7 @@ def _heading(text: str) -> int | None:
     return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
 
 
-def _group_blocks(group: Sequence[Line], body: float) -> list[Block]:
+def _group_blocks(group: Sequence[TextLine], body: float) -> list[Block]:
     """Return a paragraph, or a heading if its font or words are those of one."""
     text, page = tidy(_joined(group)), group[0].page
     level = _level(text, group, body)
@@ -396,7 +396,7 @@ def _group_blocks(group: Sequence[Line], body: float) -> list[Block]:
     return [Block("paragraph", text, page=page)] if text else []
 
 
-def _level(text: str, group: Sequence[Line], body: float) -> int | None:
+def _level(text: str, group: Sequence[TextLine], body: float) -> int | None:
     by_words = heading_level(text)
     if _heading(text) is not None:
         return by_words
@@ -415,7 +415,7 @@ def _goes_on(last: Block, block: Block) -> bool:
     return is_open and block.text[:1].islower() and caption_of(last.text) is None
 
 
-def _joined(lines: Sequence[Line]) -> str:
+def _joined(lines: Sequence[TextLine]) -> str:
     """Return lines as one text; a word that the line's end has broken is whole again.
 
     A hyphen stays before a capital or a digit, where it belongs to the word: "IL-" + "6".
@@ -443,16 +443,16 @@ def _without_line_numbers(page: PageLines) -> PageLines:
     return replace(page, lines=tuple(line for line in kept if line.words))
 
 
-def _as_number(line: Line) -> int | None:
+def _as_number(line: TextLine) -> int | None:
     first = line.words[0].text
     return int(first) if first.isascii() and first.isdigit() and len(first) < 6 else None
 
 
-def _is_at_edge(line: Line, page: PageLines) -> bool:
+def _is_at_edge(line: TextLine, page: PageLines) -> bool:
     return line.bottom > (1 - EDGE) * page.height or line.top < EDGE * page.height
 
 
-def _mark(line: Line) -> str:
+def _mark(line: TextLine) -> str:
     """Return a line with its digits alike, so that "Page 3 of 9" is the same on every page."""
     return re.sub(r"\d+", "#", line.text.lower())
 

@@ -38,7 +38,7 @@ MOST_KEYS = 12
 """Keys of one object that are looked at."""
 
 
-class Cut(str):
+class CutText(str):
     """A string that the output ended in."""
 
 
@@ -136,7 +136,7 @@ def _mended_key(key: re.Match[str]) -> str:
 def _cut(value: object) -> object:
     """Return a value whose last string is marked as cut."""
     if isinstance(value, str):
-        return Cut(value)
+        return CutText(value)
     if isinstance(value, dict) and value:
         return {**value, (last := list(value)[-1]): _cut(value[last])}
     return [*value[:-1], _cut(value[-1])] if isinstance(value, list) and value else value

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import cast
 
-from evals.review.lenient import CATEGORY_KEYS, LABELS, PASSED_OVER, SEVERITY_KEYS, TEXT_KEYS, Cut, regions
+from evals.review.lenient import CATEGORY_KEYS, LABELS, PASSED_OVER, SEVERITY_KEYS, TEXT_KEYS, CutText, regions
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Category, Concern, ParsedReview, Severity, Unknown
 
 _TAG = r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)"
@@ -19,32 +19,23 @@ _QUOTED_KEY = re.compile(r'\\"\s?(?:text|concern_text|concern|category|severity)
 _PLAIN_KEY = re.compile(r'(?<!\\)"\s?(?:text|concern_text|concern|category|severity)\s?"\s*:')
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer, and the reasoning that stood before it or never ended."""
+def answer_of(raw: str) -> tuple[str, str, bool]:
+    """Return what a model answers, what it wrote while thinking, and whether that never ended.
 
-    text: str
-    reasoning: str
-    is_unfinished: bool
-
-
-def answer_of(raw: str) -> Answer:
-    """Return what a model answers, apart from what it wrote while thinking.
-
-    answer_of("<think>[1] looks weak</think>[]")  ->  Answer("[]", "[1] looks weak", False)
+    answer_of("<think>[1] looks weak</think>[]")  ->  ("[]", "[1] looks weak", False)
     """
     text = raw.lstrip("\ufeff")
     channels = list(_CHANNEL.finditer(text))
     if channels:
-        return Answer(_plain(text[channels[-1].end() :]), text[: channels[-1].start()], False)
+        return _plain(text[channels[-1].end() :]), text[: channels[-1].start()], False
     text, thought = _apart(text)
     closes = list(_CLOSE.finditer(text))
     if closes:  # the template opened the block, so the output only closes it
-        return Answer(_plain(text[closes[-1].end() :]), text[: closes[-1].start()], False)
+        return _plain(text[closes[-1].end() :]), text[: closes[-1].start()], False
     opened = _OPEN.search(text)
     if opened:
-        return Answer(_plain(text[: opened.start()]), text[opened.end() :], True)
-    return Answer(_plain(text), thought, False)
+        return _plain(text[: opened.start()]), text[opened.end() :], True
+    return _plain(text), thought, False
 
 
 def _apart(text: str) -> tuple[str, str]:
@@ -176,7 +167,7 @@ _NUMBERED = re.compile(r"(?:concern|issue|point|comment|weakness|item)?[ _]?#?\d
 
 
 @dataclass(frozen=True)
-class Item:
+class Candidate:
     """A concern as written; `lost` says why one that stands there cannot be used."""
 
     text: str
@@ -186,15 +177,15 @@ class Item:
     lost: str | None = None
     depth: int = field(default=0, compare=False, repr=False)
 
-    def said(self, text: str) -> "Item":
+    def said(self, text: str) -> "Candidate":
         """Return the concern of this text under these labels."""
-        item = replace(self, text=text.strip(), is_cut=isinstance(text, Cut))
+        item = replace(self, text=text.strip(), is_cut=isinstance(text, CutText))
         if not _WORD.search(item.text) or item.text.lower() in ("none", "null", "nan"):
             return replace(item, lost="has no text")
         is_stub = item.is_cut and len(item.text.split()) < WORDS_OF_A_CUT
         return replace(item, lost="is cut off after a few words") if is_stub else item
 
-    def labelled(self, *words: str) -> "Item":
+    def labelled(self, *words: str) -> "Candidate":
         """Return the item with those of the words that are a category or a severity."""
         item = self
         for word in words:
@@ -205,10 +196,10 @@ class Item:
         return item
 
 
-def items(value: object, around: Item = Item("")) -> Iterator[Item]:
+def items(value: object, around: Candidate = Candidate("")) -> Iterator[Candidate]:
     """Yield the concerns in a value of JSON, in order, with those that cannot be used.
 
-    items([{"text": "No control.", "severity": "major"}])  ->  Item("No control.", None, "major")
+    items([{"text": "No control.", "severity": "major"}])  ->  Candidate("No control.", None, "major")
     """
     if around.depth > DEEPEST:
         return
@@ -216,7 +207,7 @@ def items(value: object, around: Item = Item("")) -> Iterator[Item]:
     if isinstance(value, dict):
         yield from _concern({str(key).lower().strip(): inside for key, inside in value.items()}, around)
     elif isinstance(value, list):
-        held: Item | None = None
+        held: Candidate | None = None
         for each in value:
             if isinstance(each, str) and held is not None and is_label(each):
                 held = held.labelled(each)  # a string that is only a label belongs to the text before it
@@ -232,7 +223,7 @@ def items(value: object, around: Item = Item("")) -> Iterator[Item]:
             yield held
 
 
-def _concern(members: dict[str, object], around: Item) -> Iterator[Item]:
+def _concern(members: dict[str, object], around: Candidate) -> Iterator[Candidate]:
     """Yield the concern of an object, and those that stand in it; a key that is a label labels what it holds."""
     texts = {key: value for key, value in members.items() if isinstance(value, str)}
     category = next((texts[key] for key in texts if key in CATEGORY_KEYS), around.category)
@@ -247,7 +238,7 @@ def _concern(members: dict[str, object], around: Item) -> Iterator[Item]:
         if others:
             yield labelled.said(max(others, key=len))
             return
-    nested: list[Item] = []
+    nested: list[Candidate] = []
     for key, value in members.items():
         inside = (labelled if has_labels and name is None else around).labelled(key) if is_label(key) else around
         if plain_label(key) in PASSED_OVER:
@@ -283,7 +274,7 @@ FULL = 8
 class _Bullet:
     """One bullet with the lines that go on with it."""
 
-    labels: Item
+    labels: Candidate
     lines: list[str] = field(default_factory=list)
 
     @property
@@ -294,18 +285,18 @@ class _Bullet:
         return n_words >= (FULL // 2 if is_sentence else FULL)
 
 
-def prose_items(text: str) -> list[Item]:
+def prose_items(text: str) -> list[Candidate]:
     r"""Return the concerns of a list or a table in prose, in order.
 
     prose_items("1. **Design flaw (major):** No control arm.\n2. Too few mice.")
-    ->  [Item("No control arm.", "design_flaw", "major"), Item("Too few mice.")]
+    ->  [Candidate("No control arm.", "design_flaw", "major"), Candidate("Too few mice.")]
     """
     return list(_table(text)) or [item for bullet in _bullets(text) if (item := _bullet_item(bullet)) is not None]
 
 
 def _bullets(text: str) -> Iterator[_Bullet]:
     """Yield the bullets under the labels of the headings above them."""
-    under, bullet, outer = Item(""), None, 0
+    under, bullet, outer = Candidate(""), None, 0
     is_kept, is_apart = True, False
     for line in text.splitlines():
         start = _BULLET.match(line)
@@ -322,7 +313,7 @@ def _bullets(text: str) -> Iterator[_Bullet]:
             title = heading["marked"] or heading["bold"] or heading["plain"]
             is_kept = plain_label(title).split("_")[0] not in PASSED_OVER
             words = (word for word in re.findall(r"[A-Za-z]+", title) if severity_of(word) != UNKNOWN)
-            under = Item("").labelled(title, *words)
+            under = Candidate("").labelled(title, *words)
         elif not line.strip():
             is_apart = True
         elif bullet is not None and is_apart and bullet.is_full and not line[0].isspace():
@@ -342,7 +333,7 @@ def _field_of(line: str) -> tuple[str, str] | None:
     return (key, match["value"]) if match and key in (*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS) else None
 
 
-def _bullet_item(bullet: _Bullet) -> Item | None:
+def _bullet_item(bullet: _Bullet) -> Candidate | None:
     """Return the concern of a bullet without its labels, None for one that holds no sentence."""
     labels, kept = bullet.labels, []
     for line in bullet.lines:
@@ -371,7 +362,7 @@ def _bullet_item(bullet: _Bullet) -> Item | None:
     return replace(labels, text=text) if len(text.split()) >= FEWEST_WORDS else None
 
 
-def _table(text: str) -> Iterator[Item]:
+def _table(text: str) -> Iterator[Candidate]:
     """Yield the rows of a table of Markdown whose head names a text."""
     lines = [line for line in text.splitlines() if line.count("|") >= 2]
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
@@ -384,7 +375,7 @@ def _table(text: str) -> Iterator[Item]:
             if cells.get(name, "").strip():
                 category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
                 severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
-                yield Item(cells[name], category, severity)
+                yield Candidate(cells[name], category, severity)
         return
 
 
@@ -405,7 +396,7 @@ _NONE = re.compile(
 class _Found:
     """Items of one list, the prose that announces it, and how it was read."""
 
-    items: list[Item]
+    items: list[Candidate]
     before: str = ""
     is_valid: bool = False
     is_cut: bool = False
@@ -427,19 +418,19 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     """
     if raw is None or not raw.strip():
         return _failed(name, "there is no output")
-    answer = answer_of(raw)
+    answer, reasoning, is_unfinished = answer_of(raw)
     problems: list[str] = []
-    found = _read(answer.text, problems)
-    if answer.is_unfinished:
+    found = _read(answer, problems)
+    if is_unfinished:
         problems.append("the reasoning never ends")
-    if not found.is_usable and not _says_none(answer.text):
-        inside = _read(answer.reasoning, [])
+    if not found.is_usable and not _says_none(answer):
+        inside = _read(reasoning, [])
         if inside.is_usable:
             problems.append("the concerns stand in the reasoning; there is no answer after it")
             return _review(name, inside, problems, is_whole=False)
-    if not found.items and _says_none(answer.text):
+    if not found.items and _says_none(answer):
         return ParsedReview(id=name, status="empty", concerns=(), problems=tuple(problems))
-    return _review(name, found, problems, is_whole=not answer.is_unfinished)
+    return _review(name, found, problems, is_whole=not is_unfinished)
 
 
 def _review(name: str, found: _Found, problems: list[str], *, is_whole: bool) -> ParsedReview:
