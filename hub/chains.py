@@ -1,151 +1,61 @@
-"""Published chains brought back: every file at its pin, compared before anything appears."""
+"""A chain of adapters on the Hub: its base and every stage published in order, and brought back as they were."""
 
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, ModelCardData
 from pydantic import ValidationError
 
 from evals.errors import ChainMismatch, LabError
+from evals.io import weights_identity
 from evals.schema import ChainManifest
-from evals.schema.publishing import Lineage, PublishedStage, PublishPlan, Receipt
-from hub.adapters import LINEAGE, Wishes, pack_adapter, stage_wishes
-from hub.bases import BaseCopy, pack_base, pinned, published
-from hub.checks import Refused
-from hub.client import check_repo, explained
-from hub.plan import Parcel, Target, part_of
-from hub.publish import TROUBLE, Proof, Say, Steps, download, plan, publish, read_receipt, write_receipt
-from hub.runs import CHAIN, CONFIG, METRICS, RECORD, REPORTS, WEIGHTS, Base, Run, base_of, read_run
+from evals.schema.publishing import BaseOrigin, Finding, Lineage, PublishedStage, PublishPlan, Receipt
+from hub.adapters import (
+    CHAIN,
+    CONFIG,
+    FRONT_MATTER,
+    LINEAGE,
+    METRICS,
+    RECORD,
+    REPORTS,
+    TOKENIZER,
+    WEIGHTS,
+    Base,
+    Run,
+    Wishes,
+    base_of,
+    pack_adapter,
+    read_run,
+    stage_wishes,
+)
+from hub.cards import render
+from hub.cards.licences import duty
+from hub.checks import Parcel, Part, Refused, inspect, part_of, size_finding
+from hub.client import HubTrouble, check_repo, explained
+from hub.publish import TROUBLE, Proof, Say, Target, download, look, plan, publish, read_receipt, write_receipt
 
+EMBEDDED = "embedded"
+ORIGIN = "origin.json"
+BASE_FILES = ("config.json", "generation_config.json", "model.safetensors.index.json", *TOKENIZER)
+BASE_WEIGHTS = "model*.safetensors"
 STAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
 SOURCE = re.compile(r"(?P<repo>[^@]+)(?:@(?P<revision>[\w][\w./-]*))?")
-
-
-def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifest:
-    """Put a published chain down in `folder`, bit for bit, and return its manifest.
-
-    `source` is ORG/NAME or ORG/NAME@REVISION. Every adapter is compared with the checksums of the
-    chain before the folder appears; nothing is written where one differs. LabError if `folder` is there.
-    """
-    match = SOURCE.fullmatch(source)
-    repo = check_repo(match["repo"] if match else source)
-    if folder.exists():
-        raise LabError(f"{folder} is there already; name another folder with --name, or move it away.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
-        manifest = _fetch(api, (repo, match["revision"] if match else None), Path(place), say)
-        shutil.move(Path(place) / "chain", folder)
-    return manifest
-
-
-def whole(api: HfApi, prove: Proof) -> Proof:
-    """Return a proof on the whole chain, put together from what was downloaded and its pinned stages."""
-
-    def proven(downloaded: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="assay-proof-") as place:
-            manifest, lineage = _records(downloaded)
-            target = Path(place) / "chain"
-            for stage, published in zip(manifest.stages, lineage.stages, strict=True):
-                for name in (WEIGHTS, CONFIG):
-                    source = (
-                        downloaded / name
-                        if published.revision is None
-                        else _download(api, published.repo, published.revision, name)
-                    )
-                    _put(source, target / stage.path / name)
-            _put(downloaded / CHAIN, target / CHAIN)
-            prove(target)
-
-    return proven
-
-
-def _fetch(api: HfApi, source: tuple[str, str | None], place: Path, say: Say) -> ChainManifest:
-    repo, revision = source
-    head = _resolved(api, repo, revision)
-    records = place / "records"
-    for name in (CHAIN, LINEAGE):
-        _put(_download(api, repo, head, name), records / name)
-    manifest, lineage = _records(records)
-    target = place / "chain"
-    for stage, origin in zip(manifest.stages, lineage.stages, strict=True):
-        commit = origin.revision or head
-        where = origin.repo if origin.revision else repo
-        say(f"{stage.name}: {where} @ {commit}")
-        for name, sha256 in ((WEIGHTS, stage.sha256), (CONFIG, stage.config_sha256)):
-            file = _download(api, check_repo(where), commit, name)
-            found = part_of(file).sha256
-            if found != sha256:
-                raise ChainMismatch(
-                    f"{name} of {where} at {commit} is not the one that {repo} was published with (sha256"
-                    f" {found}, expected {sha256}). Nothing was written; ask whoever published it."
-                )
-            _put(file, target / stage.path / name)
-    _put(records / CHAIN, target / CHAIN)
-    for name in _records_there(api, repo, head):
-        _put(_download(api, repo, head, name), target / name)
-    return manifest
-
-
-def _records(folder: Path) -> tuple[ChainManifest, Lineage]:
-    """Return chain.json and lineage.json of a publication; they come from outside, so paths are checked."""
-    try:
-        manifest = ChainManifest.model_validate_json((folder / CHAIN).read_bytes())
-        lineage = Lineage.model_validate_json((folder / LINEAGE).read_bytes())
-    except ValidationError as error:
-        raise ChainMismatch(
-            f"what was published is no chain that this version can read ({error.errors()[0]['msg']})."
-        ) from None
-    names = [stage.name for stage in manifest.stages]
-    last = len(names) - 1
-    expected = ["adapter" if at == last else f"stages/{name}/adapter" for at, name in enumerate(names)]
-    is_sound = (
-        names == [stage.name for stage in lineage.stages]
-        and len(set(names)) == len(names) > 0
-        and all(STAGE.fullmatch(name) and ".." not in name for name in names)
-        and [stage.path for stage in manifest.stages] == expected
-    )
-    if not is_sound:
-        raise ChainMismatch(
-            "chain.json and lineage.json do not belong together, or name places outside of the chain;"
-            " nothing was written."
-        )
-    return manifest, lineage
-
-
-def _resolved(api: HfApi, repo: str, revision: str | None) -> str:
-    try:
-        return str(api.model_info(repo, revision=revision).sha)
-    except TROUBLE as error:
-        raise explained(error, f"cannot find {repo}") from error
-
-
-def _records_there(api: HfApi, repo: str, revision: str) -> list[str]:
-    """Return the records and reports that lie beside a published adapter."""
-    try:
-        files = api.list_repo_files(repo, revision=revision)
-    except TROUBLE as error:
-        raise explained(error, f"cannot list the files of {repo}") from error
-    return [name for name in files if name in (RECORD, METRICS) or re.fullmatch(rf"{REPORTS}/[\w.-]+\.json", name)]
-
-
-def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
-    file = download(api, repo, revision, name)
-    if file is None:
-        raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")
-    return file
-
-
-def _put(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-
-
 NOT_YET = "0" * 40
 """Stands in a dry run for a commit that is made when what it names is published."""
+
+
+@dataclass(frozen=True)
+class BaseCopy:
+    """A base model that lies on this machine, and what is known about where it comes from."""
+
+    folder: Path
+    origin: BaseOrigin
+    licence_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -163,13 +73,40 @@ class Publication:
     with_base: bool = False
 
 
+def publication_of(
+    folder: Path, wishes: Wishes, with_base: bool | None, find_copy: Callable[[str | None], BaseCopy]
+) -> Publication:
+    """Return how the chain of a run folder is published; LabError for wishes that contradict each other.
+
+    `with_base` None = the embedded base goes along, unless one on the Hub was named; any other base only
+    when it is asked for. `find_copy` returns the base as it lies here, where that is published or
+    compared; it is told which options named a base on the Hub instead, None if the copy is published.
+    """
+    base = read_run(folder).manifest.base
+    given = {"--base": wishes.base, "--base-revision": wishes.base_revision}
+    named = " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
+    if with_base and base.hub_id and base.revision:
+        raise LabError(
+            f"the chain stands on {base.hub_id} at {base.revision}, which is on the Hub already; leave --with-base out."
+        )
+    if with_base and wishes.base_revision is not None:
+        raise LabError(
+            f"--base-revision {wishes.base_revision} pins a base that is on the Hub, and --with-base publishes"
+            " one; leave one of them out."
+        )
+    is_embedded = base.source == EMBEDDED and base.revision is None
+    goes_along = is_embedded and not named if with_base is None else with_base
+    copy = find_copy(None if goes_along else named) if goes_along or (is_embedded and named) else None
+    return Publication(wishes, copy=copy, with_base=goes_along)
+
+
 def runs_of(folder: Path) -> tuple[Run, ...]:
     """Return the runs of a chain in order, the named one last; LabError if one is not there."""
     last = read_run(folder)
     reports = [folder / REPORTS / name for name in last.reports]
     earlier = []
     for stage in last.earlier:
-        place = last.folder_of(stage)
+        place = (folder / stage.path).resolve().parent
         if not (place / RECORD).is_file():
             raise LabError(
                 f"the stage {stage.name!r} that {folder} stands on is not here with its records (no"
@@ -184,17 +121,14 @@ def plan_chain(api: HfApi, folder: Path, publication: Publication) -> tuple[Publ
 
     Pins of what is not published yet are not known, so the files that name them show as new.
     """
-    runs = runs_of(folder)
-    plans, places = [], []
-    base_parcel = _base_parcel(runs[-1], publication)
-    if base_parcel:
-        plans.append(plan(api, *base_parcel, publication.wishes.limits))
-        base = _published(runs[-1], publication, _pin(plans[-1]))
-    else:
-        base = pinned(api, runs[-1].manifest, publication.wishes, publication.copy)
-    for parcel, target in _parcels(runs, base, publication, places):
+    plans: list[PublishPlan] = []
+
+    def planned(parcel: Parcel, target: Target, _folder: Path) -> str:
         plans.append(plan(api, parcel, target, publication.wishes.limits))
-        places.append(_place(parcel, _pin(plans[-1])))
+        is_there = all(each.change in ("same", "remote_only") for each in plans[-1].files)
+        return str(plans[-1].parent) if is_there else NOT_YET
+
+    _each(api, runs_of(folder), publication, planned)
     return tuple(plans)
 
 
@@ -204,23 +138,14 @@ def pack_last(folder: Path, publication: Publication) -> Parcel:
     The base and earlier stages are pinned as their receipts say, and by zeros where they were never
     published; a base that is named is not compared.
     """
-    runs = runs_of(folder)
-    places: list[PublishedStage] = []
-    base_parcel = _base_parcel(runs[-1], publication)
-    if base_parcel:
-        receipt = read_receipt(runs[-1].folder, base_parcel[1].repo)
-        base = _published(runs[-1], publication, receipt.revision if receipt else NOT_YET)
-    else:
-        wishes = publication.wishes
-        base = base_of(runs[-1].manifest, wishes.base, wishes.base_revision)
-    parcel: Parcel | None = None
-    for parcel, target in _parcels(runs, base, publication, places):
-        _refuse_unpacked(parcel)
-        receipt = read_receipt(runs[len(places)].folder, target.repo)
-        places.append(_place(parcel, receipt.revision if receipt else NOT_YET))
-    if parcel is None:
-        raise LabError(f"{folder} holds no adapter.")
-    return parcel
+
+    def pinned_by_receipt(parcel: Parcel, target: Target, place: Path) -> str:
+        if LINEAGE not in parcel.parts and parcel.kind == "adapter":
+            raise Refused(parcel.findings)
+        receipt = read_receipt(place, target.repo)
+        return receipt.revision if receipt else NOT_YET
+
+    return _each(None, runs_of(folder), publication, pinned_by_receipt)
 
 
 def publish_chain(
@@ -234,71 +159,260 @@ def publish_chain(
     runs = runs_of(folder)
     if len(runs) > 1 or publication.with_base:
         plan_chain(api, folder, publication)
-    limits = publication.wishes.limits
     receipts: list[Receipt] = []
-    base_parcel = _base_parcel(runs[-1], publication)
-    if base_parcel:
-        receipts.append(publish(api, *base_parcel, limits, Steps(say)))
-        write_receipt(receipts[-1], runs[-1].folder)
-        base = _published(runs[-1], publication, receipts[-1].revision)
-    else:
-        base = pinned(api, runs[-1].manifest, publication.wishes, publication.copy)
-    places: list[PublishedStage] = []
-    for parcel, target in _parcels(runs, base, publication, places):
-        run = runs[len(places)]
-        steps = Steps(say, whole(api, prove) if prove and run is runs[-1] else None)
-        receipts.append(publish(api, parcel, target, limits, steps))
-        write_receipt(receipts[-1], run.folder)
-        places.append(_place(parcel, receipts[-1].revision))
+
+    def published(parcel: Parcel, target: Target, place: Path) -> str:
+        is_last = target.repo == publication.wishes.repo
+        proof = _whole(api, prove) if prove and is_last else None
+        receipts.append(publish(api, parcel, target, publication.wishes.limits, say, proof))
+        write_receipt(receipts[-1], place)
+        return receipts[-1].revision
+
+    _each(api, runs, publication, published)
     return tuple(receipts)
 
 
-def _base_parcel(last: Run, publication: Publication) -> tuple[Parcel, Target] | None:
-    """Return the copy of the base with its target; None if the base is not published too."""
-    if not publication.with_base:
-        return None
-    if publication.copy is None:
-        raise LabError("there is no copy of the base here to publish; name one on the Hub with --base.")
-    parcel = pack_base(publication.copy, last.manifest, publication.wishes)
-    repo = check_repo(parcel.title)
-    return parcel, Target(repo, publication.wishes.tag, publication.is_public)
+def _each(
+    api: HfApi | None, runs: Sequence[Run], publication: Publication, do: Callable[[Parcel, Target, Path], str]
+) -> Parcel:
+    """Do something with the base's parcel and each stage's, in order, and return the last.
 
-
-def _published(last: Run, publication: Publication, revision: str) -> Base:
-    assert publication.copy is not None, "a base that was packed is a copy"
-    return published(publication.copy, last.manifest, publication.wishes, revision)
-
-
-def _parcels(
-    runs: Sequence[Run], base: Base, publication: Publication, places: Sequence[PublishedStage]
-) -> Iterator[tuple[Parcel, Target]]:
-    """Yield each stage's parcel; `places` grows as the stages before it are published."""
-    wishes = publication.wishes
+    `do` is given parcel, target and run folder, and returns the commit that pins it for those after it.
+    """
+    wishes, manifest = publication.wishes, runs[-1].manifest
+    if publication.with_base:
+        if publication.copy is None:
+            raise LabError("there is no copy of the base here to publish; name one on the Hub with --base.")
+        origin = publication.copy.origin
+        parcel = pack_base(publication.copy, manifest, wishes)
+        target = Target(check_repo(parcel.title), wishes.tag, publication.is_public)
+        base = Base(
+            name=parcel.title,
+            revision=do(parcel, target, runs[-1].folder),
+            licence=origin.licence or manifest.base.licence,
+            weights_sha256=origin.weights_sha256,
+            original=origin.original,
+        )
+    elif api is not None:
+        base = pinned(api, manifest, wishes, publication.copy)
+    else:
+        base = base_of(manifest, wishes.base, wishes.base_revision)
+    places: list[PublishedStage] = []
+    parcel = Parcel("adapter", wishes.repo, {})
     for run in runs:
         is_last = run is runs[-1]
         own = wishes if is_last else stage_wishes(wishes, run.stage.name)
-        check_repo(own.repo)
-        target = Target(
-            own.repo,
-            own.tag,
-            publication.is_public,
-            publication.is_pull_request and is_last,
+        parcel = pack_adapter(run, base, own, tuple(places))
+        pull_request = publication.is_pull_request and is_last
+        revision = do(parcel, Target(check_repo(own.repo), own.tag, publication.is_public, pull_request), run.folder)
+        lineage = Lineage.model_validate_json(parcel.parts[LINEAGE].read())
+        places.append(lineage.stages[-1].model_copy(update={"revision": revision}))
+    return parcel
+
+
+def pack_base(copy: BaseCopy, manifest: ChainManifest, wishes: Wishes) -> Parcel:
+    """Return what goes into the repository of a base: weights, configuration, tokenizer, origin, card.
+
+    It goes to the repository that was named as the base, or to one beside the chain's. LabError if it is
+    not the base that the chain stands on; what else is wrong is among the findings.
+    """
+    repo, origin = wishes.base or f"{wishes.repo}-base", copy.origin
+    if origin.recorded_sha256 != manifest.base.weights_sha256:
+        raise LabError(
+            f"the base here has weights {origin.recorded_sha256[:12]}…, and the chain was trained on"
+            f" {manifest.base.weights_sha256[:12]}…: a copy of it would make the adapters answer wrongly."
+            " Put the right base there, or name one that is on the Hub with --base."
         )
-        yield pack_adapter(run, base, own, tuple(places)), target
+    files = sorted(copy.folder.glob(BASE_WEIGHTS))
+    too_large = [found for file in files if (found := size_finding(file.name, file.stat().st_size, wishes.limits))]
+    if too_large:
+        return Parcel("model", repo, {}, tuple(too_large))
+    weights = [inspect(file, file.name) for file in files]
+    findings = [finding for each in weights for finding in each.findings]
+    parts: dict[str, Part] = {file.name: each.part for file, each in zip(files, weights, strict=True)}
+    if weights_identity({name: part.sha256 for name, part in parts.items()}) != origin.weights_sha256:
+        problem = "are not the weights that were found a moment ago (another checksum)"
+        remedy = "let nobody write there while you publish, and run the command again"
+        findings.append(Finding(check="base", path=BASE_WEIGHTS, problem=problem, remedy=remedy))
+    if origin.licence is None:
+        problem = (
+            "nobody has recorded the licence of the base, and whoever publishes a copy needs one that"
+            " allows it; the card says license: other"
+        )
+        remedy = "find it out before you publish"
+        findings.append(Finding(check="licence", path="README.md", problem=problem, remedy=remedy, is_error=False))
+    parts |= {name: part_of(copy.folder / name) for name in BASE_FILES if (copy.folder / name).is_file()}
+    if copy.licence_file is not None:
+        parts["LICENSE"] = part_of(copy.licence_file)
+    parts[ORIGIN] = part_of((origin.model_dump_json(indent=1) + "\n").encode())
+    parts["README.md"] = part_of(_base_card(repo, wishes.tag, origin, manifest, parts).encode())
+    return Parcel("model", repo, parts, tuple(findings))
 
 
-def _pin(planned: PublishPlan) -> str:
-    """Return the commit that a publication is at, if it is complete there already."""
-    is_there = all(each.change in ("same", "remote_only") for each in planned.files)
-    return str(planned.parent) if is_there else NOT_YET
+def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, parts: dict[str, Part]) -> str:
+    """Return README.md of a copy of a base. To the Hub, one unpacked from a quantised model is quantised."""
+    more: dict[str, Any] = {} if origin.licence else {"license_name": "not-recorded"}
+    if origin.original:
+        more |= {"base_model": origin.original} | ({"base_model_relation": "quantized"} if origin.packed else {})
+    data = ModelCardData(
+        license=origin.licence or "other",
+        language=["en"],
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        tags=["base-copy", "assay", *(["unpacked"] if origin.packed else [])],
+        **more,
+    )
+    body = render(
+        "base.md",
+        repo=repo,
+        tag=tag,
+        origin=origin,
+        packed=origin.packed,
+        identity=manifest.base,
+        name=repo.split("/")[-1],
+        duty=duty(origin.licence),
+        parts=parts,
+        files=sorted((path, part.size, part.sha256) for path, part in parts.items()),
+    )
+    return f"---\n{data.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{body}"
 
 
-def _place(parcel: Parcel, revision: str) -> PublishedStage:
-    lineage = Lineage.model_validate_json(parcel.parts[LINEAGE].read())
-    return lineage.stages[-1].model_copy(update={"revision": revision})
+def pinned(api: HfApi, manifest: ChainManifest, wishes: Wishes, copy: BaseCopy | None = None) -> Base:
+    """Return the base that is on the Hub already: the recorded one, or the one that was named.
+
+    What was named is held to the chain: its weights must have the same checksum, or Refused. Without
+    a revision the commit that is there now is pinned. `copy` is the base as it lies here.
+    """
+    base = base_of(manifest, wishes.base, wishes.base_revision)
+    if wishes.base is None and wishes.base_revision is None:
+        return base
+    expected = copy.origin.weights_sha256 if copy else manifest.base.weights_sha256
+    revision, found = _on_the_hub(api, base)
+    if found != expected:
+        problem = (
+            f"holds other weights at {revision[:12]} than the chain was trained on (checksum"
+            f" {found[:12]}…, expected {expected[:12]}…), so the adapters would answer wrongly on it"
+        )
+        remedy = "name the base that it was trained on, or publish that one with --with-base"
+        raise Refused([Finding(check="base", path=base.name, problem=problem, remedy=remedy)])
+    return replace(base, revision=revision, weights_sha256=found)
 
 
-def _refuse_unpacked(parcel: Parcel) -> None:
-    """Raise Refused if the parcel could not be packed at all."""
-    if LINEAGE not in parcel.parts:
-        raise Refused(parcel.findings)
+def _on_the_hub(api: HfApi, base: Base) -> tuple[str, str]:
+    """Return the commit of a base and the checksum of its weights there, with nothing large fetched."""
+    there = look(api, base.name, "model", base.revision)
+    if there.head is None:
+        raise HubTrouble(
+            f"there is no model {base.name} on the Hub, or your token may not see it. Check the name given"
+            " with --base, or publish the base there too with --with-base."
+        )
+    checksums = {}
+    for path, file in there.files.items():
+        if Path(path).match(BASE_WEIGHTS) and "/" not in path:
+            # what the Hub keeps in git itself has only git's own checksum
+            small = None if file.lfs else download(api, base.name, there.head, path)
+            checksums[path] = file.lfs.sha256 if file.lfs else part_of(Path(str(small))).sha256
+    if not checksums:
+        raise LabError(
+            f"{base.name} at {there.head[:12]} holds no {BASE_WEIGHTS}, so its weights cannot be compared with"
+            " those that the chain was trained on. Name another base with --base."
+        )
+    return there.head, weights_identity(checksums)
+
+
+def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifest:
+    """Put a published chain down in `folder`, bit for bit, and return its manifest.
+
+    `source` is ORG/NAME or ORG/NAME@REVISION. Every adapter is compared with the checksums of the
+    chain before the folder appears; nothing is written where one differs. LabError if `folder` is there.
+    """
+    match = SOURCE.fullmatch(source)
+    repo = check_repo(match["repo"] if match else source)
+    if folder.exists():
+        raise LabError(f"{folder} is there already; name another folder with --name, or move it away.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
+        manifest = _fetch(api, repo, match["revision"] if match else None, Path(place) / "chain", say)
+        shutil.move(Path(place) / "chain", folder)
+    return manifest
+
+
+def _whole(api: HfApi, prove: Proof) -> Proof:
+    """Return a proof on the whole chain, put together from what was downloaded and its pinned stages."""
+
+    def proven(downloaded: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="assay-proof-") as place:
+            manifest, lineage = _records(downloaded)
+            target = Path(place) / "chain"
+            for stage, where in zip(manifest.stages, lineage.stages, strict=True):
+                for name in (WEIGHTS, CONFIG):
+                    here = downloaded / name
+                    source = _download(api, where.repo, where.revision, name) if where.revision else here
+                    _put(source, target / stage.path / name)
+            _put(downloaded / CHAIN, target / CHAIN)
+            prove(target)
+
+    return proven
+
+
+def _fetch(api: HfApi, repo: str, revision: str | None, target: Path, say: Say) -> ChainManifest:
+    try:
+        head = str(api.model_info(repo, revision=revision).sha)
+        files = api.list_repo_files(repo, revision=head)
+    except TROUBLE as error:
+        raise explained(error, f"cannot find {repo}") from error
+    for name in (CHAIN, LINEAGE):
+        _put(_download(api, repo, head, name), target.parent / "records" / name)
+    manifest, lineage = _records(target.parent / "records")
+    for stage, origin in zip(manifest.stages, lineage.stages, strict=True):
+        commit, where = origin.revision or head, origin.repo if origin.revision else repo
+        say(f"{stage.name}: {where} @ {commit}")
+        for name, sha256 in ((WEIGHTS, stage.sha256), (CONFIG, stage.config_sha256)):
+            file = _download(api, check_repo(where), commit, name)
+            found = part_of(file).sha256
+            if found != sha256:
+                raise ChainMismatch(
+                    f"{name} of {where} at {commit} is not the one that {repo} was published with (sha256"
+                    f" {found}, expected {sha256}). Nothing was written; ask whoever published it."
+                )
+            _put(file, target / stage.path / name)
+    for name in files:
+        if name in (CHAIN, RECORD, METRICS) or re.fullmatch(rf"{REPORTS}/[\w.-]+\.json", name):
+            _put(_download(api, repo, head, name), target / name)
+    return manifest
+
+
+def _records(folder: Path) -> tuple[ChainManifest, Lineage]:
+    """Return chain.json and lineage.json of a publication; they come from outside, so paths are checked."""
+    try:
+        manifest = ChainManifest.model_validate_json((folder / CHAIN).read_bytes())
+        lineage = Lineage.model_validate_json((folder / LINEAGE).read_bytes())
+    except ValidationError as error:
+        raise ChainMismatch(
+            f"what was published is no chain that this version can read ({error.errors()[0]['msg']})."
+        ) from None
+    names = [stage.name for stage in manifest.stages]
+    is_sound = (
+        names == [stage.name for stage in lineage.stages]
+        and len(set(names)) == len(names) > 0
+        and all(STAGE.fullmatch(name) and ".." not in name for name in names)
+        and [stage.path for stage in manifest.stages] == [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
+    )
+    if not is_sound:
+        raise ChainMismatch(
+            "chain.json and lineage.json do not belong together, or name places outside of the chain;"
+            " nothing was written."
+        )
+    return manifest, lineage
+
+
+def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
+    file = download(api, repo, revision, name)
+    if file is None:
+        raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")
+    return file
+
+
+def _put(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

@@ -13,9 +13,9 @@ from huggingface_hub import HfApi, get_token
 
 from evals.errors import BadConfig, LabError
 from evals.schema.publishing import JobPlan
+from hub.checks import Parcel, Part, part_of
 from hub.client import check_repo, explained
-from hub.plan import Parcel, Part, Target, part_of
-from hub.publish import TROUBLE, Say, Steps, publish
+from hub.publish import TROUBLE, Say, Target, publish
 from hub.spaces import package_parts
 
 SECRET = "HF_TOKEN"
@@ -126,7 +126,7 @@ def submit(api: HfApi, plan: JobPlan, parcel: Parcel, say: Say) -> str:
     token = api.token if isinstance(api.token, str) else get_token()
     if not token:
         raise LabError("a job needs a token to bring its run back; log in with `hf auth login`.")
-    receipt = publish(api, parcel, Target(plan.code_repo, None), steps=Steps(say))
+    receipt = publish(api, parcel, Target(plan.code_repo, None), say=say)
     try:
         job = api.run_job(
             image=plan.image,

@@ -5,43 +5,57 @@ public if wanted -> receipt. A failure at any step leaves main as it was or comp
 same command run again goes on, and says "already there" where nothing is left to do.
 """
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from httpx2 import HTTPError
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.hf_api import RepoFile
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.schema.publishing import PublishPlan, Receipt, Removal
-from hub.checks import Limits, check_parcel
+from evals.io import write_whole
+from evals.schema.publishing import Change, Finding, PlannedFile, PublishPlan, Receipt, Removal
+from hub.cards.lint import known_front_matter
+from hub.checks import Limits, Parcel, Part, check_parcel, part_of
 from hub.client import HubTrouble, check_repo, explained
-from hub.plan import Parcel, Remote, Target, look, plan_of
-from hub.spaces import sdk_of
 
 FOLDER = "published"
+NOT_OURS = frozenset((".gitattributes",))
+"""Files that the Hub itself puts into a repository."""
+ATTEMPTS = 4
+PAUSE_SECONDS = 1.0
+"""huggingface_hub's own `http_backoff` repeats one request; here a whole step is, after the repository was looked at."""
+TROUBLE = (HfHubHTTPError, HTTPError, OSError, RuntimeError, ValueError, KeyError)
+"""What the client raises when a request fails: ValueError for a card that the Hub refuses, KeyError for
+an answer that lacks what it should hold."""
+Answer = TypeVar("Answer")
+Say = Callable[[str], None]
+Proof = Callable[[Path], None]
+"""Takes the folder that was downloaded again and raises if it is not what was published."""
 
 
-def write_receipt(receipt: Receipt, folder: Path) -> Path:
-    """Keep a receipt in `folder`/published, named after its repository, and return its file."""
-    return _write(receipt, folder / FOLDER / f"{_named(receipt.repo)}.json")
+def write_receipt(receipt: Receipt, folder: Path) -> None:
+    """Keep a receipt in `folder`/published, named after its repository."""
+    write_whole(_receipt_file(folder, receipt.repo), receipt.model_dump_json(indent=1) + "\n")
 
 
 def write_removal(removal: Removal, folder: Path) -> Path:
     """Keep the receipt of a removal in `folder`, named after repository and commit, and return its file."""
-    return _write(removal, folder / f"{_named(removal.repo)}-{str(removal.revision)[:12]}.json")
+    file = folder / f"{removal.repo.replace('/', '--')}-{str(removal.revision)[:12]}.json"
+    write_whole(file, removal.model_dump_json(indent=1) + "\n")
+    return file
 
 
 def read_receipt(folder: Path, repo: str) -> Receipt | None:
     """Return the receipt of what was published from `folder` to a repository, None if there is none."""
-    file = folder / FOLDER / f"{_named(repo)}.json"
+    file = _receipt_file(folder, repo)
     if not file.is_file():
         return None
     try:
@@ -53,270 +67,56 @@ def read_receipt(folder: Path, repo: str) -> Receipt | None:
         ) from None
 
 
-def _named(repo: str) -> str:
-    return repo.replace("/", "--")
-
-
-def _write(record: Receipt | Removal, file: Path) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(".part")
-    unfinished.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    return unfinished.replace(file)
-
-
-ATTEMPTS = 4
-PAUSE_SECONDS = 1.0
-TROUBLE = (HfHubHTTPError, HTTPError, OSError, RuntimeError, ValueError, KeyError)
-"""What the client raises when a request fails: ValueError for a card that the Hub refuses, KeyError for
-an answer that lacks what it should hold."""
-Answer = TypeVar("Answer")
-Say = Callable[[str], None]
-Proof = Callable[[Path], None]
-"""Takes the folder that was downloaded again and raises if it is not what was published."""
+def _receipt_file(folder: Path, repo: str) -> Path:
+    return folder / FOLDER / f"{repo.replace('/', '--')}.json"
 
 
 @dataclass(frozen=True)
-class Steps:
-    """What publishing tells and asks on its way, and how long it waits between attempts."""
+class Target:
+    """Where to publish and how. `tag` None = none is set."""
 
-    say: Say = lambda words: None
-    prove: Proof | None = None
-    pause_seconds: float = PAUSE_SECONDS
-
-
-def plan(api: HfApi, parcel: Parcel, target: Target, limits: Limits | None = None) -> PublishPlan:
-    """Return what publishing would do, every check passed. Refused or LabError if it would fail.
-
-    Only reads: this is all that a dry run does.
-    """
-    check_repo(target.repo)
-    warnings = check_parcel(parcel, limits or Limits())
-    return plan_of(parcel, target, look(api, target.repo, parcel.repo_type), api.endpoint, warnings)
+    repo: str
+    tag: str | None
+    is_public: bool = False
+    is_pull_request: bool = False
 
 
-def publish(
-    api: HfApi,
-    parcel: Parcel,
-    target: Target,
-    limits: Limits | None = None,
-    steps: Steps | None = None,
-) -> Receipt:
-    """Publish and return the receipt; LabError, with main whole, if something is in the way."""
-    running = _Publication(api, parcel, target, steps or Steps())
-    planned = plan(api, parcel, target, limits)
-    if target.is_pull_request:
-        return running.propose(planned)
-    return running.publish(planned)
+@dataclass(frozen=True)
+class Remote:
+    """A repository as it is: `head` None = it is not there, or not for this user."""
+
+    head: str | None = None
+    is_private: bool = True
+    files: dict[str, RepoFile] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def compare(self, path: str, part: Part) -> Literal["add", "change", "same"]:
+        """Return what publishing this file would do."""
+        known = self.files.get(path)
+        if known is None:
+            return "add"
+        if known.lfs is not None:
+            return "same" if known.lfs.sha256 == part.sha256 else "change"
+        return "same" if known.size == part.size and known.blob_id == part.git_oid() else "change"
+
+    def holds(self, parcel: Parcel) -> bool:
+        """Whether every file of the parcel is there as it is."""
+        return self.head is not None and all(self.compare(path, part) == "same" for path, part in parcel.parts.items())
 
 
-class _Publication:
-    """One parcel on its way into one repository."""
-
-    def __init__(self, api: HfApi, parcel: Parcel, target: Target, steps: Steps) -> None:
-        self._api, self._parcel, self._target, self._steps = api, parcel, target, steps
-        self._where: dict[str, Any] = {"repo_id": target.repo, "repo_type": parcel.repo_type}
-
-    def publish(self, planned: PublishPlan) -> Receipt:
-        """Commit to main, verify, tag, and make public at last."""
-        remote = self._made(planned)
-        is_there = remote.holds(self._parcel)
-        if not is_there:
-            self._steps.say(f"uploading {planned.upload_bytes:,} bytes to {self._target.repo}")
-            remote = self._committed(remote)
-        revision = str(remote.head)
-        self._verify(revision)
-        if self._target.tag:
-            self._tag(remote, revision)
-        if self._target.is_public and remote.is_private:
-            self._steps.say("making it public")
-            self._attempt(
-                "cannot make it public",
-                lambda: self._api.update_repo_settings(**self._where, visibility="public"),
-            )
-        return self._receipt(revision, planned, is_there=is_there)
-
-    def propose(self, planned: PublishPlan) -> Receipt:
-        """Open a pull request with one commit, unless one with the same files is open."""
-        number = self._open_request()
-        is_there = number is not None
-        if number is None:
-            self._steps.say(f"proposing {planned.upload_bytes:,} bytes to {self._target.repo}")
-            doing = f"cannot open a pull request on {self._target.repo}"
-            try:
-                made = self._commit(planned.parent, is_pull_request=True)
-                number = made.pr_num
-            except TROUBLE as error:
-                number = self._open_request()  # the answer may have been lost, not the request
-                if number is None:
-                    raise explained(error, doing) from error
-        revision = f"refs/pr/{number}"
-        self._verify(revision)
-        return self._receipt(revision, planned, is_there=is_there, pull_request=number)
-
-    def _made(self, planned: PublishPlan) -> Remote:
-        """Return the repository, made private if it was not there; the visibility of one that was stays."""
-        if planned.is_new:
-            self._steps.say(f"creating {self._target.repo}, private")
-            sdk = {"space_sdk": sdk_of(self._parcel)} if self._parcel.kind == "space" else {}
-            self._attempt(
-                f"cannot create {self._target.repo}",
-                lambda: self._api.create_repo(**self._where, private=True, exist_ok=True, **sdk),
-            )
-        remote = self._look()
-        if remote.head is None:
-            raise HubTrouble(
-                f"{self._target.repo} was created but cannot be seen; run the same command again.",
-                is_transient=True,
-            )
-        return remote
-
-    def _committed(self, before: Remote) -> Remote:
-        """Return the repository after one commit on top of what was planned on.
-
-        A failed answer does not say that the commit failed: the repository is looked at first.
-        """
-        doing = f"cannot commit to {self._target.repo}"
-        for attempt in range(1, ATTEMPTS + 1):
-            trouble: HubTrouble | None = None
-            try:
-                self._commit(before.head)
-            except TROUBLE as error:
-                trouble = explained(error, doing)
-            now = self._look()
-            if now.holds(self._parcel):
-                return now
-            if now.head != before.head:
-                raise HubTrouble(
-                    f"{doing}: somebody committed meanwhile ({now.head}). Nothing of yours was changed;"
-                    " run the command again to see the new plan."
-                )
-            if trouble is not None and (not trouble.is_transient or attempt == ATTEMPTS):
-                raise trouble
-            self._steps.say(f"trying again ({attempt} of {ATTEMPTS - 1}): {trouble}")
-            time.sleep(self._steps.pause_seconds * attempt)
-        raise HubTrouble(f"{doing}: the files are not there after the commit; run it again.")
-
-    def _commit(self, parent: str | None, *, is_pull_request: bool = False) -> CommitInfo:
-        operations = [
-            CommitOperationAdd(path, part.content if isinstance(part.content, bytes) else str(part.content))
-            for path, part in self._parcel.parts.items()
-        ]
-        return self._api.create_commit(
-            **self._where,
-            operations=operations,
-            commit_message=self._title(),
-            parent_commit=parent,
-            create_pr=is_pull_request,
-        )
-
-    def _title(self) -> str:
-        version = f" {self._target.tag}" if self._target.tag else ""
-        return f"Publish {self._parcel.title}{version} with Assay"
-
-    def _verify(self, revision: str) -> None:
-        """Download everything again into a fresh folder and compare; then the caller's own proof."""
-        self._steps.say("verifying by download")
-        with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
-            doing = f"cannot download {self._target.repo} to verify it"
-            folder = Path(
-                self._attempt(
-                    doing,
-                    lambda: snapshot_download(
-                        **self._where,
-                        revision=revision,
-                        local_dir=Path(place) / "files",
-                        cache_dir=Path(place) / "cache",
-                        allow_patterns=list(self._parcel.parts),
-                        endpoint=self._api.endpoint,
-                    ),
-                )
-            )
-            different = [path for path, part in self._parcel.parts.items() if not _is_same(folder / path, part.sha256)]
-            if different:
-                raise LabError(
-                    f"{self._target.repo} gave back other bytes than were published: {', '.join(different[:5])}."
-                    " Do not use it; run the same command again, and tell the Hub if it happens twice."
-                )
-            if self._steps.prove:
-                self._steps.say("loading it and comparing the stored probe")
-                self._steps.prove(folder)
-
-    def _tag(self, remote: Remote, revision: str) -> None:
-        if remote.tags.get(str(self._target.tag)) == revision:
-            return
-        tag = str(self._target.tag)
-        self._steps.say(f"tagging {tag}")
-        self._attempt(
-            f"cannot tag {tag}",
-            lambda: self._api.create_tag(**self._where, tag=tag, revision=revision, exist_ok=True),
-        )
-        tagged = self._look().tags.get(tag)
-        if tagged != revision:
-            raise LabError(
-                f"{self._target.repo} has another version {tag} since a moment ago (commit {tagged}); name a"
-                " new one with --tag."
-            )
-
-    def _open_request(self) -> int | None:
-        """Return the number of an open pull request with exactly these files, None if there is none."""
-        try:
-            found = list(self._api.get_repo_discussions(**self._where, discussion_type="pull_request"))
-        except TROUBLE as error:
-            raise explained(error, f"cannot list the pull requests of {self._target.repo}") from error
-        for each in found:
-            if each.status in ("open", "draft") and each.title == self._title():
-                there = look(self._api, self._target.repo, self._parcel.repo_type, f"refs/pr/{each.num}")
-                if there.holds(self._parcel):
-                    return each.num
-        return None
-
-    def _look(self) -> Remote:
-        return self._attempt(
-            f"cannot look at {self._target.repo}",
-            lambda: look(self._api, self._target.repo, self._parcel.repo_type),
-        )
-
-    def _attempt(self, doing: str, request: Callable[[], Answer]) -> Answer:
-        """Return what a request returns, tried again where that can help."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return request()
-            except HubTrouble as error:
-                trouble = error
-            except TROUBLE as error:
-                trouble = explained(error, doing)
-            if not trouble.is_transient or attempt == ATTEMPTS:
-                raise trouble
-            time.sleep(self._steps.pause_seconds * attempt)
-        raise AssertionError("not reached")
-
-    def _receipt(
-        self,
-        revision: str,
-        planned: PublishPlan,
-        *,
-        is_there: bool,
-        pull_request: int | None = None,
-    ) -> Receipt:
-        return Receipt(
-            kind=self._parcel.kind,
-            endpoint=self._api.endpoint,
-            repo=self._target.repo,
-            revision=revision,
-            tag=None if pull_request else self._target.tag,
-            pull_request=pull_request,
-            visibility=planned.visibility,
-            outcome="already there" if is_there else "published",
-            files={path: part.sha256 for path, part in self._parcel.parts.items()},
-            finished_at=datetime.now(UTC),
-        )
-
-
-def _is_same(file: Path, sha256: str) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest() == sha256
+def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
+    """Return a repository as it is at a revision, main if none is named; HubTrouble if it fails."""
+    try:
+        info = api.repo_info(repo, repo_type=repo_type, revision=revision)
+        entries = api.list_repo_tree(repo, repo_type=repo_type, revision=info.sha, recursive=True)
+        files = {each.path: each for each in entries if isinstance(each, RepoFile)}
+        refs = api.list_repo_refs(repo, repo_type=repo_type)
+    except RepositoryNotFoundError:
+        return Remote()
+    except TROUBLE as error:
+        raise explained(error, f"cannot look at {repo}") from error
+    tags = {each.name: each.target_commit for each in refs.tags}
+    return Remote(info.sha, bool(info.private), files, tags)
 
 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
@@ -330,3 +130,261 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
         return None
     except TROUBLE as error:
         raise explained(error, f"cannot download {name} of {repo}") from error
+
+
+def plan(api: HfApi, parcel: Parcel, target: Target, limits: Limits | None = None) -> PublishPlan:
+    """Return what publishing would do, every check passed. Refused or LabError if it would fail.
+
+    Only reads: this is all that a dry run does.
+    """
+    check_repo(target.repo)
+    warnings = check_parcel(parcel, limits or Limits())
+    return plan_of(parcel, target, look(api, target.repo, parcel.repo_type), api.endpoint, warnings)
+
+
+def plan_of(
+    parcel: Parcel, target: Target, remote: Remote, endpoint: str, warnings: tuple[Finding, ...]
+) -> PublishPlan:
+    """Return what would be done; LabError where the target itself speaks against it."""
+    is_public_now = remote.head is not None and not remote.is_private
+    tagged = remote.tags.get(target.tag or "")
+    if target.is_pull_request and remote.head is None:
+        raise HubTrouble(
+            f"there is no {parcel.repo_type} {target.repo} to open a pull request on, or your token may not see it."
+        )
+    if not target.is_pull_request and is_public_now and not target.is_public:
+        raise LabError(
+            f"{target.repo} is there already, and everybody can see it; what you publish would be public at"
+            " once. Add --public if that is what you want, or name another repository."
+        )
+    if not target.is_pull_request and tagged and not (tagged == remote.head and remote.holds(parcel)):
+        raise LabError(
+            f"{target.repo} has a version {target.tag} already (commit {tagged[:12]}), and a version never"
+            " changes. Name a new one with --tag."
+        )
+    changes: dict[str, tuple[Change, int]] = {
+        path: ("remote_only", file.size) for path, file in remote.files.items() if path not in NOT_OURS
+    }
+    changes |= {path: (remote.compare(path, part), part.size) for path, part in parcel.parts.items()}
+    files = [PlannedFile(path=path, change=change, size=size) for path, (change, size) in sorted(changes.items())]
+    will_be_public = is_public_now or (target.is_public and not target.is_pull_request)
+    return PublishPlan(
+        kind=parcel.kind,
+        endpoint=endpoint,
+        repo=target.repo,
+        tag=target.tag,
+        is_new=remote.head is None,
+        is_pull_request=target.is_pull_request,
+        visibility="public" if will_be_public else "private",
+        parent=remote.head,
+        files=tuple(files),
+        upload_bytes=sum(each.size for each in files if each.change in ("add", "change")),
+        warnings=warnings,
+    )
+
+
+def publish(
+    api: HfApi,
+    parcel: Parcel,
+    target: Target,
+    limits: Limits | None = None,
+    say: Say = lambda words: None,
+    prove: Proof | None = None,
+) -> Receipt:
+    """Publish and return the receipt; LabError, with main whole, if something is in the way."""
+    running = _Publication(api, parcel, target, say, prove)
+    planned = plan(api, parcel, target, limits)
+    return running.propose(planned) if target.is_pull_request else running.publish(planned)
+
+
+@dataclass
+class _Publication:
+    """One parcel on its way into one repository."""
+
+    api: HfApi
+    parcel: Parcel
+    target: Target
+    say: Say
+    prove: Proof | None
+
+    @property
+    def where(self) -> dict[str, Any]:
+        return {"repo_id": self.target.repo, "repo_type": self.parcel.repo_type}
+
+    @property
+    def title(self) -> str:
+        version = f" {self.target.tag}" if self.target.tag else ""
+        return f"Publish {self.parcel.title}{version} with Assay"
+
+    def publish(self, planned: PublishPlan) -> Receipt:
+        """Commit to main, verify, tag, and make public at last."""
+        remote = self.made(planned)
+        is_there = remote.holds(self.parcel)
+        if not is_there:
+            self.say(f"uploading {planned.upload_bytes:,} bytes to {self.target.repo}")
+            remote = self.committed(remote)
+        revision = str(remote.head)
+        self.verify(revision)
+        if self.target.tag and remote.tags.get(self.target.tag) != revision:
+            self.make_tag(self.target.tag, revision)
+        if self.target.is_public and remote.is_private:
+            self.say("making it public")
+            self.attempt(
+                "cannot make it public", lambda: self.api.update_repo_settings(**self.where, visibility="public")
+            )
+        return self.receipt(revision, planned, is_there)
+
+    def propose(self, planned: PublishPlan) -> Receipt:
+        """Open a pull request with one commit, unless one with the same files is open."""
+        number = self.open_request()
+        is_there = number is not None
+        if number is None:
+            self.say(f"proposing {planned.upload_bytes:,} bytes to {self.target.repo}")
+            try:
+                number = self.commit(planned.parent, create_pr=True).pr_num
+            except TROUBLE as error:
+                number = self.open_request()  # the answer may have been lost, not the request
+                if number is None:
+                    raise explained(error, f"cannot open a pull request on {self.target.repo}") from error
+        revision = f"refs/pr/{number}"
+        self.verify(revision)
+        return self.receipt(revision, planned, is_there, number)
+
+    def made(self, planned: PublishPlan) -> Remote:
+        """Return the repository, made private if it was not there; the visibility of one that was stays."""
+        if planned.is_new:
+            self.say(f"creating {self.target.repo}, private")
+            sdk = {}
+            if self.parcel.kind == "space":
+                sdk = {"space_sdk": known_front_matter(self.parcel.parts["README.md"].text()).get("sdk") or "gradio"}
+            self.attempt(
+                f"cannot create {self.target.repo}",
+                lambda: self.api.create_repo(**self.where, private=True, exist_ok=True, **sdk),
+            )
+        remote = self.look()
+        if remote.head is None:
+            problem = f"{self.target.repo} was created but cannot be seen; run the same command again."
+            raise HubTrouble(problem, is_transient=True)
+        return remote
+
+    def committed(self, before: Remote) -> Remote:
+        """Return the repository after one commit on top of what was planned on.
+
+        A failed answer does not say that the commit failed: the repository is looked at first.
+        """
+        doing = f"cannot commit to {self.target.repo}"
+        for attempt in range(1, ATTEMPTS + 1):
+            trouble: HubTrouble | None = None
+            try:
+                self.commit(before.head)
+            except TROUBLE as error:
+                trouble = explained(error, doing)
+            now = self.look()
+            if now.holds(self.parcel):
+                return now
+            if now.head != before.head:
+                raise HubTrouble(
+                    f"{doing}: somebody committed meanwhile ({now.head}). Nothing of yours was changed;"
+                    " run the command again to see the new plan."
+                )
+            if trouble is not None and (not trouble.is_transient or attempt == ATTEMPTS):
+                raise trouble
+            self.say(f"trying again ({attempt} of {ATTEMPTS - 1}): {trouble}")
+            time.sleep(PAUSE_SECONDS * attempt)
+        raise HubTrouble(f"{doing}: the files are not there after the commit; run it again.")
+
+    def commit(self, parent: str | None, *, create_pr: bool = False) -> CommitInfo:
+        operations = [
+            CommitOperationAdd(path, part.content if isinstance(part.content, bytes) else str(part.content))
+            for path, part in self.parcel.parts.items()
+        ]
+        return self.api.create_commit(
+            **self.where, operations=operations, commit_message=self.title, parent_commit=parent, create_pr=create_pr
+        )
+
+    def verify(self, revision: str) -> None:
+        """Download everything again into a fresh folder and compare; then the caller's own proof."""
+        self.say("verifying by download")
+        with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
+            fetched = self.attempt(
+                f"cannot download {self.target.repo} to verify it",
+                lambda: snapshot_download(
+                    **self.where,
+                    revision=revision,
+                    local_dir=Path(place) / "files",
+                    cache_dir=Path(place) / "cache",
+                    allow_patterns=list(self.parcel.parts),
+                    endpoint=self.api.endpoint,
+                ),
+            )
+            found = {path: Path(fetched) / path for path in self.parcel.parts}
+            different = [
+                path
+                for path, part in self.parcel.parts.items()
+                if not found[path].is_file() or part_of(found[path]).sha256 != part.sha256
+            ]
+            if different:
+                raise LabError(
+                    f"{self.target.repo} gave back other bytes than were published: {', '.join(different[:5])}."
+                    " Do not use it; run the same command again, and tell the Hub if it happens twice."
+                )
+            if self.prove:
+                self.say("loading it and comparing the stored probe")
+                self.prove(Path(fetched))
+
+    def make_tag(self, tag: str, revision: str) -> None:
+        self.say(f"tagging {tag}")
+        self.attempt(
+            f"cannot tag {tag}",
+            lambda: self.api.create_tag(**self.where, tag=tag, revision=revision, exist_ok=True),
+        )
+        tagged = self.look().tags.get(tag)
+        if tagged != revision:
+            raise LabError(
+                f"{self.target.repo} has another version {tag} since a moment ago (commit {tagged}); name a"
+                " new one with --tag."
+            )
+
+    def open_request(self) -> int | None:
+        """Return the number of an open pull request with exactly these files, None if there is none."""
+        try:
+            found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
+        except TROUBLE as error:
+            raise explained(error, f"cannot list the pull requests of {self.target.repo}") from error
+        for each in found:
+            if each.status in ("open", "draft") and each.title == self.title:
+                there = look(self.api, self.target.repo, self.parcel.repo_type, f"refs/pr/{each.num}")
+                if there.holds(self.parcel):
+                    return each.num
+        return None
+
+    def look(self) -> Remote:
+        return self.attempt("", lambda: look(self.api, self.target.repo, self.parcel.repo_type))
+
+    def attempt(self, doing: str, request: Callable[[], Answer]) -> Answer:
+        """Return what a request returns, tried again where that can help."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return request()
+            except HubTrouble as error:
+                trouble = error
+            except TROUBLE as error:
+                trouble = explained(error, doing)
+            if not trouble.is_transient or attempt == ATTEMPTS:
+                raise trouble
+            time.sleep(PAUSE_SECONDS * attempt)
+        raise AssertionError("not reached")
+
+    def receipt(self, revision: str, planned: PublishPlan, is_there: bool, pull_request: int | None = None) -> Receipt:
+        return Receipt(
+            kind=self.parcel.kind,
+            endpoint=self.api.endpoint,
+            repo=self.target.repo,
+            revision=revision,
+            tag=None if pull_request else self.target.tag,
+            pull_request=pull_request,
+            visibility=planned.visibility,
+            outcome="already there" if is_there else "published",
+            files={path: part.sha256 for path, part in self.parcel.parts.items()},
+            finished_at=datetime.now(UTC),
+        )

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from evals.schema.publishing import Removal
 from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble, check_repo, explained
-from hub.plan import look
-from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download
+from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download, look
 
 MINUTES = 5.0
 OPEN, PUSHED = ".open", ".jsonl"

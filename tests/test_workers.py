@@ -2,7 +2,7 @@ from tests.workers import MEMORY, TESTS, processes, turn
 
 
 def test_folders_get_a_process_for_each_core_that_memory_allows_and_single_files_none():
-    assert processes(["tests/test_house.py::test_it[a/b]", "tests/hub/test_cards.py"], 100 * MEMORY) == 0
+    assert processes(["tests/test_house.py::test_it[a/b]", "tests/hub/test_publish.py"], 100 * MEMORY) == 0
     for names in (["tests"], ["tests/evals", "tests/test_house.py"]):
         assert processes(names, 100 * MEMORY) >= processes(names, 2 * MEMORY) in (0, 2)
         assert processes(names, MEMORY) == 0

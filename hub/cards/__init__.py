@@ -1,0 +1,25 @@
+"""Cards: Jinja templates filled in from records, front matter by huggingface_hub."""
+
+from pathlib import Path
+
+import jinja2
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template filled in; a place without a value is an error, as it is none for `RepoCard.from_template`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    environment.filters |= {"cell": cell, "repr": repr}
+    return environment.get_template(template).render(**values)
+
+
+def cell(text: object) -> str:
+    """Return something as it can stand in a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|")

@@ -1,97 +1,22 @@
-"""What scores of reviewers and reports on refiners say about one adapter, as tables for its card."""
+"""What reports and scores say about one adapter: tables and plots for its card, results for its front matter."""
 
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from huggingface_hub import EvalResult
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.report import HEADLINE, calibration_of, reading, stages_of
 from evals.schema import EvalReport, Metric, StageSummary
-from evals.schema.reports import Control, RefinerReport, ReviewReport, ReviewScore
+from evals.schema.reports import Control, RefinerReport, RefinerSummary, ReviewReport, ReviewScore
 from evals.schema.reviewruns import ReviewRun
 from evals.stats.calibration import Bin
 
-WIDTH, HEIGHT = 720, 560
-LEFT, TOP, SIDE = 90, 60, 420
-LEGEND = (
-    ("upwards: share correct", "#1f2937"),
-    ("line: 95 % interval", "#1f2937"),
-    ("grey line: calibrated", "#6b7280"),
-    ("bars: number of answers", "#4f46e5"),
-)
-SCALE = 2
-"""Drawn so many times larger and made smaller, for smooth lines."""
-INK, PALE, LINE, FILL = "#1f2937", "#9ca3af", "#4f46e5", "#a5b4fc"
-
-
-def reliability_png(bins: Sequence[Bin], title: str) -> bytes:
-    """Return a PNG; bins without a row are not drawn.
-
-    The diagonal is what a calibrated model would show. A bin's dot lies at its mean confidence and
-    share correct, the line through it is the 95 % interval, and the bars below count its rows.
-    """
-    image = Image.new("RGB", (WIDTH * SCALE, HEIGHT * SCALE), "white")
-    draw = ImageDraw.Draw(image)
-    _axes(draw, title)
-    used = [one for one in bins if one.n and one.confidence is not None]
-    most = max((one.n for one in used), default=1)
-    for one in used:
-        _bin(draw, one, most)
-    small = image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    small.save(file, "PNG", optimize=True)
-    return file.getvalue()
-
-
-def _axes(draw: ImageDraw.ImageDraw, title: str) -> None:
-    _text(draw, (LEFT, 20), title, INK, 18)
-    draw.rectangle(_scaled(LEFT, TOP, LEFT + SIDE, TOP + SIDE), outline=PALE, width=SCALE)
-    draw.line(_scaled(*_place(0, 0), *_place(1, 1)), fill=PALE, width=SCALE)
-    for tick in range(0, 101, 20):
-        x, y = _place(tick / 100, 0)
-        _text(draw, (x - 12, y + 8), f"{tick} %", INK, 13)
-        x, y = _place(0, tick / 100)
-        _text(draw, (x - 48, y - 8), f"{tick} %", INK, 13)
-    _text(draw, (LEFT + 120, TOP + SIDE + 34), "stated confidence", INK, 15)
-    for at, (words, colour) in enumerate(LEGEND):
-        _text(draw, (LEFT + SIDE + 20, TOP + 24 * at), words, colour, 14)
-
-
-def _bin(draw: ImageDraw.ImageDraw, one: Bin, most: int) -> None:
-    height = 0.25 * one.n / most
-    low, high = _place(one.lower + 0.01, height), _place(one.upper - 0.01, 0)
-    draw.rectangle(_scaled(*low, *high), fill=FILL)
-    _text(draw, (low[0] + 4, low[1] - 16), str(one.n), LINE, 12)
-    if one.accuracy is None or one.confidence is None:
-        return
-    x, y = _place(one.confidence, one.accuracy)
-    if one.interval is not None:
-        (_, bottom), (_, top) = (_place(one.confidence, each) for each in one.interval)
-        draw.line(_scaled(x, bottom, x, top), fill=INK, width=2 * SCALE)
-    draw.ellipse(_scaled(x - 5, y - 5, x + 5, y + 5), fill=LINE)
-
-
-def _place(confidence: float, accuracy: float) -> tuple[float, float]:
-    return LEFT + SIDE * confidence, TOP + SIDE * (1 - accuracy)
-
-
-def _scaled(*values: float) -> tuple[float, ...]:
-    return tuple(SCALE * value for value in values)
-
-
-def _text(draw: ImageDraw.ImageDraw, place: tuple[float, float], text: str, colour: str, size: int) -> None:
-    font = ImageFont.load_default(size * SCALE)
-    x, y = place
-    draw.text((SCALE * x, SCALE * y), text, fill=colour, font=font)
-
-
-SHOWN = ("accuracy", "reward", "ece", "ece_if_calibrated_q95", "brier", "base_rate_brier", "auroc")
 NAMES = {
     "accuracy": "accuracy",
     "reward": "verifier reward",
@@ -103,13 +28,27 @@ NAMES = {
 }
 INDEXED = ("accuracy", "ece", "brier")
 """Metrics that the model-index holds."""
-TASK = {"type": "question-answering", "name": "Biology questions with known answers"}
-
-
+REFINER_NAMES = {
+    "reward": "reward, of 10",
+    "rubric": "rubric",
+    "citation_f1": "citation F1",
+    "right_to_abstain": "right to abstain or answer",
+    "wellformed": "well-formed",
+}
 EVAL_NOTE = (
     "In brackets: 95 % intervals, by resampling whole clusters of related questions. An answer is correct if it"
     " asserts the truth and nothing that contradicts it. ECE and Brier score are over answers that make a claim"
     " and state a confidence; an ECE below what chance gives is no sign of anything."
+)
+REFINER_NOTE = (
+    "In brackets: 95 % intervals, by resampling whole studies and tissues. The reward is what the judge"
+    " named below makes of rubric and citations; it is no measure of truth beyond that judge. A figure with an n"
+    " of its own is over those answers alone."
+)
+REVIEW_NOTE = (
+    "In brackets: 95 % intervals, by resampling papers. *Above permuted* is what is left of F1 after the same"
+    " lists were held against other papers: the part that comes from having read this one. The count bound"
+    " is the most that lists of these lengths can get."
 )
 
 
@@ -123,7 +62,7 @@ class Measured:
     rows: tuple[tuple[str, ...], ...]
     baselines: tuple[tuple[str, ...], ...]
     facts: tuple[tuple[str, str], ...]
-    figure: str | None
+    figure: str | None = None
     note: str = EVAL_NOTE
     asked: str = "questions"
 
@@ -137,12 +76,12 @@ def measured(reports: Mapping[str, EvalReport], stage: str) -> tuple[list[Measur
     """Return each report's tables, and the plots by file name."""
     found, figures = [], {}
     for name, report in reports.items():
-        group = HEADLINE if _of(report, stage, HEADLINE) else "all"
-        figure = f"calibration-{name.removesuffix('.json')}.png"
-        image = _figure(report, stage, group)
-        if image is not None:
+        group = _headline(report, stage)
+        image = _plot(report, stage, group)
+        figure = f"calibration-{name.removesuffix('.json')}.png" if image else None
+        if image and figure:
             figures[figure] = image
-        found.append(_measured(report, stage, group, figure if image else None))
+        found.append(_measured(report, stage, group, figure))
     return found, figures
 
 
@@ -151,72 +90,53 @@ def tables_of(report: EvalReport) -> Measured | None:
     stages = stages_of(report)
     if not stages or not report.summaries:
         return None
-    group = HEADLINE if _of(report, stages[-1], HEADLINE) else "all"
-    return _measured(report, stages[-1], group, None)
+    return _measured(report, stages[-1], _headline(report, stages[-1]), None)
 
 
-def model_index(name: str, reports: Iterable[EvalReport], stage: str) -> list[dict[str, Any]] | None:
-    """Return the front matter's model-index, n and interval with every figure; None without any."""
-    results = []
-    for report in reports:
-        known: list[dict[str, Any]] = []
-        for group in (HEADLINE, "all"):
-            summary = _of(report, stage, group)
-            metrics = _indexed(summary.metrics) if summary else []
-            if metrics and metrics != known:  # where no question is aided, both groups are one
-                known = metrics
-                data = {
-                    "type": report.data_name,
-                    "name": f"{report.data_name}, {group} questions",
-                    "split": "test",
-                    "args": {"sha256": report.data_sha256, "group": group},
-                }
-                results.append({"task": dict(TASK), "dataset": data, "metrics": metrics})
-    return [{"name": name, "results": results}] if results else None
-
-
-def shown(metric: Metric | None) -> str:
-    """Return a figure with its interval; a dash where it is undefined.
-
-    >>> shown(Metric(value=0.5, n=10, low=0.25, high=0.75))
-    '0.500 [0.250, 0.750]'
-    """
-    if metric is None or metric.value is None:
-        return "–"
-    if metric.low is None or metric.high is None:
-        return f"{metric.value:.3f}"
-    return f"{metric.value:.3f} [{metric.low:.3f}, {metric.high:.3f}]"
-
-
-def _indexed(metrics: Mapping[str, Metric]) -> list[dict[str, Any]]:
+def eval_results(reports: Iterable[EvalReport], stage: str) -> list[EvalResult]:
+    """Return the results for a card's model-index, n and interval with every figure."""
     found = []
-    for name in INDEXED:
-        metric = metrics.get(name)
-        if metric is None or metric.value is None:
-            continue
-        args: dict[str, Any] = {"n": metric.n}
-        words = f"n {metric.n}"
-        if metric.low is not None and metric.high is not None:
-            args |= {"low": round(metric.low, 4), "high": round(metric.high, 4), "level": 0.95}
-            words += f", 95 % interval {metric.low:.3f} to {metric.high:.3f}"
-        found.append(
-            {
-                "type": name,
-                "name": f"{NAMES[name]} ({words})",
-                "value": round(metric.value, 4),
-                "args": args,
-            }
-        )
+    for report in reports:
+        known: Mapping[str, Metric] = {}
+        for group in (HEADLINE, "all"):
+            metrics = _metrics(report, stage, group)
+            if metrics == known:  # where no question is aided, both groups are one
+                continue
+            known = metrics
+            for name in INDEXED:
+                metric = metrics.get(name)
+                if metric is not None and metric.value is not None:
+                    found.append(_eval_result(report, group, name, metric, metric.value))
     return found
+
+
+def _eval_result(report: EvalReport, group: str, name: str, metric: Metric, value: float) -> EvalResult:
+    words, args = f"n {metric.n}", dict[str, float](n=metric.n)
+    if metric.low is not None and metric.high is not None:
+        words += f", 95 % interval {metric.low:.3f} to {metric.high:.3f}"
+        args |= {"low": round(metric.low, 4), "high": round(metric.high, 4), "level": 0.95}
+    return EvalResult(
+        task_type="question-answering",
+        task_name="Biology questions with known answers",
+        dataset_type=report.data_name,
+        dataset_name=f"{report.data_name}, {group} questions",
+        dataset_config=group,
+        dataset_split="test",
+        dataset_args={"sha256": report.data_sha256},
+        metric_type=name,
+        metric_name=f"{NAMES[name]} ({words})",
+        metric_value=round(value, 4),
+        metric_args=args,
+    )
 
 
 def _measured(report: EvalReport, stage: str, group: str, figure: str | None) -> Measured:
     stages = list(stages_of(report))
     stages = stages[: stages.index(stage) + 1]
+    metrics = {each: _metrics(report, each, group) for each in stages}
+    keys = [name for name in NAMES if any(name in each for each in metrics.values())]
     baselines = [each for each in report.summaries if each.is_baseline and each.group == group]
-    present = {name for each in stages for name in _metrics(report, each, group)}
-    keys = [name for name in SHOWN if name in present]
-    counts = {each: summary.read_by for each in stages if (summary := _of(report, each, group))}
+    counts = {each: summary.read_by for each in stages if (summary := _summary(report, each, group))}
     facts = {
         "questions": f"{report.data_name}, group {group}",
         "how answers were read": "; ".join(f"{each}: {reading(n)}" for each, n in counts.items()),
@@ -225,53 +145,45 @@ def _measured(report: EvalReport, stage: str, group: str, figure: str | None) ->
         "judged by": ", ".join(report.versions.values()),
         "measured": f"{report.created_at:%Y-%m-%d}",
     }
+
+    def row(name: str, known: Mapping[str, Metric]) -> tuple[str, ...]:
+        accuracy = known.get("accuracy")
+        return (name, str(accuracy.n) if accuracy else "–", *(_shown(known.get(key)) for key in keys))
+
+    def accuracy(summary: StageSummary) -> float:
+        metric = summary.metrics.get("accuracy")
+        return (metric.value or 0.0) if metric else 0.0
+
     return Measured(
         data=report.data_name,
         group=group,
         columns=("stage", "n", *(NAMES[key] for key in keys)),
-        rows=tuple(_row(each, _metrics(report, each, group), keys) for each in stages),
-        baselines=_best(baselines, keys),
+        rows=tuple(row(*each) for each in metrics.items()),
+        baselines=tuple(row(each.stage, each.metrics) for each in sorted(baselines, key=accuracy, reverse=True)),
         facts=tuple(facts.items()),
         figure=figure,
     )
 
 
-def _best(baselines: Sequence[StageSummary], keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return all trivial baselines, the most accurate first."""
-
-    def accuracy(summary: StageSummary) -> float:
-        metric = summary.metrics.get("accuracy")
-        return -(metric.value or 0.0) if metric else 0.0
-
-    ordered = sorted(baselines, key=accuracy)
-    return tuple(_row(each.stage, each.metrics, keys) for each in ordered)
+def _shown(metric: Metric | None, n: int | None = None) -> str:
+    """Return a figure with its interval, and with its own n where that is not `n`; a dash where it is undefined."""
+    if metric is None or metric.value is None:
+        return "–"
+    interval = "" if metric.low is None or metric.high is None else f" [{metric.low:.3f}, {metric.high:.3f}]"
+    return f"{metric.value:.3f}{interval}{f', n {metric.n}' if n not in (None, metric.n) else ''}"
 
 
-def _row(name: str, metrics: Mapping[str, Metric], keys: Sequence[str]) -> tuple[str, ...]:
-    accuracy = metrics.get("accuracy")
-    n = str(accuracy.n) if accuracy else "–"
-    return (name, n, *(shown(metrics.get(key)) for key in keys))
+def _headline(report: EvalReport, stage: str) -> str:
+    return HEADLINE if _summary(report, stage, HEADLINE) else "all"
 
 
 def _metrics(report: EvalReport, stage: str, group: str) -> Mapping[str, Metric]:
-    summary = _of(report, stage, group)
+    summary = _summary(report, stage, group)
     return summary.metrics if summary else {}
 
 
-def _of(report: EvalReport, stage: str, group: str) -> StageSummary | None:
-    found = (each for each in report.summaries if (each.stage, each.group) == (stage, group))
-    return next(found, None)
-
-
-def _figure(report: EvalReport, stage: str, group: str) -> bytes | None:
-    """Return the calibration plot, None where no answer states a confidence for a claim."""
-    if _of(report, stage, group) is None:
-        return None
-    found = calibration_of(report, stage, group)
-    if not found.bins:
-        return None
-    n = found.n - found.n_missing_confidence
-    return reliability_png(found.bins, f"{stage}: {report.data_name}, {group}, n {n}")
+def _summary(report: EvalReport, stage: str, group: str) -> StageSummary | None:
+    return next((each for each in report.summaries if (each.stage, each.group) == (stage, group)), None)
 
 
 Judged = RefinerReport | ReviewScore | ReviewReport | ReviewRun
@@ -282,20 +194,6 @@ KINDS: Mapping[type[Judged], frozenset[str]] = {
     ReviewRun: frozenset(("prompt_version", "engine", "fingerprint")),
 }
 """By which fields a record is known; the last two tell nothing of one adapter alone."""
-COLUMNS = {"reward": "reward, of 10", "rubric": "rubric", "citation_f1": "citation F1"} | {
-    "right_to_abstain": "right to abstain or answer",
-    "wellformed": "well-formed",
-}
-REFINER_NOTE = (
-    "In brackets: 95 % intervals, by resampling whole studies and tissues. The reward is what the judge"
-    " named below makes of rubric and citations; it is no measure of truth beyond that judge. A figure with an n"
-    " of its own is over those answers alone."
-)
-REVIEW_NOTE = (
-    "In brackets: 95 % intervals, by resampling papers. *Above permuted* is what is left of F1 after the same"
-    " lists were held against other papers: the part that comes from having read this one. The count bound"
-    " is the most that lists of these lengths can get."
-)
 
 
 @dataclass(frozen=True)
@@ -321,10 +219,10 @@ def graded(files: Iterable[Path], stage: str, sha256: str) -> tuple[Graded, ...]
         record = _read(file)
         if isinstance(record, RefinerReport) and record.stage_checksums.get(stage) == sha256:
             found.append(Graded(file, _refined(record)))
-        if isinstance(record, ReviewScore) and record.made_by is not None:
-            made_by = record.made_by
-            if made_by.stage == stage and made_by.checksums.get(stage) == sha256:
-                found.append(Graded(file, _reviewed(record)))
+        made_by = record.made_by if isinstance(record, ReviewScore) else None
+        if made_by and (made_by.stage, made_by.checksums.get(stage)) == (stage, sha256):
+            assert isinstance(record, ReviewScore)
+            found.append(Graded(file, _reviewed(record)))
     return tuple(found)
 
 
@@ -333,8 +231,8 @@ def _kind(file: Path) -> type[Judged] | None:
         known = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    keys = known.keys() if isinstance(known, dict) else ()
-    return next((kind for kind, needs in KINDS.items() if needs <= set(keys)), None)
+    keys = set(known) if isinstance(known, dict) else set()
+    return next((kind for kind, needs in KINDS.items() if needs <= keys), None)
 
 
 def _read(file: Path) -> Judged | None:
@@ -342,19 +240,18 @@ def _read(file: Path) -> Judged | None:
     try:
         return kind.model_validate_json(file.read_bytes()) if kind else None
     except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
+        field, name = ".".join(map(str, error.errors()[0]["loc"])), kind.__name__ if kind else "record"
         raise LabError(
-            f"{file} is no {kind.__name__ if kind else 'record'} that this version can read (field"
-            f" {field!r}: {error.errors()[0]['msg']}); write it anew, or take it out of the run folder."
+            f"{file} is no {name} that this version can read (field {field!r}: {error.errors()[0]['msg']});"
+            " write it anew, or take it out of the run folder."
         ) from None
 
 
 def _refined(report: RefinerReport) -> Measured:
-    def row(name: str, metrics: Mapping[str, Metric]) -> tuple[str, ...]:
-        n = metrics["reward"].n
-        return (name, str(n), *(_over(metrics.get(key), n) for key in COLUMNS))
+    def row(each: RefinerSummary) -> tuple[str, ...]:
+        n = each.metrics["reward"].n
+        return (each.stage, str(n), *(_shown(each.metrics.get(key), n) for key in REFINER_NAMES))
 
-    rows = [(each.is_baseline, row(each.stage, each.metrics)) for each in report.summaries]
     facts = {
         "records": report.data_name,
         "sha256 of the records": f"`{report.data_sha256}`",
@@ -365,44 +262,36 @@ def _refined(report: RefinerReport) -> Measured:
     return Measured(
         data=report.data_name,
         group="all",
-        columns=("stage", "n", *COLUMNS.values()),
-        rows=tuple(cells for is_baseline, cells in rows if not is_baseline),
-        baselines=tuple(cells for is_baseline, cells in rows if is_baseline),
+        columns=("stage", "n", *REFINER_NAMES.values()),
+        rows=tuple(row(each) for each in report.summaries if not each.is_baseline),
+        baselines=tuple(row(each) for each in report.summaries if each.is_baseline),
         facts=tuple(facts.items()),
-        figure=None,
         note=REFINER_NOTE,
         asked="records",
     )
 
 
-def _over(metric: Metric | None, n: int) -> str:
-    """Return a figure with its interval, and with its own n where that is not `n`."""
-    is_defined = metric is not None and metric.value is not None
-    return shown(metric) + (f", n {metric.n}" if is_defined and metric.n != n else "")
-
-
 def _reviewed(score: ReviewScore) -> Measured:
-    spans, micro = score.intervals, score.micro
+    micro, headline, controls = score.micro, score.headline, score.controls
 
     def figure(name: str, value: float | None) -> str:
-        low, high = spans.get(name) or (None, None)
-        return shown(Metric(value=value, n=micro.n_articles, low=low, high=high))
+        low, high = score.intervals.get(name) or (None, None)
+        return _shown(Metric(value=value, n=micro.n_articles, low=low, high=high))
 
-    headline, controls = score.headline, score.controls
-    above = figure("f1_above_permuted", headline.f1_above_permuted)
-    own = (
-        figure("f1", micro.f1),
-        figure("recall", micro.recall),
-        figure("precision", micro.precision),
-    )
     others: dict[str, Control | None] = {}
-    if controls is not None:
+    if controls:
         others = {
             "permuted papers": controls.permuted,
             "generic objections": controls.generic,
             "BM25 retrieval": controls.bm25,
             "count bound": controls.count_bound,
         }
+    values = {
+        "f1_above_permuted": headline.f1_above_permuted,
+        "f1": micro.f1,
+        "recall": micro.recall,
+        "precision": micro.precision,
+    }
     facts = {
         "human concerns": f"{micro.n_human} on {micro.n_articles} papers",
         "matcher": f"{score.matcher.encoder}, threshold {score.matcher.threshold:.3f} ({score.matcher.threshold_from})",
@@ -413,21 +302,81 @@ def _reviewed(score: ReviewScore) -> Measured:
         data="concerns of human reviewers",
         group="held-out",
         columns=("system", "papers", "F1 above permuted", "F1", "recall", "precision"),
-        rows=((score.system, str(micro.n_articles), above, *own),),
+        rows=((score.system, str(micro.n_articles), *(figure(*each) for each in values.items())),),
         baselines=tuple(
-            (
-                name,
-                str(each.n_articles),
-                "–",
-                f"{each.f1:.3f}",
-                f"{each.recall:.3f}",
-                f"{each.precision:.3f}",
-            )
+            (name, str(each.n_articles), "–", f"{each.f1:.3f}", f"{each.recall:.3f}", f"{each.precision:.3f}")
             for name, each in others.items()
             if each
         ),
         facts=tuple(facts.items()),
-        figure=None,
         note=REVIEW_NOTE,
         asked="papers",
     )
+
+
+SCALE = 2
+"""Drawn so many times larger and made smaller, for smooth lines."""
+WIDTH, HEIGHT, LEFT, TOP, SIDE = 720, 560, 90, 60, 420
+INK, PALE, LINE, FILL = "#1f2937", "#9ca3af", "#4f46e5", "#a5b4fc"
+LEGEND = {
+    "upwards: share correct": INK,
+    "line: 95 % interval": INK,
+    "grey line: calibrated": "#6b7280",
+    "bars: number of answers": LINE,
+}
+
+
+def _plot(report: EvalReport, stage: str, group: str) -> bytes | None:
+    """Return the calibration plot, None where no answer states a confidence for a claim."""
+    if _summary(report, stage, group) is None:
+        return None
+    found = calibration_of(report, stage, group)
+    if not found.bins:
+        return None
+    n = found.n - found.n_missing_confidence
+    return reliability_png(found.bins, f"{stage}: {report.data_name}, {group}, n {n}")
+
+
+def reliability_png(bins: Sequence[Bin], title: str) -> bytes:
+    """Return a PNG; bins without a row are not drawn. Pillow is here anyway; matplotlib would come for this plot alone.
+
+    The diagonal is what a calibrated model would show. A bin's dot lies at its mean confidence and
+    share correct, the line through it is the 95 % interval, and the bars below count its rows.
+    """
+    image = Image.new("RGB", (WIDTH * SCALE, HEIGHT * SCALE), "white")
+    draw = ImageDraw.Draw(image)
+
+    def place(confidence: float, accuracy: float) -> tuple[float, float]:
+        return LEFT + SIDE * confidence, TOP + SIDE * (1 - accuracy)
+
+    def scaled(*values: float) -> tuple[float, ...]:
+        return tuple(SCALE * value for value in values)
+
+    def write(x: float, y: float, text: str, colour: str, size: int) -> None:
+        draw.text((SCALE * x, SCALE * y), text, fill=colour, font=ImageFont.load_default(size * SCALE))
+
+    write(LEFT, 20, title, INK, 18)
+    draw.rectangle(scaled(LEFT, TOP, LEFT + SIDE, TOP + SIDE), outline=PALE, width=SCALE)
+    draw.line(scaled(*place(0, 0), *place(1, 1)), fill=PALE, width=SCALE)
+    for tick in range(0, 101, 20):
+        along, up = place(tick / 100, 0), place(0, tick / 100)
+        write(along[0] - 12, along[1] + 8, f"{tick} %", INK, 13)
+        write(up[0] - 48, up[1] - 8, f"{tick} %", INK, 13)
+    write(LEFT + 120, TOP + SIDE + 34, "stated confidence", INK, 15)
+    for at, (words, colour) in enumerate(LEGEND.items()):
+        write(LEFT + SIDE + 20, TOP + 24 * at, words, colour, 14)
+    most = max((one.n for one in bins), default=1)
+    for one in bins:
+        if not one.n or one.confidence is None or one.accuracy is None:
+            continue
+        corner = place(one.lower + 0.01, 0.25 * one.n / most)
+        draw.rectangle(scaled(*corner, *place(one.upper - 0.01, 0)), fill=FILL)
+        write(corner[0] + 4, corner[1] - 16, str(one.n), LINE, 12)
+        x, y = place(one.confidence, one.accuracy)
+        if one.interval is not None:
+            low, high = (place(one.confidence, each)[1] for each in one.interval)
+            draw.line(scaled(x, low, x, high), fill=INK, width=2 * SCALE)
+        draw.ellipse(scaled(x - 5, y - 5, x + 5, y + 5), fill=LINE)
+    small, file = image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS), io.BytesIO()
+    small.save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -1,4 +1,4 @@
-"""Licences by the ids that the Hub knows, and what may be made of what.
+"""Licences by the ids that the Hub knows (`licences.yaml`), and what may be made of what.
 
 This is a check for oversights, no legal advice: it knows what common licences ask of work that is
 made from them, and says so where a card promises more than they allow.
@@ -6,108 +6,12 @@ made from them, and says so where a card promises more than they allow.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-PERMISSIVE = frozenset(
-    [
-        "apache-2.0",
-        "mit",
-        "bsd",
-        "bsd-2-clause",
-        "bsd-3-clause",
-        "bsd-3-clause-clear",
-        "isc",
-        "ncsa",
-        "unlicense",
-        "wtfpl",
-        "zlib",
-        "postgresql",
-        "bsl-1.0",
-        "afl-3.0",
-        "artistic-2.0",
-        "ecl-2.0",
-        "ms-pl",
-        "cc0-1.0",
-        "pddl",
-        "odc-by",
-        "cc-by-2.0",
-        "cc-by-2.5",
-        "cc-by-3.0",
-        "cc-by-4.0",
-        "cdla-permissive-1.0",
-        "cdla-permissive-2.0",
-        "etalab-2.0",
-        "openmdw-1.0",
-    ]
-)
-SHARE_ALIKE = frozenset(
-    [
-        "cc-by-sa-3.0",
-        "cc-by-sa-4.0",
-        "gpl",
-        "gpl-2.0",
-        "gpl-3.0",
-        "agpl-3.0",
-        "lgpl",
-        "lgpl-2.1",
-        "lgpl-3.0",
-        "mpl-2.0",
-        "odbl",
-        "gfdl",
-        "osl-3.0",
-        "eupl-1.1",
-        "eupl-1.2",
-        "epl-1.0",
-        "epl-2.0",
-        "cdla-sharing-1.0",
-        "lgpl-lr",
-    ]
-)
-NON_COMMERCIAL = frozenset(
-    [
-        "cc-by-nc-2.0",
-        "cc-by-nc-3.0",
-        "cc-by-nc-4.0",
-        "cc-by-nc-sa-2.0",
-        "cc-by-nc-sa-3.0",
-        "cc-by-nc-sa-4.0",
-        "intel-research",
-        "h-research",
-        "apple-amlr",
-        "fair-noncommercial-research-license",
-        "deepfloyd-if-license",
-    ]
-)
-NO_DERIVATIVES = frozenset(["cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0"])
-OWN_TERMS = frozenset(
-    [
-        "llama2",
-        "llama3",
-        "llama3.1",
-        "llama3.2",
-        "llama3.3",
-        "llama4",
-        "gemma",
-        "grok2-community",
-        "openrail",
-        "openrail++",
-        "bigscience-openrail-m",
-        "creativeml-openrail-m",
-        "bigcode-openrail-m",
-        "bigscience-bloom-rail-1.0",
-    ]
-)
-"""Licences whose terms go over to whatever is made from the model."""
-OTHERS = frozenset(["c-uda", "cc", "lppl-1.3c", "apple-ascl", "ofl-1.1", "unknown", "other"])
-HUB_IDS = PERMISSIVE | SHARE_ALIKE | NON_COMMERCIAL | NO_DERIVATIVES | OWN_TERMS | OTHERS
-DUTIES = {
-    "llama": "say “Built with Llama”, keep the licence with the model, follow its use policy",
-    "gemma": "pass on the Gemma terms of use and its prohibited uses",
-    "openrail": "pass on the use restrictions of the licence",
-    "cc-by": "name the author of the data",
-    "apache": "keep the notices and say what was changed",
-    "mit": "keep the copyright notice",
-}
-"""What a licence whose id starts so asks of those who pass work on."""
+import yaml
+
+KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group != "duties" for each in ids)
 
 
 @dataclass(frozen=True)
@@ -126,10 +30,8 @@ def suggested(base: Source, data: Iterable[Source]) -> str:
     >>> suggested(Source("b", "apache-2.0"), [Source("d", None)])
     'other'
     """
-    known = [each.licence for each in data]
-    if base.licence is None or base.licence not in HUB_IDS - OTHERS:
-        return "other"
-    if all(licence in PERMISSIVE for licence in known):
+    is_known = base.licence in HUB_IDS and base.licence not in KNOWN["others"]
+    if base.licence and is_known and all(each.licence in KNOWN["permissive"] for each in data):
         return base.licence
     return "other"
 
@@ -139,22 +41,17 @@ def conflicts(licence: str, sources: Iterable[Source]) -> list[str]:
     found = []
     for source in sources:
         theirs = source.licence
-        if theirs in NO_DERIVATIVES:
-            found.append(f"{source.name} is under {theirs}, which allows no work made from it")
+        start = f"{source.name} is under {theirs}, "
+        if theirs in KNOWN["no_derivatives"]:
+            found.append(start + "which allows no work made from it")
         elif licence in (theirs, "other"):
             continue
-        elif theirs in OWN_TERMS:
-            found.append(
-                f"{source.name} is under {theirs}, whose terms go over to what is made from it, so the"
-                f" licence cannot be {licence}"
-            )
-        elif theirs in NON_COMMERCIAL and licence not in NON_COMMERCIAL:
-            found.append(f"{source.name} is under {theirs}, which allows no commercial use, and {licence} does")
-        elif theirs in SHARE_ALIKE:
-            found.append(
-                f"{source.name} is under {theirs}, which wants what is made from it under the same"
-                f" licence, not {licence}"
-            )
+        elif theirs in KNOWN["own_terms"]:
+            found.append(start + f"whose terms go over to what is made from it, so the licence cannot be {licence}")
+        elif theirs in KNOWN["non_commercial"] and licence not in KNOWN["non_commercial"]:
+            found.append(start + f"which allows no commercial use, and {licence} does")
+        elif theirs in KNOWN["share_alike"]:
+            found.append(start + f"which wants what is made from it under the same licence, not {licence}")
     return found
 
 
@@ -165,5 +62,4 @@ def unknown(sources: Iterable[Source]) -> list[str]:
 
 def duty(licence: str | None) -> str | None:
     """Return what a licence asks of those who pass on work made from it; None where we know none."""
-    text = licence or ""
-    return next((words for start, words in DUTIES.items() if text.startswith(start)), None)
+    return next((words for start, words in KNOWN["duties"].items() if (licence or "").startswith(start)), None)

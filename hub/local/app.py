@@ -46,8 +46,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", REPO + "/commits/{revision}", commits.history),
     ("GET", REPO + "/refs", commits.references),
     ("POST", REPO + "/tag/{revision}", commits.make_tag),
-    ("GET", REPO + "/xet-read-token/{revision}", uploads.read_token),
-    ("GET", REPO + "/xet-write-token/{revision}", uploads.write_token),
     ("PUT", "/_lfs/{sha256}", uploads.receive),
     ("POST", "/_lfs/{sha256}/verify", uploads.verify),
     ("GET", "/_objects/{sha256}", files.content),

@@ -8,32 +8,19 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from hub.cards.lint import problems_of
-from hub.local import uploads as xet
-from hub.local.state import (
-    HEADS,
-    MAIN,
-    PULLS,
-    TAGS,
-    Call,
-    Commit,
-    Discussion,
-    Kind,
-    Refusal,
-    Tree,
-    stamp,
-)
+from hub.cards.lint import front_matter_findings
+from hub.local.state import HEADS, MAIN, PULLS, TAGS, Call, Commit, Discussion, Kind, Refusal, Tree, stamp
 
 LARGE_BYTES = 10 * 1024 * 1024
-"""Files above this go to LFS or xet whatever their name."""
+"""Files above this go to LFS whatever their name."""
 
 
 def validate(call: Call) -> Response:
     """Say what is wrong with a card's front matter."""
     wanted = call.document()
-    problems = problems_of(str(wanted.get("content", "")), wanted.get("repoType") or "model")
-    errors = [{"message": each.message} for each in problems if each.is_error]
-    warnings = [{"message": each.message} for each in problems if not each.is_error]
+    found = front_matter_findings(str(wanted.get("content", "")), wanted.get("repoType") or "model")
+    errors = [{"message": each.problem} for each in found if each.is_error]
+    warnings = [{"message": each.problem} for each in found if not each.is_error]
     return JSONResponse({"errors": errors, "warnings": warnings}, 400 if errors else 200)
 
 
@@ -158,16 +145,15 @@ def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) 
     if key == "file":
         content = base64.b64decode(value["content"])
         if path == "README.md":
-            problems = problems_of(content.decode("utf-8", "replace"), kind)
-            if errors := [each.message for each in problems if each.is_error]:
+            found = front_matter_findings(content.decode("utf-8", "replace"), kind)
+            if errors := [each.problem for each in found if each.is_error]:
                 raise Refusal(400, "\n- ".join(["Invalid metadata in README.md.", *errors]))
         tree[path] = call.hub.objects.add(content)
     elif key == "lfsFile":
-        folder, sha256 = call.hub.options.xet, value["oid"]
-        name = xet.bring(folder, sha256, call.hub.objects) if folder else None
+        sha256 = value["oid"]
         if not call.hub.objects.has(sha256):
             raise Refusal(400, f"LFS pointer pointed to a file that does not exist: {path}")
-        tree[path] = call.hub.objects.large(sha256, name)
+        tree[path] = call.hub.objects.large(sha256)
     elif key in ("deletedFile", "deletedFolder"):
         gone = [name for name in tree if name == path or name.startswith(path.rstrip("/") + "/")]
         if not gone:

@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, quote
 
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
-from hub.local.state import Call, Commit, Refusal, git_oid, pointer, stamp
+from hub.local.state import Call, Commit, Refusal, git_oid, pointer
 
-PAGE, PAGE_EXPANDED = 1000, 50
+PAGE = 1000
 """Entries of one page of a listing, as the Hub gives them."""
 
 
@@ -15,7 +15,7 @@ def tree(call: Call) -> Response:
     """List files and folders, page by page, the next page's address in the header Link."""
     commit = call.hub.repositories.commit(call.repository("read"), call.parts["revision"])
     folder, query = call.parts.get("rest", "").strip("/"), call.request.query_params
-    is_recursive, is_expanded = (query.get(key, "").lower() in ("true", "1") for key in ("recursive", "expand"))
+    is_recursive = query.get("recursive", "").lower() in ("true", "1")
     start = f"{folder}/" if folder else ""
     names = set()
     for path in commit.tree:
@@ -25,12 +25,12 @@ def tree(call: Call) -> Response:
     if folder and not names:
         raise _unknown_entry(folder, commit)
     first = int(query.get("cursor", 0))
-    end = first + int(query.get("limit", PAGE_EXPANDED if is_expanded else PAGE))
+    end = first + int(query.get("limit", PAGE))
     headers = {}
     if end < len(names):
         following = call.request.url.include_query_params(cursor=end)
         headers["Link"] = f'<{following}>; rel="next"'
-    items = [_item(commit, name, is_expanded) for name in sorted(names)[first:end]]
+    items = [_item(commit, name) for name in sorted(names)[first:end]]
     return JSONResponse(items, headers=headers)
 
 
@@ -38,8 +38,7 @@ def paths(call: Call) -> Response:
     """Describe the paths named in the form; those that are not there are left out."""
     commit = call.hub.repositories.commit(call.repository("read"), call.parts["revision"])
     form = parse_qs(call.body.decode())
-    is_expanded = form.get("expand", [""])[0].lower() in ("true", "1")
-    items = [_item(commit, name.strip("/"), is_expanded) for name in form.get("paths", [])]
+    items = [_item(commit, name.strip("/")) for name in form.get("paths", [])]
     return JSONResponse([item for item in items if item])
 
 
@@ -58,9 +57,6 @@ def resolve(call: Call) -> Response:
     }
     if entry.is_lfs:
         headers |= {"X-Linked-Etag": f'"{entry.sha256}"', "X-Linked-Size": str(entry.size)}
-        if entry.xet:
-            route = f"{call.base}/api/{repository.kind}s/{repository.id}/xet-read-token/{commit.oid}"
-            headers |= {"X-Xet-Hash": entry.xet, "X-Xet-Refresh-Route": route}
         if call.hub.options.redirects:
             elsewhere = call.base.replace("127.0.0.1", "localhost")
             return RedirectResponse(f"{elsewhere}/_objects/{entry.sha256}", 302, headers)
@@ -79,18 +75,13 @@ def _unknown_entry(path: str, commit: Commit) -> Refusal:
     return Refusal(404, f"there is no {path} in commit {commit.oid}", "EntryNotFound", {"X-Repo-Commit": commit.oid})
 
 
-def _item(commit: Commit, path: str, is_expanded: bool) -> dict[str, Any] | None:
-    last: dict[str, Any] = {}
-    if is_expanded:
-        last = {"lastCommit": {"id": commit.oid, "title": commit.title, "date": stamp(commit.date)}}
+def _item(commit: Commit, path: str) -> dict[str, Any] | None:
     entry = commit.tree.get(path)
     if entry is None:
         if not any(name.startswith(f"{path}/") for name in commit.tree):
             return None
-        return {"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path, **last}
-    item = {"type": "file", "oid": entry.oid, "size": entry.size, "path": path, **last}
+        return {"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path}
+    item = {"type": "file", "oid": entry.oid, "size": entry.size, "path": path}
     if entry.is_lfs:
         item["lfs"] = {"oid": entry.sha256, "size": entry.size, "pointerSize": len(pointer(entry.sha256, entry.size))}
-    if entry.xet:
-        item["xetHash"] = entry.xet
     return item

@@ -26,17 +26,8 @@ def whoami(call: Call) -> Response:
     ]
     token = {"displayName": "local", "role": "write", "createdAt": stamp(datetime.now(UTC))}
     auth = {"type": "access_token", "accessToken": token}
-    return JSONResponse(
-        {
-            "type": "user",
-            "id": user,
-            "name": user,
-            "fullname": user,
-            "isPro": False,
-            "orgs": organisations,
-            "auth": auth,
-        }
-    )
+    known = {"type": "user", "id": user, "name": user, "fullname": user, "isPro": False}
+    return JSONResponse({**known, "orgs": organisations, "auth": auth})
 
 
 def harnesses(call: Call) -> Response:

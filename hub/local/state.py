@@ -47,17 +47,18 @@ class Fault:
     times: int = 1
 
 
+OLDER = ConfigDict(frozen=True, extra="ignore")
+"""Folders of earlier versions hold more fields."""
+
+
 class Entry(Record):
-    """A file in a commit: its content's SHA-256, and the git number that the Hub names it by.
+    """A file in a commit: its content's SHA-256, and the git number that the Hub names it by."""
 
-    `xet` is the content's name in the xet store; None for what was uploaded otherwise.
-    """
-
+    model_config = OLDER
     sha256: str
     size: int
     oid: str
     is_lfs: bool = False
-    xet: str | None = None
 
 
 def git_oid(kind: str, content: bytes) -> str:
@@ -98,11 +99,11 @@ class Objects:
             unfinished.replace(self.path(sha256))
         return Entry(sha256=sha256, size=len(content), oid=git_oid("blob", content))
 
-    def large(self, sha256: str, xet: str | None = None) -> Entry:
+    def large(self, sha256: str) -> Entry:
         """Return the entry of a content that was uploaded before."""
         size = self.path(sha256).stat().st_size
         oid = git_oid("blob", pointer(sha256, size))
-        return Entry(sha256=sha256, size=size, oid=oid, is_lfs=True, xet=xet)
+        return Entry(sha256=sha256, size=size, oid=oid, is_lfs=True)
 
     def unfinished(self) -> Path:
         """Return a name for a content that is not whole yet."""
@@ -116,10 +117,6 @@ Right = Literal["see", "read", "write"]
 Tree = dict[str, Entry]
 HEADS, TAGS, PULLS = "refs/heads/", "refs/tags/", "refs/pr/"
 MAIN = f"{HEADS}main"
-
-
-OLDER = ConfigDict(frozen=True, extra="ignore")
-"""Folders of earlier versions hold more fields."""
 
 
 class Commit(Record):
@@ -241,13 +238,11 @@ class Options:
     """How the Hub behaves.
 
     `tokens` name the users; `organisations` are the namespaces that every user may write to, None =
-    all of them. `xet` is the folder where xet uploads land, None = only LFS is offered. `redirects`
-    sends readers of large files to another host name, as the real Hub does.
+    all of them. `redirects` sends readers of large files to another host name, as the real Hub does.
     """
 
     tokens: Mapping[str, str] = field(default_factory=lambda: {"hf_local": "you"})
     organisations: tuple[str, ...] | None = None
-    xet: Path | None = None
     redirects: bool = False
 
 

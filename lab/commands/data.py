@@ -465,6 +465,7 @@ def review(
     """
     from evals.review.corpus import CORPORA
     from evals.review.prompt import Budget, system_prompt
+    from hub.cards.dataset import write_rows_card
 
     if corpus is not None and corpus.lower() not in CORPORA:
         raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
@@ -483,6 +484,9 @@ def review(
         for split, (statistics, text) in made.items():
             write_whole(out / f"sft_{split}.jsonl", text)
             write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
+        write_rows_card(
+            out, "reviews", [*(f"{name}.jsonl" for name in SPLITS), *(f"sft_{name}.jsonl" for name in made)]
+        )
     counts = {
         split: {
             "papers": len(mine),

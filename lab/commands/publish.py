@@ -1,6 +1,6 @@
-"""`assay hub`: a Hub on this machine, to rehearse publishing."""
+"""`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -10,72 +10,14 @@ import typer
 
 from evals.errors import LabError
 from lab.commands.tables import counted, emit, notes, table_of
-from lab.settings import from_environment
-
-if TYPE_CHECKING:
-    from evals.schema import BaseIdentity
-    from hub.adapters import Wishes
-    from hub.bases import BaseCopy
-    from hub.chains import Publication
-
-EMBEDDED = "embedded"
-
-
-def publication_of(run: Path, wishes: "Wishes", with_base: bool | None) -> "Publication":
-    """Return how a chain is published; imports torch where a copy of the base is published or compared.
-
-    `with_base` None = the embedded base goes along, unless one on the Hub was named; any other base only
-    when it is asked for. LabError for wishes that contradict each other.
-    """
-    from hub.chains import Publication
-    from hub.runs import read_run
-
-    base = read_run(run).manifest.base
-    is_named = wishes.base is not None or wishes.base_revision is not None
-    _refuse_contradictions(base, wishes, with_base)
-    is_embedded = base.source == EMBEDDED and base.revision is None
-    goes_along = is_embedded and not is_named if with_base is None else with_base
-    needs_copy = goes_along or (is_embedded and is_named)
-    copy = _copy(run, None if goes_along else _publish_base_named(wishes)) if needs_copy else None
-    return Publication(wishes, copy=copy, with_base=goes_along)
-
-
-def _publish_base_named(wishes: "Wishes") -> str:
-    """Return the options that named a base on the Hub, as they were given."""
-    given = {"--base": wishes.base, "--base-revision": wishes.base_revision}
-    return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
-
-
-def _refuse_contradictions(base: "BaseIdentity", wishes: "Wishes", with_base: bool | None) -> None:
-    if not with_base:
-        return
-    if base.hub_id and base.revision:
-        raise LabError(
-            f"the chain stands on {base.hub_id} at {base.revision}, which is on the Hub already; leave --with-base out."
-        )
-    if wishes.base_revision is not None:
-        raise LabError(
-            f"--base-revision {wishes.base_revision} pins a base that is on the Hub, and --with-base publishes"
-            " one; leave one of them out."
-        )
-
-
-def _copy(run: Path, named: str | None) -> "BaseCopy":
-    """Return the base that a chain was trained on as it lies on this machine, unpacked if need be."""
-    from hub.bases import BaseCopy
-    from training.models.base import find_base, licence_file, origin_of
-    from training.models.chain import base_source, read_chain
-
-    cache = from_environment().cache
-    source = base_source(read_chain(run), cache)
-    with notes.status("looking for the base") as status:
-        base = find_base(source, lambda _, message: status.update(message), cache)
-    return BaseCopy(base.folder, origin_of(base, named), licence_file(base))
-
+from lab.settings import EMBEDDED, from_environment
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Finding, PublishPlan, Receipt
     from hub.adapters import Wishes
+    from hub.chains import BaseCopy, Publication
+    from hub.checks import Limits, Parcel
+    from hub.publish import Target
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -138,18 +80,42 @@ def adapter(
     from hub.checks import GIGABYTE, Limits
     from hub.client import connect
 
-    pass
-
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
     wishes = Wishes(repo, tag, base, base_revision, licence, limits)
-    chosen = publication_of(run, wishes, with_base)
-    publication = replace(chosen, is_public=public, is_pull_request=create_pr)
+    publication = replace(_publication(run, wishes, with_base), is_public=public, is_pull_request=create_pr)
     if dry_run:
-        show_plans(plan_chain(connect(), run, publication), as_json=as_json)
-        return
-    prove = _probe() if probe else None
-    receipts = publish_chain(connect(), run, publication, tell, prove)
-    show_receipts(receipts, as_json=as_json)
+        _show_plans(plan_chain(connect(), run, publication), as_json=as_json)
+    else:
+        receipts = publish_chain(connect(), run, publication, _tell, _compare_probe if probe else None)
+        _show_receipts(receipts, as_json=as_json)
+
+
+def _publication(run: Path, wishes: "Wishes", with_base: bool | None) -> "Publication":
+    """Return how a chain is published; imports torch where a copy of its base is published or compared."""
+    from hub.chains import publication_of
+
+    def find_copy(named: str | None) -> "BaseCopy":
+        from hub.chains import BaseCopy
+        from training.models.base import find_base, licence_file, origin_of
+        from training.models.chain import base_source, read_chain
+
+        cache = from_environment().cache
+        source = base_source(read_chain(run), cache)
+        with notes.status("looking for the base") as status:
+            found = find_base(source, lambda _, message: status.update(message), cache)
+        return BaseCopy(found.folder, origin_of(found, named), licence_file(found))
+
+    return publication_of(run, wishes, with_base, find_copy)
+
+
+def _compare_probe(folder: Path) -> None:
+    """Load a chain and compare what it computes with its stored probe; LabError where it differs."""
+    from training.models.chain import check_chain
+
+    wrong = [each for each in check_chain(folder, cache=from_environment().cache) if not each.is_ok]
+    if wrong:
+        told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
+        raise LabError(f"what was published computes something else: {told}")
 
 
 @app.command()
@@ -170,8 +136,8 @@ def dataset(
 ) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
 
-    A folder without a README.md gets a card if its rows are a question set, concerns, reviews to train
-    on, or judged answers: figures, columns, checksums and, where several people labelled the same, their agreement.
+    The card is the README.md that stands there; the commands that write rows write it beside them. Without one,
+    question sets and reports get a card with their figures, other rows one with columns and checksums.
     E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
 
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
@@ -179,22 +145,29 @@ def dataset(
     Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
     """
     from hub.checks import GIGABYTE, Limits
-    from hub.client import connect
     from hub.datasets import pack_dataset
-    from hub.plan import Target
-    from hub.publish import Steps, plan, publish, write_receipt
+    from hub.publish import Target, write_receipt
 
     limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
     parcel = pack_dataset(folder, repo, licence, limits, parquet)
-    target = Target(repo, tag, public, create_pr)
+    receipt = _publish(parcel, Target(repo, tag, public, create_pr), limits, dry_run=dry_run, as_json=as_json)
+    if receipt:
+        write_receipt(receipt, folder if folder.is_dir() else folder.parent)
+
+
+def _publish(parcel: "Parcel", target: "Target", limits: "Limits", *, dry_run: bool, as_json: bool) -> "Receipt | None":
+    """Show the plan, or publish and show the receipt, which is returned."""
+    from hub.client import connect
+    from hub.publish import plan, publish
+
     planned = plan(connect(), parcel, target, limits)
     if dry_run:
-        show_plans([planned], as_json=as_json)
-        return
-    warn(planned.warnings)
-    receipt = publish(connect(), parcel, target, limits, Steps(tell))
-    write_receipt(receipt, folder if folder.is_dir() else folder.parent)
-    show_receipts([receipt], as_json=as_json)
+        _show_plans([planned], as_json=as_json)
+        return None
+    _warn(planned.warnings)
+    receipt = publish(connect(), parcel, target, limits, _tell)
+    _show_receipts([receipt], as_json=as_json)
+    return receipt
 
 
 @app.command()
@@ -220,6 +193,7 @@ def card(
     """
     from hub.adapters import Wishes
     from hub.cards.lint import lint_card
+    from hub.chains import pack_last
 
     files: set[str] | None = None
     if check and (run.is_file() or (run / "README.md").is_file()):
@@ -228,61 +202,29 @@ def card(
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
         wishes = Wishes(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-        parts = _card_parts(run, wishes, with_base)
-        text = parts["README.md"].decode()
-        if not check:
-            _write_card(run, parts, has_repo=repo is not None)
+        parcel = pack_last(run, _publication(run, wishes, with_base))
+        text = parcel.parts["README.md"].text()
+        for name, part in parcel.parts.items() if not check else ():
+            if name == "README.md" or name.endswith(".png"):
+                unfinished = run / f".{name}.part"
+                unfinished.write_bytes(part.read())
+                unfinished.replace(run / name)
+                _tell(f"wrote {run / name}")
+        if not check and repo is None:
+            _tell("No --repo was named, so the card's code loads from your-name/….")
     found = lint_card(text, kind, files)
-    _show_findings(found, as_json=as_json)
+    rows = [("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy) for each in found]
+    title = "What is wrong with the card" if found else "Nothing is wrong with the card"
+    emit(found, as_json=as_json, table=table_of(title, ("", "line", "what and why", "what to do"), rows))
     if check and any(each.is_error for each in found):
         raise typer.Exit(1)
 
 
-def _card_parts(run: Path, wishes: "Wishes", with_base: bool | None) -> dict[str, bytes]:
-    """Return the card and the plots that it shows."""
-    from hub.chains import pack_last
-
-    pass
-
-    parcel = pack_last(run, publication_of(run, wishes, with_base))
-    names = [name for name in parcel.parts if name == "README.md" or name.endswith(".png")]
-    return {name: parcel.parts[name].read() for name in names}
-
-
-def _write_card(run: Path, parts: dict[str, bytes], *, has_repo: bool) -> None:
-    for name, content in parts.items():
-        unfinished = run / f".{name}.part"
-        unfinished.write_bytes(content)
-        unfinished.replace(run / name)
-        notes.print(f"wrote {run / name}", soft_wrap=True)
-    if not has_repo:
-        notes.print("No --repo was named, so the card's code loads from your-name/….")
-
-
-def _probe() -> "Callable[[Path], None]":
-    """Return a proof that loads the chain and compares what it computes; imports torch when it runs."""
-
-    def prove(folder: Path) -> None:
-        from lab.settings import from_environment
-        from training.models.chain import check_chain
-
-        findings = check_chain(folder, cache=from_environment().cache)
-        wrong = [each for each in findings if not each.is_ok]
-        if wrong:
-            raise LabError(
-                "what was published computes something else: "
-                + "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
-            )
-
-    return prove
-
-
-def tell(words: str) -> None:
-    """Show how far publishing is."""
+def _tell(words: str) -> None:
     notes.print(words, soft_wrap=True)
 
 
-def show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
+def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
     """Show what publishing would do."""
     emit(plans, as_json=as_json)
     for plan in () if as_json else plans:
@@ -294,11 +236,11 @@ def show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
             f"{plan.upload_bytes:,} bytes to upload"
         )
         emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
-        warn(plan.warnings)
+        _warn(plan.warnings)
     notes.print("This was a dry run: nothing was written.")
 
 
-def show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
+def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     """Show what was published."""
     rows = [
         (
@@ -315,21 +257,11 @@ def show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
 
 
-def _show_findings(found: "Sequence[Finding]", *, as_json: bool) -> None:
-    rows = [("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy) for each in found]
-    title = "What is wrong with the card" if found else "Nothing is wrong with the card"
-    columns = ("", "line", "what and why", "what to do")
-    emit(found, as_json=as_json, table=table_of(title, columns, rows))
-
-
-def warn(found: "Sequence[Finding]") -> None:
+def _warn(found: "Sequence[Finding]") -> None:
     """Show what a person should look at before they publish."""
     for each in found:
         place = f"{each.path}{f', line {each.line}' if each.line else ''}"
         notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)
-
-
-BOARD = "leaderboard"
 
 
 def space(
@@ -360,48 +292,32 @@ def space(
     Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
     """
     from hub.checks import Limits
-    from hub.client import connect
-    from hub.plan import Target
-    from hub.publish import Steps, plan, publish
+    from hub.publish import Target
     from hub.spaces import bundle_folder, pack_space
 
     folder = bundle_folder(name)
-    made = _board(report or []) if name == BOARD else {}
-    parcel = pack_space(folder, repo, made, Limits())
-    target = Target(repo, tag, public, create_pr)
-    planned = plan(connect(), parcel, target)
-    if dry_run:
-        show_plans([planned], as_json=as_json)
-        return
-    warn(planned.warnings)
-    receipt = publish(connect(), parcel, target, steps=Steps(tell))
-    show_receipts([receipt], as_json=as_json)
-    notes.print(f"The Space: {receipt.endpoint}/spaces/{repo}", soft_wrap=True)
+    parcel = pack_space(folder, repo, _board(report or []) if name == "leaderboard" else {})
+    receipt = _publish(parcel, Target(repo, tag, public, create_pr), Limits(), dry_run=dry_run, as_json=as_json)
+    if receipt:
+        _tell(f"The Space: {receipt.endpoint}/spaces/{repo}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:
-    """Return the page of the leaderboard, and beside it the reports that it was written from."""
+    """Return the page of the leaderboard, and beside it the reports that it was written from.
+
+    A report whose name is taken gets the next number that is free.
+    """
     from evals.report import load_report
     from lab.results.static_page import board_page
     from lab.services import REPORTS, chain_folder
-    from lab.settings import EMBEDDED
 
     paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
-    reports = [load_report(path) for path in paths]
-    tell(f"writing the page from {len(reports)} reports")
-    return {
-        "index.html": board_page(reports).encode(),
-        **{f"{REPORTS}/{name}": path.read_bytes() for name, path in _named(paths).items()},
-    }
-
-
-def _named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return files by a name for each: one whose name is taken gets the next number that is free."""
-    named: dict[str, Path] = {}
+    _tell(f"writing the page from {len(paths)} reports")
+    made = {"index.html": board_page([load_report(path) for path in paths]).encode()}
     for path in paths:
         names = chain([path.name], (f"{path.stem}-{number}{path.suffix}" for number in count(2)))
-        named[next(name for name in names if name not in named)] = path
-    return named
+        made[next(place for name in names if (place := f"{REPORTS}/{name}") not in made)] = path.read_bytes()
+    return made
 
 
 hub = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
@@ -419,7 +335,7 @@ def about() -> None:
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
     folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,
-    xet: Annotated[bool, typer.Option("--xet", help="Take large files by xet instead of LFS.")] = False,
+    users: Annotated[Path | None, typer.Option(help="A file with a line TOKEN NAME for each user.")] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(metavar="CODE:N", help="Answer the next N uploads with the error CODE. Repeatable."),
@@ -445,18 +361,29 @@ def serve(
         if not (code.isdecimal() and times.isdecimal() and 400 <= int(code) < 600):
             raise LabError(f"--fault {each}: give an HTTP error and a number of requests, such as 429:3.")
         faults.append(Fault(status=int(code), times=int(times)))
+    tokens = _users(users) if users else {TOKEN: "you"}
     place = folder or user_data_path("assay", appauthor=False) / "hub"
-    kept = place / "xet" if xet else None
-    if kept is not None:
-        kept.mkdir(parents=True, exist_ok=True)
-    hub = Hub(place, Options(tokens={TOKEN: "you"}, xet=kept))
-    hub.faults += faults
-    notes.print(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")
-    notes.print(f"It keeps its repositories in {place}", soft_wrap=True)
-    notes.print("In another terminal, tell every Hub client about it:")
-    notes.print(f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={TOKEN}", soft_wrap=True)
-    if not xet:
-        notes.print("  export HF_HUB_DISABLE_XET=1")
-    notes.print("then, for example:")
-    notes.print("  assay publish adapter training/embedded/grpo --repo you/my-first --dry-run")
-    start(hub, port)
+    # with a file of users, everybody writes to their own namespace alone
+    running = Hub(place, Options(tokens=tokens, organisations=() if users else None))
+    running.faults += faults
+    token, user = next(iter(tokens.items()))
+    _tell(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")
+    _tell(f"It keeps its repositories in {place}")
+    _tell("In another terminal, tell every Hub client about it:")
+    _tell(f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={token} HF_HUB_DISABLE_XET=1")
+    _tell("then, for example:")
+    _tell(f"  assay publish adapter training/embedded/grpo --repo {user}/my-first --dry-run")
+    start(running, port)
+
+
+def _users(file: Path) -> dict[str, str]:
+    """Return the users of a file by token; LabError for a line that is not TOKEN NAME."""
+    if not file.is_file():
+        raise LabError(f"--users {file}: there is no such file; write a line TOKEN NAME for each user.")
+    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    for words in lines:
+        if len(words) != 2:
+            raise LabError(f"--users {file}: {' '.join(words)!r} is not TOKEN NAME, such as hf_ann ann.")
+    if not lines:
+        raise LabError(f"--users {file} holds no user; write a line TOKEN NAME for each.")
+    return dict(lines)

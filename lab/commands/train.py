@@ -16,7 +16,7 @@ from lab.commands.tables import emit, notes, table_of
 from training.config import STAGES, advice
 
 if TYPE_CHECKING:
-    from hub.plan import Part
+    from hub.checks import Part
     from training.launch.estimate import Estimate
     from training.launch.plan import Plan
     from training.launch.preview import Preview, TokenRow
@@ -263,7 +263,7 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
 
 def _files(plan: "Plan") -> "Mapping[str, Part]":
     """Return the settings, rows and earlier stages that lie here and not in our packages."""
-    from hub.plan import part_of
+    from hub.checks import part_of
 
     words = list(plan.words)
     named = [words[words.index("--config") + 1]] if "--config" in words else []
@@ -276,7 +276,7 @@ def _files(plan: "Plan") -> "Mapping[str, Part]":
 
 def _chain_files(chain: str) -> Iterator[tuple[str, Path]]:
     """Yield the files of a chain's stages; the embedded one travels with our packages."""
-    from hub.runs import CHAIN, CONFIG, RECORD, WEIGHTS
+    from hub.adapters import CHAIN, CONFIG, RECORD, WEIGHTS
     from hub.spaces import ROOT
     from training.models.manifest import read_chain
 

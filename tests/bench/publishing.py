@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from hub.adapters import Wishes, pack_adapter
+from hub.adapters import Wishes, base_of, pack_adapter, read_run
 from hub.checks import Limits, check_parcel
-from hub.plan import Remote, Target, plan_of
-from hub.runs import base_of, read_run
+from hub.publish import Remote, Target, plan_of
 from tests.bench._measure import SMALL, rounds, show
 from tests.hub.runs import CONFIG, refit, write_adapter, write_run
 

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from hub.checks import Limits
 from hub.spaces import bundle_folder, pack_space
 from tests.browser.conftest import started
 from tests.spaces import uploaded
@@ -21,7 +20,7 @@ GRADIO_S_OWN = {
 
 def bundle(name, folder, made=None):
     """Write a bundle's files as they would be uploaded and return their folder."""
-    return uploaded.unpacked(pack_space(bundle_folder(name), f"org/{name}", made or {}, Limits()), folder / "space")
+    return uploaded.unpacked(pack_space(bundle_folder(name), f"org/{name}", made or {}), folder / "space")
 
 
 @contextmanager

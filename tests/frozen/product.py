@@ -64,7 +64,6 @@ def read_run_record(file: Path) -> dict[str, Any]:
 
 def space_file(name: str, file: str) -> str:
     """Return a file of a Space as it would be published."""
-    from hub.checks import Limits
     from hub.spaces import bundle_folder, pack_space
 
-    return pack_space(bundle_folder(name), f"org/{name}", {}, Limits()).parts[file].read().decode()
+    return pack_space(bundle_folder(name), f"org/{name}", {}).parts[file].read().decode()

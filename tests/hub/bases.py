@@ -6,7 +6,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from evals.schema.publishing import BaseOrigin, PackedWeights
-from hub.bases import BaseCopy
+from hub.chains import BaseCopy
 from tests.hub.runs import change_manifest, change_record, sha256, write_run
 
 ORIGINAL = "HuggingFaceTB/SmolLM2-135M-Instruct"

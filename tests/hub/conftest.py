@@ -1,4 +1,4 @@
-"""A local Hub, and the real client in a process of its own, for as long as the tests of a worker last."""
+"""A Hub on this machine for as long as the tests of a worker last, and the real client, told in this process to speak to it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,9 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import CommitOperationAdd, HfApi, constants
 
+from evals.errors import LabError
+from hub import publish
+from hub.adapters import Wishes
+from hub.chains import Publication, fetch_chain, plan_chain, publish_chain
 from hub.local import Hub, LocalHub, Options
-from tests.hub.client import OTHER, TOKEN, Client
+
+TOKEN, OTHER = "hf_test", "hf_other"
 
 
 @dataclass
@@ -17,54 +23,101 @@ class Stand:
 
     hub: Hub
     url: str
-    client: Client
 
-    def run(self, function: Any, *words: Any, **named: Any) -> Any:
-        """Run a function in the client's process."""
-        return self.client.run(function, *words, **named)
+    def api(self, token: str | bool = TOKEN) -> HfApi:
+        return HfApi(endpoint=self.url, token=token)
 
     def asked(self, method: str, part: str) -> int:
         """How many requests of this kind were made since the test began."""
         return sum(each.method == method and part in each.path for each in self.hub.log)
 
+    def only_read(self) -> bool:
+        return {each.method for each in self.hub.log} <= {"GET", "HEAD"}
 
-def _stand(folder: Path, *, is_xet: bool) -> Iterator[Stand]:
-    options = Options(
-        tokens={TOKEN: "tester", OTHER: "stranger"},
-        organisations=("org",),
-        xet=folder / "cas" if is_xet else None,
-        redirects=not is_xet,
-    )
-    (folder / "cas").mkdir()
-    with LocalHub(folder / "hub", options) as local:
-        client = Client(local.url, folder / "home", is_xet=is_xet)
-        yield Stand(local.hub, local.url, client)
-        client.close()
+    def tree(self, name: str, kind: Any = "model") -> dict[str, Any] | None:
+        """Return the files of main with their entries, None if there is no such repository."""
+        repository = self.hub.repositories.find(kind, name)
+        return None if repository is None else self.hub.repositories.commit(repository, "main").tree
+
+    def on_main(self, name: str, kind: str = "model") -> set[str] | None:
+        """Return the names of the files of main, None if there is no such repository."""
+        tree = self.tree(name, kind)
+        return None if tree is None else set(tree) - {".gitattributes"}
+
+    def read(self, name: str, path: str, kind: str = "model") -> bytes:
+        tree = self.tree(name, kind)
+        assert tree is not None
+        return self.hub.objects.read(tree[path].sha256)
+
+    def create(self, name: str, kind: str = "model", **named: Any) -> None:
+        self.api().create_repo(name, repo_type=kind, exist_ok=True, **named)
+
+    def commit(self, name: str, files: dict[str, bytes], kind: str = "model", token: str = TOKEN, **named: Any) -> Any:
+        operations = [CommitOperationAdd(path, content) for path, content in files.items()]
+        return self.api(token).create_commit(name, operations, commit_message="a change", repo_type=kind, **named)
+
+    def publish(
+        self,
+        folder: Path,
+        repo: str,
+        *,
+        public: bool = False,
+        create_pr: bool = False,
+        copy: Any = None,
+        with_base: bool = False,
+        **wishes: Any,
+    ) -> Any:
+        """Publish a run with its chain; return the receipts, or the message of the error."""
+        publication = Publication(Wishes(repo, **wishes), public, create_pr, copy, with_base)
+        return self.attempt(lambda: publish_chain(self.api(), folder, publication, lambda words: None))
+
+    def plan(self, folder: Path, repo: str, *, copy: Any = None, with_base: bool = False, **wishes: Any) -> Any:
+        """Return the plans of a dry run, or the message of the error."""
+        publication = Publication(Wishes(repo, **wishes), copy=copy, with_base=with_base)
+        return self.attempt(lambda: plan_chain(self.api(), folder, publication))
+
+    def add_chain(self, source: str, folder: Path) -> Any:
+        """Bring a published chain here; return its stages, or the message of the error."""
+        manifest = self.attempt(lambda: fetch_chain(self.api(), source, folder, lambda words: None))
+        return manifest if isinstance(manifest, str) else [stage.name for stage in manifest.stages]
+
+    def attempt(self, work: Any) -> Any:
+        try:
+            return work()
+        except LabError as error:
+            return str(error)
 
 
 @pytest.fixture(scope="session")
-def lfs_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    yield from _stand(tmp_path_factory.mktemp("lfs"), is_xet=False)
-
-
-@pytest.fixture(scope="session")
-def xet_stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    yield from _stand(tmp_path_factory.mktemp("xet"), is_xet=True)
+def local_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
+    options = Options(tokens={TOKEN: "tester", OTHER: "stranger"}, organisations=("org",), redirects=True)
+    with LocalHub(tmp_path_factory.mktemp("hub"), options) as running:
+        yield running
 
 
 @pytest.fixture
-def stand(lfs_stand: Stand) -> Iterator[Stand]:
-    """The Hub that offers LFS, nothing asked yet and nothing going wrong."""
-    lfs_stand.hub.log.clear()
-    lfs_stand.hub.faults.clear()
-    yield lfs_stand
-    lfs_stand.hub.faults.clear()
+def stand(
+    local_hub: LocalHub, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stand]:
+    """The Hub, nothing asked yet and nothing going wrong; the client reads its settings when it is imported."""
+    settings = {
+        "ENDPOINT": local_hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": local_hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
+        "HF_HUB_CACHE": str(tmp_path_factory.mktemp("cache")),
+    }
+    for name, value in settings.items():
+        monkeypatch.setattr(constants, name, value)
+    monkeypatch.setattr(publish, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    local_hub.hub.log.clear()
+    local_hub.hub.faults.clear()
+    yield Stand(local_hub.hub, local_hub.url)
+    local_hub.hub.faults.clear()
 
 
-@pytest.fixture
-def with_xet(xet_stand: Stand) -> Iterator[Stand]:
-    """The Hub that offers xet."""
-    xet_stand.hub.log.clear()
-    xet_stand.hub.faults.clear()
-    yield xet_stand
-    xet_stand.hub.faults.clear()
+def client_settings(url: str, home: Path) -> dict[str, str]:
+    """Return what a process of its own needs to see to speak to this Hub."""
+    offline = {f"HF_{name}_OFFLINE": "0" for name in ("HUB", "DATASETS", "EVALUATE")}
+    return {**offline, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}

@@ -1,4 +1,4 @@
-"""Small folders of rows of each kind that a card is written for."""
+"""Small folders of rows."""
 
 import json
 from datetime import UTC, datetime
@@ -8,8 +8,6 @@ from typing import Any
 from evals.schema.questions import Example, LabelTruth, Message, StatedConfidence, Verdict
 from evals.schema.reports import EvalReport, EvalRow, Metric, StageSummary
 
-ANN, BEN = "0a" * 16, "0b" * 16
-
 
 def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     """Write rows into a folder as JSONL and return the folder."""
@@ -18,23 +16,21 @@ def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def labelled(n: int = 12) -> list[dict[str, Any]]:
-    """Return the concerns of `n` papers as two annotators labelled them; of every fourth they differ."""
+def concerns(n: int = 12) -> list[dict[str, Any]]:
+    """Return the concerns of `n` papers, every fourth of another category."""
     return [
         {
             "article_id": f"paper-{at}",
             "source": "demonstration",
-            "annotator": who,
             "concerns": [
                 {
                     "text": f"Group {at} has no control.",
-                    "category": "other" if who == BEN and at % 4 == 0 else "design_flaw",
+                    "category": "design_flaw" if at % 4 else "other",
                     "severity": "major" if at % 2 else "minor",
                 }
             ],
         }
         for at in range(n)
-        for who in (ANN, BEN)
     ]
 
 

@@ -1,76 +1,68 @@
+"""What the card of an adapter says, and what the check of anybody's card finds."""
+
 import io
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 from PIL import Image
 
-from evals.schema.publishing import PublishedStage
-from hub.adapters import Wishes, pack_adapter
+from evals.errors import LabError
+from hub.adapters import Wishes, read_run
 from hub.cards.lint import lint_card
-from hub.chains import runs_of
-from hub.runs import base_of
+from hub.chains import Publication, pack_last
+from tests.hub.cases import CASES
 from tests.hub.runs import BASE, REVISION, change_manifest, change_record, write_run
 from tests.hub.snapshots import was
 
-EMBEDDED = Path(__file__).parents[2] / "training/embedded/grpo"
-PIN = "12" * 20
+EMBEDDED = Path(__file__).parents[2] / "training/embedded"
 
 
 def packed(folder, **wishes):
     """Return what would be published of the last stage of the run in `folder`."""
-    chosen = Wishes("org/mine", **wishes)
-    *earlier, last = runs_of(folder)
-    base = base_of(last.manifest, chosen.base, chosen.base_revision)
-    places = tuple(
-        PublishedStage(
-            name=run.stage.name,
-            repo=f"org/mine-{run.stage.name}",
-            revision=PIN,
-            sha256=run.stage.sha256,
-            config_sha256=run.stage.config_sha256,
-        )
-        for run in earlier
-    )
-    return pack_adapter(last, base, chosen, places)
+    return pack_last(folder, Publication(Wishes("org/mine", **wishes)))
 
 
 def card_of(folder, **wishes):
-    return packed(folder, **wishes).parts["README.md"].read().decode()
+    return packed(folder, **wishes).parts["README.md"].text()
 
 
 def front_matter(text):
     return yaml.safe_load(text.split("---\n")[1])
 
 
+def section(card):
+    return card.split("## Evaluation")[1].split("## Limits")[0]
+
+
 @pytest.fixture(scope="module")
 def embedded():
-    return packed(EMBEDDED)
+    return packed(EMBEDDED / "grpo")
 
 
 def test_the_card_of_a_chain_reads_as_it_did(tmp_path):
     text = card_of(write_run(tmp_path, stages=("sft", "grpo")))
     assert text == was("adapter-card", text)
+    assert "not by a revision of the Hub" not in text
 
 
-def test_the_front_matter_tells_the_hub_what_it_is(tmp_path):
+def test_the_front_matter_tells_the_hub_what_it_is_and_invents_nothing(tmp_path):
     data = front_matter(card_of(write_run(tmp_path)))
     assert data["license"] == "apache-2.0"
     assert (data["base_model"], data["base_model_relation"]) == (BASE, "adapter")
     assert (data["library_name"], data["pipeline_tag"]) == ("peft", "text-generation")
-    assert "model-index" not in data, "nothing was measured"
-    assert "co2_eq_emissions" not in data, "nothing was measured"
+    assert not {"model-index", "co2_eq_emissions", "datasets"} & set(data), (
+        "nothing was measured, nothing is of the Hub"
+    )
 
 
-def test_measured_emissions_stand_on_the_card(tmp_path):
-    run = write_run(tmp_path, result={"steps": 1, "co2_g": 12.5})
-    assert front_matter(card_of(run))["co2_eq_emissions"]["emissions"] == 12.5
-
-
-def test_energy_and_cost_stand_on_the_card_in_words_if_the_run_tells_them(tmp_path):
-    used = {"steps": 1, "energy_kwh": 0.42, "measured_by": "processors by RAPL", "cost": 3.2}
+def test_energy_emissions_and_cost_stand_on_the_card_in_words_if_the_run_tells_them(tmp_path):
+    used = {"steps": 1, "energy_kwh": 0.42, "measured_by": "processors by RAPL", "cost": 3.2, "co2_g": 12.5}
     text = card_of(write_run(tmp_path, result=used))
+    assert front_matter(text)["co2_eq_emissions"]["emissions"] == 12.5
     for line in ("energy, kWh | 0.42", "energy measured | processors by RAPL", "steps | 1"):
         assert f"| {line} |" in text
     assert "| cost, hours times the price of one | 3.2 |" in text
@@ -80,11 +72,21 @@ def test_energy_and_cost_stand_on_the_card_in_words_if_the_run_tells_them(tmp_pa
 def test_data_sets_of_the_hub_are_named_so_that_it_links_them_and_files_are_not(tmp_path):
     run = write_run(tmp_path, config={"data": ["org/pairs@main:500", "kmp-train", "rows/v.jsonl"]})
     assert front_matter(card_of(run))["datasets"] == ["org/pairs"]
-    assert "datasets" not in front_matter(card_of(write_run(tmp_path / "own")))
+
+
+def test_a_stage_that_the_hub_never_heard_of_is_published_under_its_own_name(tmp_path):
+    run = write_run(tmp_path)
+    change_record(run, stage="toy")
+    manifest = json.loads((run / "chain.json").read_text())
+    manifest["stages"][-1]["kind"] = "toy"
+    (run / "chain.json").write_text(json.dumps(manifest))
+    text = card_of(run)
+    assert "trained by toy." in text
+    assert "toy" in front_matter(text)["tags"]
 
 
 def test_figures_come_with_n_and_interval_and_controls(embedded):
-    text = embedded.parts["README.md"].read().decode()
+    text = embedded.parts["README.md"].text()
     metrics = [metric for result in front_matter(text)["model-index"][0]["results"] for metric in result["metrics"]]
     assert metrics
     assert all({"n", "low", "high"} <= metric["args"].keys() for metric in metrics)
@@ -93,37 +95,26 @@ def test_figures_come_with_n_and_interval_and_controls(embedded):
 
 
 def test_the_calibration_plot_is_an_image_that_lies_beside_the_card(embedded):
-    text = embedded.parts["README.md"].read().decode()
-    (name, *_) = re.findall(r"!\[[^]]*\]\(([^)]+)\)", text)
+    (name, *_) = re.findall(r"!\[[^]]*\]\(([^)]+)\)", embedded.parts["README.md"].text())
     image = Image.open(io.BytesIO(embedded.parts[name].read()))
     assert image.size == (720, 560)
     assert len(image.convert("RGB").getcolors(1_000_000)) > 10
 
 
-def test_our_own_card_passes_our_own_check(embedded):
-    text = embedded.parts["README.md"].read().decode()
-    found = lint_card(text, "model", embedded.parts)
-    assert [each for each in found if each.is_error] == []
-
-
-def test_no_placeholder_no_none_and_no_local_path_is_on_a_card(embedded):
-    text = embedded.parts["README.md"].read().decode()
-    assert "More Information" not in text
-    assert not re.search(r"\bNone\b|/home/|/root|/tmp", text)
-
-
-def test_every_file_is_listed_with_its_checksum(embedded):
-    text = embedded.parts["README.md"].read().decode()
-    for path, part in embedded.parts.items():
-        if path != "README.md":
-            assert f"| {path} | {part.size} | `{part.sha256}` |" in text
+@pytest.mark.parametrize("run", ["grpo", "review", "refiner/grpo", "refiner/sft"])
+def test_every_run_that_comes_with_assay_can_be_packed_with_a_sound_card(run):
+    parcel = packed(EMBEDDED / run)
+    text = parcel.parts["README.md"].text()
+    assert not [each for each in (*parcel.findings, *lint_card(text, "model", parcel.parts)) if each.is_error]
+    assert not re.search(r"\bNone\b|/home/|/root|/tmp|More Information", text)
+    for path, part in parcel.parts.items():
+        assert path == "README.md" or f"| {path} | {part.size} | `{part.sha256}` |" in text
 
 
 def test_a_report_about_other_weights_supports_nothing_on_the_card(tmp_path):
     run = write_run(tmp_path)
     (run / "reports").mkdir()
-    report = (EMBEDDED / "reports/kmp-test.json").read_text()
-    (run / "reports/kmp-test.json").write_text(report)
+    shutil.copy(EMBEDDED / "grpo/reports/kmp-test.json", run / "reports")
     text = card_of(run)
     assert "No report lies beside this adapter" in text
     assert "kmp-test" not in text
@@ -137,45 +128,80 @@ def test_a_base_with_terms_of_its_own_gives_its_licence_and_its_duties(tmp_path)
     assert "Built with Llama" in text
 
 
-def test_the_base_is_pinned_in_code_and_configuration(tmp_path):
-    parcel = packed(write_run(tmp_path))
-    assert f'revision="{REVISION}"' in parcel.parts["README.md"].read().decode()
-    assert REVISION in parcel.parts["adapter_config.json"].read().decode()
-
-
-def test_a_local_base_is_published_under_the_name_that_is_given(tmp_path):
+def test_the_base_is_pinned_in_code_and_configuration_a_local_one_under_the_name_that_is_given(tmp_path):
     run = write_run(tmp_path)
+    parcel = packed(run)
+    assert f'revision="{REVISION}"' in parcel.parts["README.md"].text()
+    assert REVISION in parcel.parts["adapter_config.json"].text()
     change_manifest(run, base={"hub_id": None, "source": "my-model", "revision": None})
     change_record(run, config={"base": "my-model"})
     parcel = packed(run, base="org/real", base_revision="34" * 20)
-    assert front_matter(parcel.parts["README.md"].read().decode())["base_model"] == "org/real"
-    assert '"hub_id": "org/real"' in parcel.parts["chain.json"].read().decode()
+    assert front_matter(parcel.parts["README.md"].text())["base_model"] == "org/real"
+    assert '"hub_id": "org/real"' in parcel.parts["chain.json"].text()
 
 
-BAD_CARDS = [
-    ("---\nlicense: foo\n---\n", "license", 2),
-    ("---\nlicence: mit\n---\n", "spelled", 2),
-    ("---\na: b: c\n---\n", "not valid YAML", 1),
-    ("# no front matter", "empty or missing yaml", 1),
-    ("---\nbase_model: /home/me/x\n---\n", "a local path", 2),
-    ("---\nlicense: mit\n---\n[More Information Needed]", "placeholder", 4),
-    ("---\nlicense: mit\n---\n[None](https://huggingface.co/None)", "None", 4),
-    ("---\nlicense: mit\n---\n{{ name }}", "template", 4),
-    ("---\nlicense: mit\n---\n```python\nprint(\n```", "does not parse", 5),
-    ("---\nlicense: mit\n---\n```python\nm = A.from_pretrained('a/b')\n```", "on that day", 5),
-    ("---\nlicense: mit\n---\n[x](missing.md)", "leads nowhere", 4),
-    ("---\nlicense: mit\n---\nTODO: say more", "note to yourself", 4),
-    ("---\nlicense: mit\n---\nask bob@lab.org", "e-mail", 4),
-]
+def test_a_base_without_a_revision_is_told_by_its_weights_and_the_reader_is_warned(embedded):
+    warned = embedded.parts["README.md"].text()
+    assert "sha256 `b179c9523d0e6a0f" in warned
+    assert "the copy of the base that comes with Assay" in warned
+    assert "the figures on this card are not about what you have loaded" in warned
 
 
-@pytest.mark.parametrize(("text", "word", "line"), BAD_CARDS)
-def test_a_fault_of_any_card_is_named_with_its_line_and_what_to_do(text, word, line):
-    found = lint_card(text, "model", [])
-    mine = [each for each in found if word in f"{each.problem} {each.remedy}".replace("spell it", "spelled")]
-    assert mine, found
-    assert mine[0].line == line
-    assert mine[0].remedy
+def test_the_card_of_a_refiner_has_its_rewards_beside_those_of_trivial_answers(tmp_path):
+    folder = shutil.copytree(EMBEDDED / "refiner", tmp_path / "refiner") / "grpo"
+    report = json.loads((folder / "reports/held-out.json").read_text())
+    (metrics,) = (each["metrics"] for each in report["summaries"] if each["stage"] == "refiner")
+    metrics["citation_f1"] |= {"value": 0.5, "low": 0.4, "high": 0.6, "n": 12}
+    (folder / "reports/held-out.json").write_text(json.dumps(report))
+    told = section(card_of(folder))
+    assert "### refiner-test, all records" in told
+    for name in ("sft", "refiner", "silent", "reference"):
+        assert f"| {name} | 53 |" in told
+    (row,) = (line for line in told.splitlines() if line.startswith("| refiner |"))
+    assert "| 0.500 [0.400, 0.600], n 12 |" in row, "a figure over fewer answers has its own n"
+    assert row.count(", n ") == 1
+
+
+@pytest.fixture
+def reviewer(tmp_path):
+    """The reviewer that comes with Assay, and its score, which names who answered."""
+    folder = shutil.copytree(EMBEDDED / "review", tmp_path / "review")
+    score = json.loads((folder / "reports/held-out.json").read_text())
+    stage = json.loads((folder / "chain.json").read_text())["stages"][-1]
+    score["made_by"] = {
+        **{"kind": "chain", "name": "review", "stage": "review", "settings": {}, "constraint": "array schema"},
+        **{"prompt_version": "review-1", "checksums": {"review": stage["sha256"]}, "date": "2026-11-21"},
+    }
+    return folder, score
+
+
+def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control_and_that_of_no_other(reviewer):
+    folder, score = reviewer
+    file = folder / "reports/held-out.json"
+    file.write_text(json.dumps(score))
+    told = section(card_of(folder))
+    assert "| review | 8 | 0.265 [0.158, 0.370] | 0.371 [0.288, 0.458] |" in told
+    assert "| permuted papers | 8 | – | 0.106 |" in told
+    assert "by resampling papers" in told
+    score["made_by"]["checksums"]["review"] = "0" * 64
+    file.write_text(json.dumps(score))
+    assert "held-out.json" not in {each.file.name for each in read_run(folder).graded}
+
+
+def test_a_broken_score_is_named_with_its_field(reviewer):
+    folder, score = reviewer
+    (folder / "reports/held-out.json").write_text(json.dumps(score | {"headline": {}}))
+    with pytest.raises(LabError, match=r"held-out\.json is no ReviewScore .*field 'headline\.f1"):
+        read_run(folder)
+
+
+def test_a_fault_of_any_card_is_named_with_its_line_and_what_to_do():
+    wrong = []
+    for text, word, line in CASES["cards"]:
+        mine = [each for each in lint_card(text, "model", []) if word in f"{each.problem} {each.remedy}"]
+        if not mine or mine[0].line != line or not mine[0].remedy:
+            wrong.append((text, word, mine))
+    assert wrong == []
 
 
 def test_the_card_that_trl_writes_is_found_wanting():
@@ -187,12 +213,3 @@ def test_the_card_that_trl_writes_is_found_wanting():
     problems = " ".join(each.problem for each in lint_card(text, "model"))
     for word in ('"licence" is no key', "“None”", "base_model is missing", "pipeline_tag"):
         assert word in problems
-
-
-def test_a_base_without_a_revision_is_told_by_its_weights_and_the_reader_is_warned(embedded, tmp_path):
-    warned = embedded.parts["README.md"].read().decode()
-    assert "sha256 `b179c9523d0e6a0f" in warned
-    assert "the copy of the base that comes with Assay" in warned
-    assert "the figures on this card are not about what you have loaded" in warned
-    pinned = card_of(write_run(tmp_path, stages=("sft", "grpo")))
-    assert "not by a revision of the Hub" not in pinned

@@ -6,27 +6,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from evals.errors import LabError
 from evals.io import weights_identity
 from hub.adapters import Wishes
-from hub.bases import pack_base
 from hub.cards.lint import lint_card
-from hub.chains import Publication, pack_last, runs_of
+from hub.chains import Publication, pack_base, pack_last, publication_of, runs_of
 from hub.local import Fault
-from tests.hub import calls, publishing
 from tests.hub.bases import ORIGINAL, PACKED, base_copy, write_base, write_packed_run
-from tests.hub.runs import sha256
+from tests.hub.runs import REVISION, change_manifest, sha256, write_run
 from tests.hub.snapshots import was
-from tests.hub.test_publish import ALLOWED, on_main
+from tests.hub.test_publish import ALLOWED
 
 BASE_FILES = {
-    "LICENSE",
-    "README.md",
-    "chat_template.jinja",
-    "config.json",
-    "model.safetensors",
-    "origin.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+    *("LICENSE", "README.md", "chat_template.jinja", "config.json", "model.safetensors"),
+    *("origin.json", "tokenizer.json", "tokenizer_config.json"),
 }
 
 
@@ -40,58 +33,91 @@ def copy(tmp_path):
     return base_copy(write_base(tmp_path / "base"))
 
 
-def uploaded(stand):
-    return {each.path for each in stand.hub.log if each.method in ("POST", "PUT")}
+def packed(run, copy):
+    return pack_base(copy, runs_of(run)[-1].manifest, Wishes("org/mine"))
 
 
-def test_the_base_is_published_first_and_pinned_everywhere(stand, run, copy):
-    base, first, last = stand.run(publishing.publish_run, run, "org/whole", copy=copy, with_base=True)
+ASKED = [
+    # options for the base, --with-base, is a copy published, what the search for a copy is told (... = there is none)
+    ({}, None, True, None),
+    ({}, False, False, ...),
+    ({"base": "org/shared"}, None, False, "--base org/shared"),
+    ({"base_revision": REVISION}, None, False, f"--base-revision {REVISION}"),
+    ({"base": "org/x", "base_revision": "ab"}, None, False, "--base org/x --base-revision ab"),
+    ({"base": "org/shared"}, True, True, None),
+]
+
+
+def test_the_embedded_base_goes_along_unless_another_wish_is_told(run, copy):
+    for wishes, with_base, is_published, told in ASKED:
+        asked = []
+        found = publication_of(
+            run, Wishes("org/mine", **wishes), with_base, lambda named, to=asked: to.append(named) or copy
+        )
+        assert (found.with_base, asked) == (is_published, [] if told is ... else [told]), wishes
+        assert (found.copy is copy) == bool(asked)
+
+
+def test_a_base_on_the_hub_is_not_published_again_and_one_of_ones_own_only_if_asked_for(tmp_path, copy):
+    run = write_run(tmp_path / "runs")
+    assert publication_of(run, Wishes("org/mine"), None, lambda named: copy) == Publication(Wishes("org/mine"))
+    with pytest.raises(LabError, match="on the Hub already"):
+        publication_of(run, Wishes("org/mine"), True, lambda named: copy)
+    change_manifest(run, base={"hub_id": None, "source": "model", "revision": None})
+    assert not publication_of(run, Wishes("org/mine"), None, lambda named: copy).with_base
+    assert publication_of(run, Wishes("org/mine"), True, lambda named: copy).copy is copy
+
+
+def test_a_revision_pins_what_is_there_and_nothing_that_is_published(run, copy):
+    wishes = Wishes("org/mine", base="org/x", base_revision=REVISION)
+    with pytest.raises(LabError, match="leave one of them out"):
+        publication_of(run, wishes, True, lambda named: copy)
+
+
+def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice(stand, run, copy):
+    base, first, last = stand.publish(run, "org/whole", copy=copy, with_base=True)
     assert [base.repo, first.repo, last.repo] == ["org/whole-base", "org/whole-sft", "org/whole"]
-    assert on_main(stand, "org/whole-base") == BASE_FILES
-    card = stand.run(calls.fetch, "org/whole", "README.md").decode()
+    assert stand.on_main("org/whole-base") == BASE_FILES
+    card = stand.read("org/whole", "README.md").decode()
     assert 'base = "org/whole-base"\n' in card
     assert f'from_pretrained(base, revision="{base.revision}", dtype' in card
     assert "base_model: org/whole-base\n" in card
-    named = json.loads(stand.run(calls.fetch, "org/whole", "chain.json"))["base"]
+    named = json.loads(stand.read("org/whole", "chain.json"))["base"]
     assert (named["hub_id"], named["revision"]) == ("org/whole-base", base.revision)
     assert named["weights_sha256"] == sha256(copy.folder / "model.safetensors")
-    settings = json.loads(stand.run(calls.fetch, "org/whole-sft", "adapter_config.json"))
-    assert settings["base_model_name_or_path"] == "org/whole-base"
-    assert settings["revision"] == base.revision
-
-
-def test_a_base_that_is_there_is_not_published_twice(stand, run, copy):
-    first = stand.run(publishing.publish_run, run, "org/again", copy=copy, with_base=True)
+    settings = json.loads(stand.read("org/whole-sft", "adapter_config.json"))
+    assert (settings["base_model_name_or_path"], settings["revision"]) == ("org/whole-base", base.revision)
     stand.hub.log.clear()
-    second = stand.run(publishing.publish_run, run, "org/again", copy=copy, with_base=True)
-    assert {each.outcome for each in second} == {"already there"}
-    assert [each.revision for each in first] == [each.revision for each in second]
+    again = stand.publish(run, "org/whole", copy=copy, with_base=True)
+    assert [(each.outcome, each.revision) for each in again] == [
+        ("already there", each.revision) for each in (base, first, last)
+    ]
     assert stand.asked("POST", "/commit/") == 0
 
 
 def test_two_chains_share_a_base_that_was_published_once(stand, run, copy):
     named = {"copy": copy, "with_base": True, "base": "org/shared"}
-    base, *_ = stand.run(publishing.publish_run, run, "org/one", **named)
-    same, *_ = stand.run(publishing.publish_run, run, "org/two", **named)
-    pinned = stand.run(publishing.publish_run, run, "org/three", copy=copy, base="org/shared")
+    base, *_ = stand.publish(run, "org/one", **named)
+    same, *_ = stand.publish(run, "org/two", **named)
     assert (same.outcome, same.revision) == ("already there", base.revision)
+    pinned = stand.publish(run, "org/three", copy=copy, base="org/shared")
     assert [each.repo for each in pinned] == ["org/three-sft", "org/three"]
-    card = stand.run(calls.fetch, "org/three", "README.md").decode()
+    card = stand.read("org/three", "README.md").decode()
     assert f'revision="{base.revision}"' in card
     assert "The weights of the base were compared" in card
 
 
 def test_the_dry_run_shows_the_base_first_and_only_reads(stand, run, copy):
-    base, *stages = stand.run(publishing.plan_run, run, "org/dry-base", copy=copy, with_base=True)
+    base, *stages = stand.plan(run, "org/dry-base", copy=copy, with_base=True)
     assert (base.kind, base.repo) == ("model", "org/dry-base-base")
     assert {each.path: each.change for each in base.files} == dict.fromkeys(BASE_FILES, "add")
     assert [each.repo for each in stages] == ["org/dry-base-sft", "org/dry-base"]
-    assert {each.method for each in stand.hub.log} <= {"GET"}
+    assert stand.only_read()
 
 
 def test_a_chain_on_a_published_base_comes_back_bit_for_bit(stand, run, copy, tmp_path):
-    stand.run(publishing.publish_run, run, "org/comes", copy=copy, with_base=True)
-    assert stand.run(publishing.add_chain, "org/comes", tmp_path / "back") == ["sft", "grpo"]
+    stand.publish(run, "org/comes", copy=copy, with_base=True)
+    assert stand.add_chain("org/comes", tmp_path / "back") == ["sft", "grpo"]
     for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
         name = "adapter_model.safetensors"
         assert sha256(run.parent / mine / name) == sha256(tmp_path / "back" / theirs / name)
@@ -100,25 +126,23 @@ def test_a_chain_on_a_published_base_comes_back_bit_for_bit(stand, run, copy, tm
     assert back["packed_sha256"] == PACKED, "reports that came along name the base by it"
 
 
-@pytest.mark.parametrize("revision", ["commit", None])
-def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(stand, run, copy, tmp_path, revision):
+def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(stand, run, copy, tmp_path):
     other = write_base(tmp_path / "other", value=0.25)
-    head = stand.run(calls.upload_folder, "org/other", other)
+    stand.create("org/other")
+    head = stand.api().upload_folder(repo_id="org/other", folder_path=other).oid
     stand.hub.log.clear()
-    wishes = {"base": "org/other", "base_revision": head if revision else None}
-    message = stand.run(publishing.publish_run, run, "org/wrong", copy=copy, **wishes)
-    assert "holds other weights" in message
-    assert copy.origin.weights_sha256[:12] in message
-    assert on_main(stand, "org/wrong") is None
-    assert not [path for path in uploaded(stand) if "org/wrong" in path or "commit" in path]
+    for revision in (head, None):
+        message = stand.publish(run, "org/wrong", copy=copy, base="org/other", base_revision=revision)
+        assert "holds other weights" in message
+        assert copy.origin.weights_sha256[:12] in message
+    assert stand.on_main("org/wrong") is None
+    assert stand.only_read()
 
 
 def test_a_base_that_is_not_there_or_holds_no_safetensors_is_refused(stand, run, copy):
-    message = stand.run(publishing.plan_run, run, "org/x", copy=copy, base="org/nowhere")
-    assert "there is no model org/nowhere" in message
-    stand.run(calls.create, "org/empty")
-    message = stand.run(publishing.plan_run, run, "org/x", copy=copy, base="org/empty")
-    assert "holds no model*.safetensors" in message
+    assert "there is no model org/nowhere" in stand.plan(run, "org/x", copy=copy, base="org/nowhere")
+    stand.create("org/empty")
+    assert "holds no model*.safetensors" in stand.plan(run, "org/x", copy=copy, base="org/empty")
 
 
 def spoiled_weights(copy):
@@ -132,86 +156,67 @@ def changed_meanwhile(copy):
 
 
 BAD = {
-    "another base": (
-        lambda copy: base_copy(copy.folder, recorded_sha256="e" * 64),
-        "answer wrongly",
-    ),
-    "weights that are no numbers": (spoiled_weights, "infinite or no number"),
+    "another base": (lambda copy: base_copy(copy.folder, recorded_sha256="e" * 64), "answer wrongly"),
+    "an unknown licence": (lambda copy: base_copy(copy.folder, licence="my own"), "Hub identifiers"),
     "weights that changed meanwhile": (changed_meanwhile, "another checksum"),
-    "a licence the Hub does not know": (
-        lambda copy: base_copy(copy.folder, licence="my own"),
-        "Hub identifiers",
-    ),
+    "weights that are no numbers": (spoiled_weights, "infinite or no number"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_copy_of_the_base_is_refused_and_nothing_is_uploaded(stand, run, copy, name):
-    spoil, word = BAD[name]
-    message = stand.run(publishing.publish_run, run, "org/bad-base", copy=spoil(copy), with_base=True)
-    assert word in message
-    assert {each.method for each in stand.hub.log} <= {"GET"}
-
-
-def test_a_bad_adapter_keeps_the_base_from_being_uploaded(stand, run, copy):
+def test_a_bad_copy_of_the_base_or_a_bad_adapter_is_refused_and_nothing_is_uploaded(stand, run, copy):
+    for name, (spoil, word) in BAD.items():
+        assert word in stand.publish(run, "org/bad-base", copy=spoil(copy), with_base=True), name
     (run / "adapter/adapter_model.safetensors").write_bytes(b"no weights")
-    message = stand.run(publishing.publish_run, run, "org/late", copy=copy, with_base=True)
-    assert "is no safetensors file" in message
-    assert {each.method for each in stand.hub.log} <= {"GET"}
+    good = base_copy(write_base(run.parent / "again"))
+    assert "is no safetensors file" in stand.publish(run, "org/late", copy=good, with_base=True)
+    assert stand.only_read()
 
 
 @pytest.mark.parametrize(
     ("repo", "trouble"),
     [
-        ("base", {"status": 403}),
-        ("base", {"drop": True}),
         ("base", {"drop": True, "after": True}),
-        ("sft", {"status": 403}),
-        ("sft", {"status": 412}),
+        pytest.param("base", {"status": 403}, marks=pytest.mark.slow),
+        pytest.param("base", {"drop": True}, marks=pytest.mark.slow),
+        pytest.param("sft", {"status": 412}, marks=pytest.mark.slow),
     ],
 )
 def test_whatever_fails_the_next_run_completes_with_one_base(stand, run, copy, repo, trouble):
     name = f"org/base-fault-{repo}-{'-'.join(map(str, trouble.values()))}"
     stand.hub.faults.append(Fault("POST", f"{name}-{repo}/commit/", **trouble))
-    stand.run(publishing.publish_run, run, name, copy=copy, with_base=True)
-    assert on_main(stand, f"{name}-base") in (None, set(), BASE_FILES)
-    base, _, last = stand.run(publishing.publish_run, run, name, copy=copy, with_base=True)
-    assert on_main(stand, f"{name}-base") == BASE_FILES
-    assert on_main(stand, name) == ALLOWED
-    card = stand.run(calls.fetch, name, "README.md").decode()
-    assert f'revision="{base.revision}"' in card
+    stand.publish(run, name, copy=copy, with_base=True)
+    assert stand.on_main(f"{name}-base") in (None, set(), BASE_FILES)
+    base, _, last = stand.publish(run, name, copy=copy, with_base=True)
+    assert stand.on_main(f"{name}-base") == BASE_FILES
+    assert stand.on_main(name) == ALLOWED
+    assert f'revision="{base.revision}"' in stand.read(name, "README.md").decode()
     assert last.tag == "v1.0"
 
 
 def test_the_card_of_a_base_reads_as_it_did_and_has_no_fault(run, copy):
-    parcel = pack_base(copy, runs_of(run)[-1].manifest, Wishes("org/mine"))
-    text = parcel.parts["README.md"].read().decode()
+    parcel = packed(run, copy)
+    text = parcel.parts["README.md"].text()
     assert text == was("base-card", text)
     assert lint_card(text, "model", parcel.parts) == []
 
 
 def test_the_card_of_an_adapter_tells_of_the_base_that_goes_along(run, copy):
     publication = Publication(Wishes("org/mine"), copy=copy, with_base=True)
-    text = pack_last(run, publication).parts["README.md"].read().decode()
+    text = pack_last(run, publication).parts["README.md"].text()
     assert text == was("adapter-card-with-base", text)
     assert f"is a copy of [{ORIGINAL}]" in text
     assert f"| packed file that they were unpacked from, sha256 | `{PACKED}` |" in text
 
 
 def test_only_a_base_that_was_packed_is_called_quantised(run, copy):
-    plain = base_copy(copy.folder, packed=None)
-    cards = [
-        pack_base(each, runs_of(run)[-1].manifest, Wishes("org/mine")).parts["README.md"].read()
-        for each in (copy, plain)
-    ]
-    assert [f"base_model: {ORIGINAL}\n".encode() in card for card in cards] == [True, True]
-    assert [b"base_model_relation: quantized\n" in card for card in cards] == [True, False]
+    cards = [packed(run, each).parts["README.md"].text() for each in (copy, base_copy(copy.folder, packed=None))]
+    assert [f"base_model: {ORIGINAL}\n" in card for card in cards] == [True, True]
+    assert ["base_model_relation: quantized\n" in card for card in cards] == [True, False]
 
 
 def test_a_base_of_unknown_licence_and_origin_says_so_and_warns(run, copy):
-    own = base_copy(copy.folder, licence=None, original=None, packed=None)
-    parcel = pack_base(own, runs_of(run)[-1].manifest, Wishes("org/mine"))
-    text = parcel.parts["README.md"].read().decode()
+    parcel = packed(run, base_copy(copy.folder, licence=None, original=None, packed=None))
+    text = parcel.parts["README.md"].text()
     assert "license: other" in text
     assert "base_model" not in text
     assert "Nobody has recorded it." in text

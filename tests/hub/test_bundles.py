@@ -1,6 +1,10 @@
 """What goes into a Space's repository, and what would keep it from starting."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -8,9 +12,14 @@ import pytest
 import yaml
 
 from evals.errors import LabError
+from evals.questions import data_sha256, load_questions
+from evals.questions.sets import EXAMPLES
 from hub.checks import Limits, Refused, check_parcel
+from hub.datasets import pack_dataset
+from hub.publish import Target, publish
 from hub.spaces import ROOT, bundle_folder, bundles, pack_space
-from tests.hub import calls, publishing
+from tests.hub.conftest import client_settings
+from tests.hub.rows import put_report
 from tests.hub.snapshots import was
 from tests.imports import imports_of
 from tests.spaces import uploaded
@@ -22,7 +31,7 @@ PAGE = {"index.html": b"<!doctype html><title>board</title>"}
 
 def packed(name, repo=None):
     made = PAGE if name == "leaderboard" else {}
-    return pack_space(bundle_folder(name), repo or f"org/{name}", made, Limits())
+    return pack_space(bundle_folder(name), repo or f"org/{name}", made)
 
 
 def pins(text):
@@ -44,45 +53,22 @@ def settings(name):
 
 
 @pytest.mark.parametrize("name", [*APPS, *METRICS])
-def test_every_space_that_can_be_published_passes_every_check(name):
-    warnings = check_parcel(packed(name), Limits())
-    assert [each.problem for each in warnings if each.check != "card"] == []
-
-
-@pytest.mark.parametrize("name", APPS)
-def test_the_card_of_a_space_reads_as_it_did(name):
-    text = packed(name).parts["README.md"].read().decode()
-    text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", text)
-    assert text == was(f"space-{name}", text)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_the_page_of_a_metric_shows_its_card_as_it_did(name):
-    text = packed(name).parts["index.html"].read().decode()
-    assert text == was(f"metric-{name}", text)
-
-
-def test_every_bundle_of_the_repository_can_be_published():
+def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
     assert set(bundles()) >= {*APPS, *METRICS}
+    parcel = packed(name)
+    assert [each.problem for each in check_parcel(parcel, Limits()) if each.check != "card"] == []
+    kind, file = ("space", "README.md") if name in APPS else ("metric", "index.html")
+    text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", parcel.parts[file].text())
+    assert text == was(f"{kind}-{name}", text)
 
 
-def test_an_app_carries_the_packages_it_imports_and_nothing_that_lies_beside_them():
+def test_an_app_carries_the_packages_it_imports_and_a_static_space_carries_no_code():
+    assert set(packed("leaderboard").parts) == {"README.md", "index.html"}
     parts = packed("arena").parts
     assert {"app.py", "requirements.txt", "lab/arena.py", "evals/facts/enrichment.csv"} <= set(parts)
     assert "training/embedded/grpo/adapter/adapter_model.safetensors" in parts
     assert not [path for path in parts if "__pycache__" in path or path.startswith((".", "tests"))]
     assert "LICENSE" in parts
-
-
-def test_a_static_space_carries_no_code():
-    parts = packed("leaderboard").parts
-    assert set(parts) == {"README.md", "index.html"}
-
-
-def test_a_metric_shows_its_card_as_a_page():
-    page = packed("stated_calibration").parts["index.html"].read().decode()
-    assert "<h1>Stated calibration</h1>" in page
-    assert "<table>" in page
 
 
 def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
@@ -163,7 +149,7 @@ def test_what_would_not_start_or_must_not_be_seen_is_refused(name, tmp_path):
         else:
             file.write_text(file.read_text().replace(*change, 1))
     with pytest.raises(Refused, match=word):
-        check_parcel(pack_space(folder, "org/arena", {}, Limits()), Limits())
+        check_parcel(pack_space(folder, "org/arena", {}), Limits())
 
 
 def copied(name: str, folder: Path) -> Path:
@@ -175,32 +161,52 @@ def copied(name: str, folder: Path) -> Path:
     return target
 
 
-def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand, tmp_path):
-    receipt = stand.run(publishing.publish_space, "stated_calibration", "org/stated_calibration")
-    assert receipt.outcome == "published"
+def published(stand, name, **named):
+    return publish(stand.api(), packed(name), Target(f"org/{name}", None, **named))
+
+
+def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand):
+    assert published(stand, "stated_calibration").outcome == "published"
     repository = stand.hub.repositories.find("space", "org/stated_calibration")
     assert (repository.private, repository.sdk) == (True, "static")
-    found = stand.run(calls.snapshot, "org/stated_calibration", tmp_path / "down", "space")
     script = bundle_folder("stated_calibration") / "stated_calibration.py"
-    assert found["stated_calibration.py"] == script.read_bytes()
-    again = stand.run(publishing.publish_space, "stated_calibration", "org/stated_calibration")
-    assert again.outcome == "already there"
+    assert stand.read("org/stated_calibration", "stated_calibration.py", "space") == script.read_bytes()
+    assert published(stand, "stated_calibration").outcome == "already there"
 
 
-def test_a_published_metric_is_loaded_by_its_name(stand):
-    stand.run(publishing.publish_space, "paired_difference", "org/paired_difference", is_public=True)
-    found = stand.run(publishing.compute_metric, "org/paired_difference", [1, 1, 1, 0], [0, 1, 0, 0])
-    assert found["difference"] == 0.5
-    assert found["n"] == 4
+@pytest.mark.slow
+def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
+    published(stand, "paired_difference", is_public=True)
+    mine = tmp_path / "mine.yaml"
+    mine.write_bytes((EXAMPLES / "codons-and-enzymes.yaml").read_bytes())
+    rows = {"org/codons": mine, "org/answers": put_report(tmp_path / "reports")}
+    for name, folder in rows.items():
+        publish(stand.api(), pack_dataset(folder, name, "cc0-1.0", Limits()), Target(name, "v1.0"))
+    done = subprocess.run(
+        [sys.executable, "-c", USED],
+        env=os.environ | client_settings(stand.url, tmp_path / "home"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["metric"] == [0.5, 4]
+    assert found["verdicts"] == [["base", "incorrect"], ["base", "no_claim"], ["sft", "correct"], ["sft", "correct"]]
+    assert found["questions"] == data_sha256(load_questions(mine))
 
 
-def test_votes_go_to_a_private_data_set_and_a_push_that_failed_is_made_again(stand, tmp_path):
-    from hub.local import Fault
-
-    stand.hub.faults.append(Fault("POST", "/commit/", status=500, times=1))
-    stand.run(publishing.log_votes, "org/votes", tmp_path, ["{}", '{"a": 1}'])
-    repository = stand.hub.repositories.find("dataset", "org/votes")
-    assert repository.private
-    tree = stand.hub.repositories.commit(repository, "main").tree
-    (path,) = [path for path in tree if path.startswith("votes/")]
-    assert stand.hub.objects.read(tree[path].sha256) == b'{}\n{"a": 1}\n'
+USED = """
+import json
+from datasets import load_dataset
+import evaluate
+from evals.questions import data_sha256, load_questions
+from training.data.questions import from_hub
+metric = evaluate.load("org/paired_difference").compute(predictions=[1, 1, 1, 0], references=[0, 1, 0, 0])
+rows = load_dataset("org/answers", split="train")
+print(json.dumps({
+    "metric": [metric["difference"], metric["n"]],
+    "verdicts": [[row["stage"], row["verdict"]] for row in rows],
+    "questions": data_sha256(load_questions("hub:org/codons", from_hub)),
+}))
+"""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub import calls, publishing
-from tests.hub.client import environment
+from hub.chains import BaseCopy
+from tests.hub.conftest import client_settings
 from tests.hub.runs import sha256
 
 EMBEDDED = Path(__file__).parents[2] / "training/embedded"
@@ -60,7 +60,6 @@ print(json.dumps({"same": same, "alone": alone, "wrong": wrong, "packages": "llm
 @pytest.fixture(scope="module")
 def copy():
     """The embedded base as it lies here, unpacked."""
-    from hub.bases import BaseCopy
     from tests.models import embedded_cache
     from training.models.base import find_base, licence_file, origin_of
 
@@ -69,21 +68,22 @@ def copy():
 
 
 @pytest.mark.embedded
+@pytest.mark.slow
 def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, tmp_path, copy):
     folder = tmp_path / "embedded"
     shutil.copytree(EMBEDDED, folder)
-    receipts = stand.run(publishing.publish_run, folder / "grpo", NAME, copy=copy, with_base=True)
+    receipts = stand.publish(folder / "grpo", NAME, copy=copy, with_base=True)
     assert [each.repo for each in receipts] == [f"{NAME}-base", f"{NAME}-sft", f"{NAME}-dpo", NAME]
-    assert stand.run(publishing.add_chain, NAME, tmp_path / "back") == ["sft", "dpo", "grpo"]
+    assert stand.add_chain(NAME, tmp_path / "back") == ["sft", "dpo", "grpo"]
     card = tmp_path / "card.md"
-    card.write_bytes(stand.run(calls.fetch, NAME, "README.md"))
+    card.write_bytes(stand.read(NAME, "README.md"))
 
     done = subprocess.run(
         [
             *(sys.executable, "-c", LOADED, str(card), str(folder), str(copy.folder)),
             *(str(tmp_path / "back"), str(tmp_path / "no-cache")),
         ],
-        env=os.environ | environment(stand.url, str(tmp_path / "fresh"), is_xet=False),
+        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
         capture_output=True,
         text=True,
         check=False,

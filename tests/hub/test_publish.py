@@ -1,19 +1,17 @@
+"""A run on its way to the Hub: in order, whole, and completed by a second run whatever went wrong in the first."""
+
+import itertools
 import zlib
 
 import pytest
+from huggingface_hub import HfApi
 
 from hub.local import Fault
-from tests.hub import calls, publishing
-from tests.hub.runs import REVISION, sha256, write_run
+from tests.hub.runs import CONFIG, REVISION, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {
-    "README.md",
-    "adapter_config.json",
-    "adapter_model.safetensors",
-    "chain.json",
-    "lineage.json",
-    "metrics.jsonl",
-    "run.json",
+    *("README.md", "adapter_config.json", "adapter_model.safetensors"),
+    *("chain.json", "lineage.json", "metrics.jsonl", "run.json"),
 }
 
 
@@ -22,53 +20,37 @@ def run(tmp_path):
     return write_run(tmp_path)
 
 
-def on_main(stand, name):
-    """Return what main holds, None if there is no such repository."""
-    repository = stand.hub.repositories.find("model", name)
-    if repository is None:
-        return None
-    return set(stand.hub.repositories.commit(repository, "main").tree) - {".gitattributes"}
-
-
-@pytest.mark.parametrize("way", ["stand", "with_xet"])
-def test_a_run_is_published_private_in_one_commit_tagged_and_receipted(way, request, run):
-    stand = request.getfixturevalue(way)
-    (receipt,) = stand.run(publishing.publish_run, run, "org/first")
-
+def test_a_run_is_published_private_in_one_commit_tagged_and_receipted(stand, run):
+    (receipt,) = stand.publish(run, "org/first")
     assert receipt.outcome == "published"
-    assert on_main(stand, "org/first") == ALLOWED
+    assert stand.on_main("org/first") == ALLOWED
     repository = stand.hub.repositories.find("model", "org/first")
     assert repository.private
     history = list(stand.hub.repositories.history(repository, stand.hub.repositories.commit(repository, "main")))
     assert len(history) == 2, "the Hub's own first commit, and ours"
     assert repository.refs["refs/tags/v1.0"] == receipt.revision == history[0].oid
     assert (run / "published/org--first.json").is_file()
-
-
-def test_publishing_twice_says_that_all_is_there_and_commits_nothing(stand, run):
-    (first,) = stand.run(publishing.publish_run, run, "org/twice")
     stand.hub.log.clear()
-    (second,) = stand.run(publishing.publish_run, run, "org/twice")
-    assert second.outcome == "already there"
-    assert second.revision == first.revision
+    (second,) = stand.publish(run, "org/first")
+    assert (second.outcome, second.revision) == ("already there", receipt.revision)
     assert stand.asked("POST", "/commit/") == 0
 
 
 def test_a_dry_run_shows_the_plan_and_only_reads(stand, run):
-    (plan,) = stand.run(publishing.plan_run, run, "org/dry")
+    (plan,) = stand.plan(run, "org/dry")
     assert plan.is_new
     assert plan.visibility == "private"
     assert {each.path: each.change for each in plan.files} == dict.fromkeys(ALLOWED, "add")
     assert plan.upload_bytes == sum(each.size for each in plan.files)
-    assert {each.method for each in stand.hub.log} <= {"GET"}
-    assert on_main(stand, "org/dry") is None
+    assert stand.only_read()
+    assert stand.on_main("org/dry") is None
 
 
 def test_the_plan_tells_what_changes_what_stays_and_what_is_only_there(stand, run):
-    stand.run(publishing.publish_run, run, "org/changes")
-    stand.run(calls.commit, "org/changes", {"theirs.txt": b"kept"})
+    stand.publish(run, "org/changes")
+    stand.commit("org/changes", {"theirs.txt": b"kept"})
     (run / "metrics.jsonl").write_text('{"step": 2, "loss": 0.25}\n')
-    (plan,) = stand.run(publishing.plan_run, run, "org/changes", tag="v1.1")
+    (plan,) = stand.plan(run, "org/changes", tag="v1.1")
     changes = {each.path: each.change for each in plan.files}
     assert changes["metrics.jsonl"] == changes["README.md"] == "change"
     assert changes["adapter_model.safetensors"] == "same"
@@ -77,76 +59,76 @@ def test_the_plan_tells_what_changes_what_stays_and_what_is_only_there(stand, ru
 
 def test_a_chain_is_published_in_order_and_pinned_and_comes_back_bit_for_bit(stand, tmp_path):
     run = write_run(tmp_path / "here", stages=("sft", "grpo"))
-    first, last = stand.run(publishing.publish_run, run, "org/chain")
+    first, last = stand.publish(run, "org/chain")
     assert (first.repo, last.repo) == ("org/chain-sft", "org/chain")
-    card = stand.run(calls.fetch, "org/chain", "README.md").decode()
+    card = stand.read("org/chain", "README.md").decode()
     assert f'"org/chain-sft", revision="{first.revision}"' in card
     assert f'revision="{REVISION}"' in card
-
     back = tmp_path / "back" / "chain"
-    assert stand.run(publishing.add_chain, "org/chain@v1.0", back) == ["sft", "grpo"]
+    assert stand.add_chain("org/chain@v1.0", back) == ["sft", "grpo"]
     for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
         for name in ("adapter_model.safetensors", "adapter_config.json"):
             assert sha256(tmp_path / "here" / mine / name) == sha256(back / theirs / name)
-    again = stand.run(publishing.publish_run, run, "org/chain")
-    assert [each.outcome for each in again] == ["already there", "already there"]
+    assert [each.outcome for each in stand.publish(run, "org/chain")] == ["already there", "already there"]
 
 
-def test_a_chain_whose_stage_was_exchanged_is_not_taken(stand, tmp_path):
+def test_a_chain_whose_stage_was_exchanged_or_that_names_places_outside_is_not_taken(stand, tmp_path):
     run = write_run(tmp_path / "here", stages=("sft", "grpo"))
-    stand.run(publishing.publish_run, run, "org/swapped")
+    stand.publish(run, "org/swapped")
     other = (tmp_path / "here/grpo/adapter/adapter_model.safetensors").read_bytes()
-    stand.run(calls.commit, "org/swapped", {"adapter_model.safetensors": other + b" "})
-    message = stand.run(publishing.add_chain, "org/swapped", tmp_path / "back")
+    stand.commit("org/swapped", {"adapter_model.safetensors": other + b" "})
+    message = stand.add_chain("org/swapped", tmp_path / "back")
     assert "is not the one that org/swapped was published with" in message
-    assert not (tmp_path / "back").exists()
-
-
-def test_a_chain_that_names_places_outside_is_not_taken(stand, tmp_path):
-    run = write_run(tmp_path / "here")
-    stand.run(publishing.publish_run, run, "org/outside")
-    chain = stand.run(calls.fetch, "org/outside", "chain.json")
+    chain = stand.read("org/swapped", "chain.json")
     wrong = chain.replace(b'"path": "adapter"', b'"path": "../../adapter"')
     assert wrong != chain
-    stand.run(calls.commit, "org/outside", {"chain.json": wrong})
-    message = stand.run(publishing.add_chain, "org/outside", tmp_path / "back")
-    assert "name places outside of the chain" in message
+    stand.commit("org/swapped", {"chain.json": wrong})
+    assert "name places outside of the chain" in stand.add_chain("org/swapped", tmp_path / "back")
     assert not (tmp_path / "back").exists()
 
 
 def test_it_becomes_public_only_when_asked_and_only_after_it_was_verified(stand, run):
-    stand.run(publishing.publish_run, run, "org/open", is_public=True)
+    stand.publish(run, "org/open", public=True)
     assert not stand.hub.repositories.find("model", "org/open").private
     asked = [each.path for each in stand.hub.log]
     shown = next(at for at, path in enumerate(asked) if path.endswith("/settings"))
-    last_read = max(at for at, path in enumerate(asked) if "/resolve/" in path)
-    assert shown > last_read
+    assert shown > max(at for at, path in enumerate(asked) if "/resolve/" in path)
 
 
 def test_nothing_goes_to_a_public_repository_unless_public_was_said(stand, run):
-    stand.run(calls.create, "org/seen", private=False)
-    message = stand.run(publishing.publish_run, run, "org/seen")
-    assert "--public" in message
-    assert on_main(stand, "org/seen") == set()
+    stand.create("org/seen", private=False)
+    assert "--public" in stand.publish(run, "org/seen")
+    assert stand.on_main("org/seen") == set()
 
 
 def test_a_version_never_changes(stand, run):
-    stand.run(publishing.publish_run, run, "org/versions")
+    stand.publish(run, "org/versions")
     (run / "metrics.jsonl").write_text("{}\n")
-    message = stand.run(publishing.publish_run, run, "org/versions")
-    assert "a version never changes" in message
-    (second,) = stand.run(publishing.publish_run, run, "org/versions", tag="v1.1")
-    assert set(stand.run(publishing.tags, "org/versions")) == {"v1.0", "v1.1"}
+    assert "a version never changes" in stand.publish(run, "org/versions")
+    (second,) = stand.publish(run, "org/versions", tag="v1.1")
     assert second.outcome == "published"
+    assert {"refs/tags/v1.0", "refs/tags/v1.1"} <= set(stand.hub.repositories.find("model", "org/versions").refs)
 
 
 def test_a_proposal_to_a_repository_of_others_is_opened_once_and_leaves_main_alone(stand, run):
-    stand.run(calls.create, "org/theirs", private=False)
-    (first,) = stand.run(publishing.publish_run, run, "org/theirs", create_pr=True)
+    stand.create("org/theirs", private=False)
+    (first,) = stand.publish(run, "org/theirs", create_pr=True)
     assert first.pull_request == 1
-    assert on_main(stand, "org/theirs") == set()
-    (again,) = stand.run(publishing.publish_run, run, "org/theirs", create_pr=True)
+    assert stand.on_main("org/theirs") == set()
+    (again,) = stand.publish(run, "org/theirs", create_pr=True)
     assert (again.pull_request, again.outcome) == (1, "already there")
+
+
+@pytest.mark.parametrize("trouble", [{"status": 500}, {"drop": True, "after": True}], ids=["500", "answer lost"])
+def test_a_proposal_that_failed_is_opened_once_by_the_next_run(stand, run, trouble):
+    name = f"org/proposed-{len(trouble)}"
+    stand.create(name, private=False)
+    stand.hub.faults.append(Fault("POST", "/commit/", **trouble))
+    stand.publish(run, name, create_pr=True)
+    (receipt,) = stand.publish(run, name, create_pr=True)
+    assert receipt.pull_request == 1
+    assert len(stand.hub.repositories.find("model", name).discussions) == 1
+    assert stand.on_main(name) == set()
 
 
 STEPS = {
@@ -167,60 +149,86 @@ TROUBLES = {
     "torn": {"drop": True},
     "answer lost": {"drop": True, "after": True},
 }
+QUICK = {("committing", "answer lost"), ("sending the bytes", "403"), ("downloading again", "500")}
+TRIED = [
+    pytest.param(*each, marks=[] if each in QUICK else pytest.mark.slow) for each in itertools.product(STEPS, TROUBLES)
+]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("step", "trouble"), TRIED)
 def test_whatever_fails_main_is_never_half_published_and_a_second_run_completes(stand, run, step, trouble):
-    method, match = STEPS[step]
     name = f"org/{step}-{trouble}".replace(" ", "-")
-    # Every run has bytes of its own, or the Hub would have them already and nothing would be sent.
-    stand.run(freshen, run, name)
-    fault = Fault(method, match, **TROUBLES[trouble], times=1)
+    freshen(run, name)
+    fault = Fault(*STEPS[step], **TROUBLES[trouble], times=1)
     stand.hub.faults.append(fault)
-
-    first = stand.run(publishing.publish_run, run, name)
-
+    first = stand.publish(run, name)
     assert fault.times == 0, "the fault must have struck"
-    assert on_main(stand, name) in (None, set(), ALLOWED)
-    if isinstance(first, str):
-        assert len(first) > 40, "the message says what to do"
-    (second,) = stand.run(publishing.publish_run, run, name)
-    assert on_main(stand, name) == ALLOWED
-    assert stand.run(publishing.tags, name) == {"v1.0": second.revision}
+    assert not isinstance(first, str) or len(first) > 40, "the message says what to do"
+    completes(stand, run, name)
+
+
+class Killed(BaseException):
+    """The process ends here: nothing of ours catches this."""
+
+
+@pytest.mark.parametrize(
+    ("method", "is_after"),
+    [*itertools.product(("create_repo", "create_commit", "create_tag"), (False, True)), ("preupload_lfs_files", True)],
+)
+def test_a_process_killed_at_any_step_leaves_main_whole_and_the_next_one_completes(
+    stand, run, method, is_after, monkeypatch
+):
+    name = f"org/killed-{method}-{is_after}".replace("_", "-")
+    freshen(run, name)
+    original = getattr(HfApi, method)
+
+    def dying(self, *words, **named):
+        if is_after:
+            original(self, *words, **named)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HfApi, method, dying)
+        with pytest.raises(Killed):
+            stand.publish(run, name)
+    completes(stand, run, name)
+
+
+def completes(stand, run, name):
+    """Look at what was left, publish again, and look at what is there."""
+    assert stand.on_main(name) in (None, set(), ALLOWED)
+    (receipt,) = stand.publish(run, name)
+    assert stand.on_main(name) == ALLOWED
+    assert stand.hub.repositories.find("model", name).refs["refs/tags/v1.0"] == receipt.revision
 
 
 def freshen(run, name):
-    """Give a run weights that no other run has (in the client's process)."""
-    from tests.hub.runs import CONFIG, refit, tensors, write_adapter
-
+    """Give a run weights that no other run has, or the Hub would have them already and nothing would be sent."""
     write_adapter(run / "adapter", tensors(zlib.crc32(name.encode())), CONFIG)
     refit(run)
 
 
-def test_somebody_elses_commit_meanwhile_is_never_overwritten(stand, run):
-    stand.run(calls.create, "org/raced", private=True)
-    # The commit is refused once; before it is tried again somebody else commits.
-    message = stand.run(race, run, "org/raced")
-    assert "somebody committed meanwhile" in message
-    assert on_main(stand, "org/raced") == {"theirs.txt"}
-    (receipt,) = stand.run(publishing.publish_run, run, "org/raced")
-    assert receipt.outcome == "published"
+def test_a_chain_that_stops_between_its_stages_goes_on_there(stand, tmp_path):
+    run = write_run(tmp_path, stages=("sft", "grpo"))
+    stand.hub.faults.append(Fault("POST", "/org/halfway/commit/", status=403))
+    assert "403" in stand.publish(run, "org/halfway")
+    assert stand.on_main("org/halfway-sft") == ALLOWED
+    assert stand.on_main("org/halfway") == set()
+    first, last = stand.publish(run, "org/halfway")
+    assert (first.outcome, last.outcome) == ("already there", "published")
 
 
-def race(run, name):
-    """Publish, with another commit slipped in before ours (in the client's process)."""
-    from huggingface_hub import HfApi
-
+def test_somebody_elses_commit_meanwhile_is_never_overwritten(stand, run, monkeypatch):
+    stand.create("org/raced", private=True)
     original = HfApi.create_commit
 
     def slower(self, *words, **named):
-        HfApi.create_commit = original
-        calls.commit(name, {"theirs.txt": b"first"})
+        monkeypatch.setattr(HfApi, "create_commit", original)
+        stand.commit("org/raced", {"theirs.txt": b"first"})
         return original(self, *words, **named)
 
-    HfApi.create_commit = slower
-    try:
-        return publishing.publish_run(run, name)
-    finally:
-        HfApi.create_commit = original
+    monkeypatch.setattr(HfApi, "create_commit", slower)
+    assert "somebody committed meanwhile" in stand.publish(run, "org/raced")
+    assert stand.on_main("org/raced") == {"theirs.txt"}
+    (receipt,) = stand.publish(run, "org/raced")
+    assert receipt.outcome == "published"

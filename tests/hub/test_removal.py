@@ -4,13 +4,16 @@ import json
 import zlib
 
 import pytest
+from huggingface_hub import HfApi
+from typer.testing import CliRunner
 
 from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
+from hub.client import HubTrouble
 from hub.local import Fault
 from hub.publish import write_removal
-from hub.votes import SQUASH
-from tests.hub import calls, publishing
+from hub.votes import SQUASH, VoteLog, plan_removal, remove
+from lab.cli import app
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 ANN, BOB = "a" * 32, "b" * 32
@@ -33,32 +36,46 @@ def withdrawn(number: int) -> str:
 def votes(stand, request):
     """A data set with votes of two raters in three files."""
     name = f"org/votes-{zlib.crc32(request.node.name.encode())}"
-    stand.run(calls.create, name, "dataset")
+    stand.create(name, "dataset")
     files = {
         "votes/one.jsonl": line(1, ANN) + line(2, BOB) + withdrawn(1) + "no vote\n",
         "votes/two.jsonl": line(3, ANN),
         "votes/three.jsonl": line(4, BOB),
         "README.md": "---\nlicense: cc-by-4.0\n---\n",
     }
-    stand.run(calls.commit, name, {path: text.encode() for path, text in files.items()}, "dataset")
+    stand.commit(name, {path: text.encode() for path, text in files.items()}, "dataset")
     stand.hub.log.clear()
     return name
 
 
 def held(stand, name):
     """Return the files of votes on main with their text."""
-    repository = stand.hub.repositories.find("dataset", name)
-    tree = stand.hub.repositories.commit(repository, "main").tree
-    return {
-        path: stand.hub.objects.read(entry.sha256).decode() for path, entry in tree.items() if path.startswith("votes/")
-    }
+    paths = [path for path in stand.on_main(name, "dataset") if path.startswith("votes/")]
+    return {path: stand.read(name, path, "dataset").decode() for path in paths}
+
+
+def removal(stand, name, raters):
+    """Take raters' lines out of a data set of votes; return what was done, or the error's message."""
+    return stand.attempt(lambda: remove(stand.api(), name, raters, lambda words: None, pause_seconds=0.01))
+
+
+def before_commit(monkeypatch, slip_in):
+    """Do something right before the next commit, and nothing before those after it."""
+    original = HfApi.create_commit
+
+    def slower(self, *words, **named):
+        monkeypatch.setattr(HfApi, "create_commit", original)
+        slip_in()
+        return original(self, *words, **named)
+
+    monkeypatch.setattr(HfApi, "create_commit", slower)
 
 
 LEFT = {"votes/one.jsonl": line(2, BOB) + "no vote\n", "votes/three.jsonl": line(4, BOB)}
 
 
 def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_stays(stand, votes, tmp_path):
-    done = stand.run(publishing.removal, votes, [ANN])
+    done = removal(stand, votes, [ANN])
     assert held(stand, votes) == LEFT
     assert done.files == {"votes/one.jsonl": 2, "votes/two.jsonl": 1}
     assert (done.votes, done.unreadable) == (2, 1)
@@ -69,21 +86,22 @@ def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_st
 
 
 def test_a_dry_run_tells_what_would_go_and_only_reads(stand, votes):
-    planned = stand.run(publishing.removal, votes, [ANN], is_dry=True)
+    planned = plan_removal(stand.api(), votes, [ANN])
     assert (planned.votes, planned.revision) == (2, None)
     assert {each.method for each in stand.hub.log} <= {"GET", "HEAD"}
     assert len(held(stand, votes)) == 3
 
 
 def test_a_rater_who_is_not_there_changes_nothing(stand, votes):
-    done = stand.run(publishing.removal, votes, ["c" * 32])
+    done = removal(stand, votes, ["c" * 32])
     assert (done.votes, done.revision) == (0, None)
     assert stand.asked("POST", "/commit/") == 0
 
 
-def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand, votes):
+def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand, votes, monkeypatch):
     more = line(5, ANN) + line(6, BOB)
-    stand.run(publishing.removal_while_an_arena_pushes, votes, [ANN], more)
+    before_commit(monkeypatch, lambda: stand.commit(votes, {"votes/new.jsonl": more.encode()}, "dataset"))
+    removal(stand, votes, [ANN])
     assert held(stand, votes) == LEFT | {"votes/new.jsonl": line(6, BOB)}
 
 
@@ -94,9 +112,9 @@ def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand,
 def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stand, votes, trouble, word):
     before = held(stand, votes)
     stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
-    assert word in stand.run(publishing.removal, votes, [ANN])
+    assert word in removal(stand, votes, [ANN])
     assert held(stand, votes) == before
-    assert stand.run(publishing.removal, votes, [ANN]).votes == 2
+    assert removal(stand, votes, [ANN]).votes == 2
     assert held(stand, votes) == LEFT
 
 
@@ -106,13 +124,13 @@ def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stan
 )
 def test_a_removal_that_was_cut_off_is_completed_by_the_same_call(stand, votes, trouble, commits):
     stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
-    done = stand.run(publishing.removal, votes, [ANN])
+    done = removal(stand, votes, [ANN])
     assert (done.votes, held(stand, votes)) == (2, LEFT)
     assert stand.asked("POST", "/commit/") == commits
 
 
 def test_a_data_set_that_is_not_there_is_said_so(stand):
-    assert "ASSAY_VOTES_REPO" in stand.run(publishing.removal, "org/no-votes", [ANN])
+    assert "ASSAY_VOTES_REPO" in removal(stand, "org/no-votes", [ANN])
 
 
 @pytest.fixture
@@ -122,18 +140,24 @@ def lab(stand, votes, tmp_path):
     cast(store, 1, ("base", "sft"), "right")
     lines = line(7, store.hash_rater("kim")) + line(8, BOB)
     store.close()
-    stand.run(calls.commit, votes, {"votes/kim.jsonl": lines.encode()}, "dataset")
+    stand.commit(votes, {"votes/kim.jsonl": lines.encode()}, "dataset")
     return url_in(tmp_path)
+
+
+def forget(words, database, said=None):
+    """Run `assay prefs forget` on this Hub; `said` is what a person answers when asked."""
+    result = CliRunner().invoke(app, ["prefs", "forget", *words], said, {"ASSAY_DATABASE_URL": database})
+    return result.exit_code, result.stdout, result.stderr
 
 
 def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(stand, votes, lab, tmp_path):
     before = held(stand, votes)
     words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
-    code, shown, said = stand.run(publishing.forget, words, lab, "n\n")
+    code, shown, said = forget(words, lab, "n\n")
     assert (code, shown.strip()) == (1, "n"), "the runner repeats what is typed"
     assert "Delete every vote, review and graded answer of kim?" in said
     for _ in range(2):
-        code, shown, _ = stand.run(publishing.forget, [*words, "--dry-run"], lab)
+        code, shown, _ = forget([*words, "--dry-run"], lab)
         planned = json.loads(shown)
         assert (code, planned["deleted"], planned["removal"]["votes"]) == (0, 1, 1)
     assert held(stand, votes) == before
@@ -143,7 +167,7 @@ def test_the_command_asks_first_and_neither_a_no_nor_a_dry_run_changes_anything(
 def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_do(stand, votes, lab, tmp_path):
     before = held(stand, votes)
     words = ["kim", "--repo", votes, "--receipts", str(tmp_path / "kept"), "--json"]
-    code, shown, said = stand.run(publishing.forget, words, lab, "y\n")
+    code, shown, said = forget(words, lab, "y\n")
     done = json.loads(shown.removeprefix(" y\n"))  # the runner repeats what is typed
     assert (code, done["rater"], done["deleted"]) == (0, "kim", 1)
     assert done["kinds"] == {"votes": 1, "review_votes": 0, "reviews": 0, "graded_answers": 0}
@@ -155,16 +179,51 @@ def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_
     assert f"{votes} holds 1 lines that are no votes" in said
 
 
-def test_what_was_pushed_is_never_pushed_again_so_removed_lines_stay_away(stand, tmp_path):
-    stand.run(publishing.log_twice, "org/turned", tmp_path, ["{}", '{"a": 1}'])
+@pytest.fixture
+def log_of(stand, tmp_path):
+    """Return a log of votes on this Hub by its data set; the scheduler's own first turn is over."""
+    made = []
+
+    def start(name):
+        made.append(VoteLog(stand.api(), name, tmp_path / "log", minutes=60))
+        made[-1].push()
+        return made[-1]
+
+    yield start
+    for log in made:
+        log.stop()
+
+
+def test_votes_go_to_a_private_data_set_and_what_was_pushed_is_never_pushed_again(stand, log_of):
+    log = log_of("org/turned")
+    for each in ("{}", '{"a": 1}'):
+        log.write(each)
+        log.push()
     assert sorted(held(stand, "org/turned").values()) == ['{"a": 1}\n', "{}\n"]
+    assert stand.hub.repositories.find("dataset", "org/turned").private
 
 
-def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stand, tmp_path):
-    pushed = stand.run(publishing.log_while_pushing, "org/slipped", tmp_path, ("1", "2", "3"))
-    files = held(stand, "org/slipped")
-    assert [files[path] for path in pushed] == ["1\n"]
-    assert sorted(files.values()) == ["1\n", "2\n3\n"]
+def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stand, log_of, monkeypatch):
+    log = log_of("org/slipped")
+    log.write("1")
+    before_commit(monkeypatch, lambda: log.write("2"))
+    log.push()
+    assert list(held(stand, "org/slipped").values()) == ["1\n"]
+    log.write("3")
+    log.push()
+    assert sorted(held(stand, "org/slipped").values()) == ["1\n", "2\n3\n"]
+
+
+def log_with_an_answer_lost(stand, name, log, lines, raters, more):
+    """Push lines without getting the answer, take raters out, push more."""
+    for each in lines:
+        log.write(each.rstrip("\n"))
+    with pytest.raises(HubTrouble, match="cannot push votes"):
+        log.push()
+    removal(stand, name, raters)
+    for each in more:
+        log.write(each.rstrip("\n"))
+    log.push()
 
 
 @pytest.mark.parametrize(
@@ -173,22 +232,20 @@ def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stan
     ids=["some of a file", "a whole file"],
 )
 @pytest.mark.parametrize("more", [[], [line(9, BOB)]], ids=["nothing since", "a vote since"])
-def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(stand, tmp_path, lines, left, more):
+def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(stand, log_of, lines, left, more):
     name = f"org/lost-{len(lines)}-{len(more)}"
+    log = log_of(name)
     stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=True))
-    given = [[each.rstrip("\n") for each in some] for some in (lines, more)]
-    said = stand.run(publishing.log_with_an_answer_lost, name, tmp_path, given[0], [ANN], given[1])
-    assert "cannot push votes" in said
+    log_with_an_answer_lost(stand, name, log, lines, [ANN], more)
     assert sorted(held(stand, name).values()) == sorted(left + more)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
-def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(stand, tmp_path, after):
+def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(stand, log_of, after):
     name = f"org/once-{after}"
+    log = log_of(name)
     stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=after))
-    given = [[each.rstrip("\n") for each in some] for some in ([line(1, ANN)], [line(2, BOB)])]
-    said = stand.run(publishing.log_with_an_answer_lost, name, tmp_path, given[0], [], given[1])
-    assert "cannot push votes" in said
+    log_with_an_answer_lost(stand, name, log, [line(1, ANN)], [], [line(2, BOB)])
     assert "".join(sorted(held(stand, name).values())) == line(1, ANN) + line(2, BOB)
     repository = stand.hub.repositories.find("dataset", name)
     head = stand.hub.repositories.commit(repository, "main")

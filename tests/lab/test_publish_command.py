@@ -1,14 +1,35 @@
+"""What the command adds to publishing: where it finds the base, the page of a leaderboard, and its help."""
+
 import re
 
 import pytest
 from typer.testing import CliRunner
 
-from evals.errors import IncomparableReports, LabError
+from evals.errors import IncomparableReports, LabError, MissingModel
 from evals.report import save_report
+from hub.adapters import Wishes
 from lab.cli import app
-from lab.commands.publish import _board
+from lab.commands.publish import _board, _publication
 from lab.results.static_page import board_page, panels_of
+from tests.hub.bases import write_packed_run
 from tests.lab.evaluations import scripted_report
+from training.models import base as gguf
+
+
+def test_without_the_package_a_named_base_is_not_asked_for_again(tmp_path, monkeypatch):
+    run, cache = write_packed_run(tmp_path / "runs"), tmp_path / "cache"
+    (cache / gguf.FOLDER_NAME).mkdir(parents=True)
+    note = gguf.Unpacked(source_sha256=gguf.GGUF_SHA256, transformers="5", files={})
+    (cache / gguf.FOLDER_NAME / gguf.MARKER).write_text(note.model_dump_json())
+    monkeypatch.setattr(gguf, "PACKAGE_PIN", "no-such-package==1")
+    monkeypatch.setattr(gguf, "PACKAGE", "no_such_package")
+    monkeypatch.setenv("ASSAY_CACHE", str(cache))
+    with pytest.raises(MissingModel) as stopped:
+        _publication(run, Wishes("org/mine", base="org/x"), None)
+    message = str(stopped.value)
+    assert "what --base org/x names cannot be compared" in message
+    assert "--no-base in place of --base org/x" in message
+    assert "`pip install --no-deps no-such-package==1`" in message
 
 
 @pytest.fixture(scope="module")
@@ -41,49 +62,38 @@ def test_chains_on_the_same_questions_stand_side_by_side_and_no_rank_is_claimed(
     assert "is the only entry" not in text, "equal answers are not told apart"
 
 
-def test_a_report_that_other_verifiers_judged_is_refused_with_the_reason(report, other):
+def test_reports_that_cannot_stand_side_by_side_are_refused_with_the_reason(report, other):
     old = other.model_copy(update={"versions": {**other.versions, "verifiers": "verifiers-0"}})
     with pytest.raises(IncomparableReports, match=r"rival .* judged by .*verifiers-0.* rescore"):
         board_page([report, old])
-
-
-def test_one_chain_twice_and_other_questions_of_one_name_are_refused(report, other):
     with pytest.raises(LabError, match="two reports measure"):
         board_page([report, report])
     with pytest.raises(LabError, match="other questions than another report"):
         board_page([report, other.model_copy(update={"data_sha256": "f" * 64})])
-
-
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),
-        (("c/kmp-2.json", "a/kmp.json", "b/kmp.json"), ("kmp-2.json", "kmp.json", "kmp-3.json")),
-        (("a/x.json", "b/x.json", "c/x.json"), ("x.json", "x-2.json", "x-3.json")),
-    ],
-)
-def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report, given, names):
-    files = [tmp_path / name for name in given]
-    for number, file in enumerate(files):
-        file.parent.mkdir(exist_ok=True)
-        save_report(report.model_copy(update={"chain_name": f"chain {number}"}), file)
-    page = _board(files)
-    assert set(page) == {"index.html", *(f"reports/{name}" for name in names)}
-    for file, name in zip(files, names, strict=True):
-        assert page[f"reports/{name}"] == file.read_bytes()
-
-
-def test_no_report_makes_no_page():
     with pytest.raises(LabError, match="--report"):
         board_page([])
 
 
-def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
+def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report):
+    for number, (given, names) in enumerate(
+        [
+            (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),
+            (("c/kmp-2.json", "a/kmp.json", "b/kmp.json"), ("kmp-2.json", "kmp.json", "kmp-3.json")),
+        ]
+    ):
+        files = [tmp_path / str(number) / name for name in given]
+        for chain, file in enumerate(files):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_report(report.model_copy(update={"chain_name": f"chain {chain}"}), file)
+        page = _board(files)
+        assert set(page) == {"index.html", *(f"reports/{name}" for name in names)}
+        for file, name in zip(files, names, strict=True):
+            assert page[f"reports/{name}"] == file.read_bytes()
+
+
+def test_a_space_that_does_not_exist_is_answered_with_those_that_do_and_help_shows_how():
     result = CliRunner().invoke(app, ["publish", "space", "nothing", "--repo", "org/x"])
     assert isinstance(result.exception, LabError)
     assert "arena, lab, leaderboard" in str(result.exception)
-
-
-def test_help_shows_how_a_space_is_published():
     result = CliRunner().invoke(app, ["publish", "space", "--help"])
     assert "assay publish space arena --repo my-org/arena --dry-run" in " ".join(result.output.split())
