@@ -19,7 +19,7 @@ from lab.app import build_app, put_on_air, run
 from lab.gpu import the_gpu
 from lab.services import Services, build_services, once
 from lab.settings import Settings, from_environment
-from lab.store.answers import ToldStore
+from lab.store.answers import Store
 from lab.store.migrate import upgrade
 from lab.ui.text import say
 from lab.visitors import can_sign_in
@@ -141,9 +141,9 @@ class _Log:
 
 
 def _told(settings: Settings, log: _Log) -> Services:
-    def opened() -> ToldStore:
+    def opened() -> Store:
         upgrade(settings.database_url)
-        return ToldStore(settings.database_url, log.write)
+        return Store(settings.database_url, tell=log.write)
 
     return replace(build_services(settings), opened=once(opened))
 

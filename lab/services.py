@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from evals.model import Progress
 from lab.engine import Chain, Engine, Load
 from lab.results.evaluations import Evaluations, read_evaluations
-from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, JudgeServer, Settings
+from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, Server, Settings
 from training.models.manifest import OURS
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def load_reports(chain: str) -> Evaluations:
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
 
 
-def find_judge(server: JudgeServer | None) -> "Judge":
+def find_judge(server: Server | None) -> "Judge":
     """Return who grades answers that cite evidence: a server's model, or word overlap, which says so."""
     from training.judge.judge import judge_of
     from training.judge.questions import HttpSettings

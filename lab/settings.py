@@ -37,10 +37,11 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class ReviewServer:
-    """A server that reviews papers too. `key_variable` names where its key is; `context` is in tokens.
+class Server:
+    """A server whose model reviews papers or grades answers. `key_variable` names where its key is.
 
-    `allow_remote`: it may be on another machine, to which papers are then sent.
+    `allow_remote`: it may be on another machine, to which papers and answers are then sent. `context` is how many
+    tokens a reviewer reads.
     """
 
     url: str
@@ -48,16 +49,6 @@ class ReviewServer:
     key_variable: str = ""
     allow_remote: bool = False
     context: int = 16_384
-
-
-@dataclass(frozen=True)
-class JudgeServer:
-    """A server whose model grades answers that cite evidence. Fields as in `ReviewServer`."""
-
-    url: str
-    model: str = ""
-    key_variable: str = ""
-    allow_remote: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,9 +68,9 @@ class Settings:
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     training: TrainingSettings = field(default_factory=TrainingSettings)
     reviewer: str = REVIEWER
-    review_server: ReviewServer | None = None
+    review_server: Server | None = None
     refiner: str = ""
-    judge: JudgeServer | None = None
+    judge: Server | None = None
     questions: tuple[str, ...] = ()
 
 
@@ -96,9 +87,9 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
         training=_training(environment),
         reviewer=environment.get("ASSAY_REVIEWER") or REVIEWER,
-        review_server=_review_server(environment),
+        review_server=_server(environment, "ASSAY_REVIEW_SERVER"),
         refiner=environment.get("ASSAY_REFINER", ""),
-        judge=_judge(environment),
+        judge=_server(environment, "ASSAY_JUDGE"),
         questions=comma_separated(environment.get("ASSAY_QUESTIONS", "")),
     )
 
@@ -125,35 +116,22 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _review_server(environment: Mapping[str, str]) -> ReviewServer | None:
-    """Return ASSAY_REVIEW_SERVER with _MODEL, _KEY_VARIABLE, _ALLOW_REMOTE and _CONTEXT; None without it."""
-    url = environment.get("ASSAY_REVIEW_SERVER")
-    if not url:
-        return None
-    context = environment.get("ASSAY_REVIEW_SERVER_CONTEXT") or str(ReviewServer.context)
-    if not context.isdecimal() or int(context) < 1024:
-        raise BadConfig(f"ASSAY_REVIEW_SERVER_CONTEXT is {context!r}; it takes a whole number from 1024 up.")
-    return ReviewServer(
-        url=url,
-        model=environment.get("ASSAY_REVIEW_SERVER_MODEL", ""),
-        key_variable=environment.get("ASSAY_REVIEW_SERVER_KEY_VARIABLE", ""),
-        allow_remote=_is_on(environment, "ASSAY_REVIEW_SERVER_ALLOW_REMOTE"),
-        context=int(context),
-    )
-
-
-def _judge(environment: Mapping[str, str]) -> JudgeServer | None:
-    """Return ASSAY_JUDGE with _MODEL, _KEY_VARIABLE and _ALLOW_REMOTE; None without it."""
-    url = environment.get("ASSAY_JUDGE")
+def _server(environment: Mapping[str, str], name: str) -> Server | None:
+    """Return the server of a variable and of those with _MODEL, _KEY_VARIABLE, _ALLOW_REMOTE and _CONTEXT behind it."""
+    url = environment.get(name)
     if not url:
         return None
     if not url.startswith(("http://", "https://")):
-        raise BadConfig(f"ASSAY_JUDGE is {url!r}; it takes the address of a server, such as http://127.0.0.1:8000/v1.")
-    return JudgeServer(
+        raise BadConfig(f"{name} is {url!r}; it takes the address of a server, such as http://127.0.0.1:8000/v1.")
+    context = environment.get(f"{name}_CONTEXT") or str(Server.context)
+    if not context.isdecimal() or int(context) < 1024:
+        raise BadConfig(f"{name}_CONTEXT is {context!r}; it takes a whole number from 1024 up.")
+    return Server(
         url=url,
-        model=environment.get("ASSAY_JUDGE_MODEL", ""),
-        key_variable=environment.get("ASSAY_JUDGE_KEY_VARIABLE", ""),
-        allow_remote=_is_on(environment, "ASSAY_JUDGE_ALLOW_REMOTE"),
+        model=environment.get(f"{name}_MODEL", ""),
+        key_variable=environment.get(f"{name}_KEY_VARIABLE", ""),
+        allow_remote=_is_on(environment, f"{name}_ALLOW_REMOTE"),
+        context=int(context),
     )
 
 
@@ -172,16 +150,13 @@ def _training(environment: Mapping[str, str]) -> TrainingSettings:
     usual = TrainingSettings()
     places = [place for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
     configs = environment.get("ASSAY_CONFIGS")
-    allowed = environment.get("ASSAY_ALLOW_TRAINING", "")
     at_once = environment.get("ASSAY_TRAININGS_AT_ONCE", "0")
-    if allowed not in ("", "0", "1"):
-        raise BadConfig(f"ASSAY_ALLOW_TRAINING is {allowed!r}; it takes 1 or 0.")
     if not at_once.isdecimal():
         raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
     return TrainingSettings(
         runs=tuple(Path(place).expanduser() for place in places) or usual.runs,
         configs=Path(configs).expanduser() if configs else usual.configs,
-        is_allowed=bool(int(allowed)) if allowed else None,
+        is_allowed=_is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None,
         is_shared=not is_loopback(environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"),
         is_space="SPACE_ID" in environment,
         at_once=int(at_once),

@@ -203,7 +203,7 @@ class Place(Record):
 
 
 class DraftConcern(Concern):
-    """A concern on the desk; `before` holds a model's own words where a person changed them."""
+    """A concern that people work on; `before` holds a model's own words where a person changed them."""
 
     id: Text
     by: Literal["model", "person"]
@@ -250,7 +250,7 @@ class Reviewer(Record):
 class KeptReview(Record):
     """A review as it came from the model, with the paper; changes of people are versions of it.
 
-    `session` is the salted hash of the person whose desk it lies on.
+    `session` is the salted hash of the person who asked for it.
     """
 
     id: Text

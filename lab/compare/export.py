@@ -33,20 +33,6 @@ from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
 from lab.store.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, ratings_of
 
-LEFT_OUT: dict[ExportFormat, tuple[Reason, ...]] = {
-    "dpo": ("held_out", "tie", "both_bad", "identical_texts"),
-    "kto": ("held_out", "tie", "identical_texts"),
-    "sft": ("held_out", "tie", "both_bad", "identical_texts"),
-    "arena": (),
-}
-"""Why a format leaves a vote out; the first reason that holds is the one that is counted.
-
-Either the question measures models, so nobody may train on it, or there is no preference to learn
-from, or the format has no place for it.
-"""
-
-ROW_TYPES: dict[ExportFormat, type[ExportRow]] = {"dpo": DpoRow, "kto": KtoRow, "sft": SftRow, "arena": ArenaRow}
-
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
     "left": "model_a",
     "right": "model_b",
@@ -64,12 +50,7 @@ def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:
         reasons.add(pair.vote.choice)
     elif pair.left.text == pair.right.text:
         reasons.add("identical_texts")
-    return next((known for known in LEFT_OUT[form] if known in reasons), None)
-
-
-def rows_of(pair: JudgedPair, form: ExportFormat) -> tuple[ExportRow, ...]:
-    """Return the rows of a vote that `form` can use: one, or two for KTO."""
-    return ROW_MAKERS[form](pair)
+    return next((known for known in FORMATS[form].left_out if known in reasons), None)
 
 
 def _dpo_rows(pair: JudgedPair) -> tuple[DpoRow, ...]:
@@ -135,11 +116,23 @@ def _arena_rows(pair: JudgedPair) -> tuple[ArenaRow, ...]:
     return (row,)
 
 
-ROW_MAKERS: dict[ExportFormat, Callable[[JudgedPair], tuple[ExportRow, ...]]] = {
-    "dpo": _dpo_rows,
-    "kto": _kto_rows,
-    "sft": _sft_rows,
-    "arena": _arena_rows,
+class Format(NamedTuple):
+    """What a format is made of, and why it leaves a vote out; the first reason that holds is the one counted.
+
+    Either the question measures models, so nobody may train on it, or there is no preference to learn from, or
+    the format has no place for it.
+    """
+
+    row: type[ExportRow]
+    rows: Callable[[JudgedPair], tuple[ExportRow, ...]]
+    left_out: tuple[Reason, ...]
+
+
+FORMATS: dict[ExportFormat, Format] = {
+    "dpo": Format(DpoRow, _dpo_rows, ("held_out", "tie", "both_bad", "identical_texts")),
+    "kto": Format(KtoRow, _kto_rows, ("held_out", "tie", "identical_texts")),
+    "sft": Format(SftRow, _sft_rows, ("held_out", "tie", "both_bad", "identical_texts")),
+    "arena": Format(ArenaRow, _arena_rows, ()),
 }
 
 
@@ -204,11 +197,11 @@ def build_export(
     Raises LabError if no vote gives a row: an empty data set helps nobody.
     """
     used = [pair for pair in pairs if reason_left_out(pair, form) is None]
-    left_out = Counter(dict.fromkeys(LEFT_OUT[form], 0))
+    left_out = Counter(dict.fromkeys(FORMATS[form].left_out, 0))
     left_out.update(reason for pair in pairs if (reason := reason_left_out(pair, form)))
     if not used:
         raise LabError(_nothing(form, len(pairs), left_out))
-    rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in rows_of(pair, form)]
+    rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in FORMATS[form].rows(pair)]
     lines = "".join(f"{row}\n" for row in rows).encode()
     statistics = ExportStatistics(
         format=form,
@@ -266,7 +259,7 @@ def zip_export(export: Export, folder: Path) -> Path:
 
 def _files(export: Export) -> dict[str, bytes]:
     statistics = export.statistics
-    card = dataset_card(statistics, ROW_TYPES[statistics.format], guidelines=GUIDELINES)
+    card = dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)
     return {
         ROWS: export.lines,
         GUIDELINES: GUIDELINES_TEXT.read_bytes(),

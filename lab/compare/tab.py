@@ -254,16 +254,7 @@ def build(services: Services, door: Door) -> None:
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
-    with gr.Row(elem_classes="votes"):
-        votes = {
-            choice: gr.Button(
-                say(f"compare.{choice}"),
-                visible=False,
-                elem_id=f"vote-{choice.replace('_', '-')}",
-                elem_classes=f"vote-{choice.replace('_', '-')}",
-            )
-            for choice in CHOICES
-        }
+    votes = vote_buttons("compare")
     with gr.Row(elem_classes="actions"):
         start = gr.Button(say("compare.start"), variant="primary", elem_id="compare-start")
         skip = gr.Button(say("compare.skip"), visible=False, elem_id="compare-skip", size="sm")
@@ -290,6 +281,20 @@ def build(services: Services, door: Door) -> None:
     for choice, button in votes.items():
         handler = _voting(services, choice)
         button.click(handler, here, outputs, api_name=f"vote_{choice}", **ANSWERING)
+
+
+def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:
+    """Lay out a button for each choice between two sides, hidden at first."""
+    with gr.Row(elem_classes="votes"):
+        return {
+            choice: gr.Button(
+                say(f"{words}.{choice}"),
+                visible=False,
+                elem_id=f"{prefix}vote-{choice.replace('_', '-')}",
+                elem_classes=f"vote-{choice.replace('_', '-')}",
+            )
+            for choice in CHOICES
+        }
 
 
 def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, Comparing | None], Iterator[Painted]]:

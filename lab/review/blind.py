@@ -8,16 +8,15 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
-from lab.review.form import Composer
+from lab.compare.tab import CHOICES, vote_buttons
 from lab.review.session import checked_settings, paper_of, reader_named, reviewing, work
 from lab.review.view import read_only
 from lab.services import Services
 from lab.session import stop
-from lab.ui.components import ANSWERING, QUIET, heading, notice
+from lab.ui.components import ANSWERING, QUIET, Sampled, heading, notice
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
 
-CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
 STOPPED = "cancelled"
 
 
@@ -114,7 +113,9 @@ def _list(side: str, name: str, kept: KeptReview) -> str:
 Painted = tuple[object, ...]
 
 
-def build(services: Services, door: Door, composer: Composer, names: list[str]) -> gr.State:
+def build(
+    services: Services, door: Door, given: list[gr.State | gr.Textbox], settings: Sampled, names: list[str]
+) -> gr.State:
     """Lay out the comparison below the review; return where it keeps which reviews have no name yet."""
     with gr.Accordion(say("review.blind"), open=False, elem_id="review-blind"):
         with gr.Row():
@@ -127,7 +128,7 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
         with gr.Row(elem_classes="blind-lists"):
             left = gr.HTML(elem_id="blind-left")
             right = gr.HTML(elem_id="blind-right")
-        votes = _vote_buttons()
+        votes = vote_buttons("review.blind", "blind-")
     pair = gr.State(None)
     unnamed = gr.State(())
     outputs = [pair, unnamed, line, left, right, start, stopping, *votes.values()]
@@ -140,7 +141,7 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
     def on_stop(visitor: Visitor | None) -> None:
         stop(services, visitor, "blind")
 
-    asked = [door.known, composer.article, composer.text, first, second, *composer.settings]
+    asked = [door.known, *given, first, second, *settings]
     stopping.click(on_stop, door.known, None, api_name="stop_blind_review", **QUIET)
     start.click(on_start, asked, outputs, api_name="review_blind", **ANSWERING)
     for choice, button in votes.items():
@@ -148,19 +149,6 @@ def build(services: Services, door: Door, composer: Composer, names: list[str]) 
             _voting(services, choice), [door.known, pair], outputs, api_name=f"review_vote_{choice}", **ANSWERING
         )
     return unnamed
-
-
-def _vote_buttons() -> dict[Choice, gr.Button]:
-    with gr.Row(elem_classes="votes"):
-        return {
-            choice: gr.Button(
-                say(f"review.blind.{choice}"),
-                visible=False,
-                elem_id=f"blind-vote-{choice.replace('_', '-')}",
-                elem_classes=f"vote-{choice.replace('_', '-')}",
-            )
-            for choice in CHOICES
-        }
 
 
 def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, BlindPair | None], Painted]:

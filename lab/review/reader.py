@@ -8,7 +8,7 @@ from evals.model import Sampling
 from evals.review.prompt import Budget
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewStep
-from lab.settings import ReviewServer
+from lab.settings import Server
 from training.models.chain import LoadedChain
 from training.reviewer.engine import Asking, ChainEngine, Room, stream_review
 from training.reviewer.server import Estimate, ServerEngine, ServerSettings
@@ -25,9 +25,7 @@ def chain_steps(
     return stream_review(article, ChainEngine(chain, asking, stage), asking, stop, time.monotonic)
 
 
-def server_steps(
-    server: ReviewServer, article: Article, sampling: Sampling, stop: threading.Event
-) -> Iterator[ReviewStep]:
+def server_steps(server: Server, article: Article, sampling: Sampling, stop: threading.Event) -> Iterator[ReviewStep]:
     """Yield a step per part of the paper: servers are asked for whole answers."""
     asking = _asking(sampling, server.context)
     where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)

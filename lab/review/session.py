@@ -21,7 +21,7 @@ from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
 from lab.services import Services, chain_folder
 from lab.session import Moment, Tab, View, Work, checked_sampling, minute, new_id, owner, session
-from lab.settings import ReviewServer, Settings
+from lab.settings import Server, Settings
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -67,7 +67,7 @@ class ServerReader:
     """A model on a server, as whoever started the lab named it; visitors choose no address."""
 
     name: str
-    server: ReviewServer
+    server: Server
     chain: None = None
 
     def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:

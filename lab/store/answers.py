@@ -104,11 +104,17 @@ class Store:
     """Answers and votes in one database; every method may be called from any thread.
 
     Raises LabError where the database cannot be opened, read or written, and where its tables
-    are not those of this version (`lab.services.open_store` sees to that).
+    are not those of this version (`lab.services.open_store` sees to that). `tell` gets a line of JSON, a `VoteEvent`,
+    for each vote that was kept or taken back; a double click is told once.
     """
 
-    def __init__(self, url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._now = now
+    def __init__(
+        self,
+        url: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self._now, self._tell = now, tell
         self._engine = open_engine(url)
         with reading(self._engine) as session:
             _check_revision(session)
@@ -149,13 +155,16 @@ class Store:
         vote = comparison.model_copy(update={"rater": self.hash_rater(comparison.rater)})
         try:
             with writing(self._engine) as session:
-                _check_answers(session, vote)
+                left, right = _answers_of(session, vote)
                 session.add(ComparisonRow(**dict(vote)))
         except IntegrityError:
             first = self._standing_vote(vote)
             if first is None:
                 raise
             return first
+        if self._tell is not None:
+            event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=left, right=right)
+            self._tell(event.model_dump_json())
         return vote
 
     def void_comparison(self, comparison_id: str, rater: str) -> None:
@@ -171,6 +180,8 @@ class Store:
                     "Only the rater who cast a vote can withdraw it; reload the page."
                 )
             row.voided_at = row.voided_at or self._now()
+        if self._tell is not None:
+            self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id).model_dump_json())
 
     def comparisons(self, limit: int | None = None) -> tuple[Comparison, ...]:
         """Return the standing votes, newest first."""
@@ -257,8 +268,10 @@ def _check_revision(session: Session) -> None:
         )
 
 
-def _check_answers(session: Session, vote: Comparison) -> None:
-    for answer_id, stage in ((vote.left_answer, vote.left_stage), (vote.right_answer, vote.right_stage)):
+def _answers_of(session: Session, vote: Comparison) -> tuple[Answer, Answer]:
+    """Return the two answers that a vote is about, checked."""
+
+    def found(answer_id: str, stage: str) -> Answer:
         answer = session.get(AnswerRow, answer_id)
         if answer is None:
             raise LabError(
@@ -270,38 +283,6 @@ def _check_answers(session: Session, vote: Comparison) -> None:
                 f"vote {vote.id!r} names stage {stage!r} and question {vote.question[:60]!r} for "
                 f"answer {answer_id!r}, which is of {answer.stage!r} to {answer.question[:60]!r}"
             )
+        return _answer(answer)
 
-
-Write = Callable[[str], None]
-"""Takes one line of JSON, without its end."""
-
-
-class ToldStore(Store):
-    """The store as ever; `write` gets an event for each vote that was kept or taken back."""
-
-    def __init__(self, url: str, write: Write, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        super().__init__(url, now)
-        self._write = write
-
-    def add_comparison(self, comparison: Comparison) -> Comparison:
-        """Keep one vote and tell of it; a double click is told once."""
-        kept = super().add_comparison(comparison)
-        if kept.id == comparison.id:
-            left, right = (self._answer(name) for name in (kept.left_answer, kept.right_answer))
-            self._tell(VoteEvent(kind="vote", at=kept.voted_at, vote_id=kept.id, vote=kept, left=left, right=right))
-        return kept
-
-    def void_comparison(self, comparison_id: str, rater: str) -> None:
-        """Take a vote back and tell of it."""
-        super().void_comparison(comparison_id, rater)
-        self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id))
-
-    def _tell(self, event: VoteEvent) -> None:
-        self._write(event.model_dump_json())
-
-    def _answer(self, name: str) -> Answer:
-        with reading(self._engine) as session:
-            row = session.get(AnswerRow, name)
-            if row is None:
-                raise LabError(f"the answer {name!r} is no longer in the store.")
-            return Answer.model_validate(row, from_attributes=True)
+    return found(vote.left_answer, vote.left_stage), found(vote.right_answer, vote.right_stage)

@@ -253,6 +253,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Return the text as it is: templates ask whether it is markup."""
+        return self
+
 
 @dataclass(frozen=True)
 class Column:

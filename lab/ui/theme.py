@@ -30,3 +30,8 @@ class Theme(gr.themes.Base):
         pairs = given["light and dark"]
         dark = {f"{name}_dark": colours[1] for name, colours in pairs.items()}
         super().set(**{name: colours[0] for name, colours in pairs.items()}, **dark, **given["both"])
+
+
+def clicks(tab: str) -> str:
+    """Return the script that tells the lab of clicks on a tab's cards; focus stays where it was."""
+    return (ASSETS / f"{tab}-clicks.js").read_text(encoding="utf-8")

@@ -68,11 +68,7 @@ class ScriptedChain:
         self._gate = gate
 
     def stream(
-        self,
-        prompt: Sequence[Message],
-        stages: Sequence[str],
-        sampling: Sampling,
-        stop: threading.Event,
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
     ) -> Iterator[Word]:
         """Yield one word per stage in turn; a stage ends with its own last word."""
         self.prompts.append(tuple(prompt))

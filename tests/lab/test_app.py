@@ -38,6 +38,7 @@ def test_eight_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
     names = "Ask Compare Review Refine Preferences Leaderboard Calibration Train"
     assert tabs == names.split()
     assert len(leads) == len(tabs)
+    assert room.engine.status.state == "idle", "building the page loads no model"
 
 
 PUBLIC = {
@@ -52,12 +53,6 @@ def test_what_a_visitor_can_do_a_script_can_do_by_name(room):
 
     assert found.keys() >= PUBLIC
     assert {found[name]["api_visibility"] for name in PUBLIC} == {"public"}
-
-
-def test_building_the_page_loads_no_model(room):
-    build_app(room)
-
-    assert room.engine.status.state == "idle"
 
 
 def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
@@ -103,16 +98,11 @@ def test_the_page_is_served_with_its_own_style_script_and_fonts(room):
     assert outside.status_code == 404
 
 
-def test_nothing_on_the_page_comes_from_another_machine():
+def test_nothing_on_the_page_comes_from_another_machine_and_fonts_are_small_with_their_licences():
     for file in ASSETS.iterdir():
         if file.suffix in {".css", ".js", ".html"}:
             assert not re.findall(r"(?:url\(|src=|href=|import )\W*(?:https?:)?//", file.read_text())
-
-
-def test_fonts_are_small_and_carry_their_licences():
-    fonts = list((ASSETS / "fonts").glob("*.woff2"))
-
-    assert sum(font.stat().st_size for font in fonts) < 300_000
+    assert sum(font.stat().st_size for font in (ASSETS / "fonts").glob("*.woff2")) < 300_000
     for family in ("source-sans-3", "source-serif-4"):
         assert "SIL Open Font License" in (ASSETS / "fonts" / f"{family}.LICENSE.txt").read_text()
 
@@ -187,34 +177,24 @@ class Request:
 def test_a_browser_is_known_again_and_each_open_page_is_its_own():
     first, kept = meet(None, Request())
     second, _ = meet(kept, Request())
-
     assert first.rater == second.rater == kept
     assert first.page != second.page
 
-
-def test_a_page_that_asks_twice_who_its_visitor_is_hears_the_same():
-    early = meet(None, Request(session_hash="one page"))
-    late = meet(None, Request(session_hash="one page"))
-
+    early, late = (meet(None, Request(session_hash="one page")) for _ in range(2))
     assert early == late
     assert early[0].rater != early[0].page
     assert meet(None, Request(session_hash="another page"))[0].rater != early[0].rater
 
-
-@pytest.mark.parametrize("remembered", ["", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4])
-def test_what_a_browser_made_up_is_not_taken_for_a_name(remembered):
-    visitor, kept = meet(remembered, Request())
-
-    assert len(visitor.rater) == 32
-    assert visitor.rater.isalnum()
-    assert visitor.rater == kept != remembered
-
-
-def test_who_logged_in_votes_under_that_name_in_every_browser():
     visitor, kept = meet("a" * 32, Request("kim"))
+    assert (visitor.rater, kept) == ("kim", "a" * 32), "who logged in votes under that name"
 
-    assert visitor.rater == "kim"
-    assert kept == "a" * 32
+
+def test_what_a_browser_made_up_is_not_taken_for_a_name():
+    for remembered in ("", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4):
+        visitor, kept = meet(remembered, Request())
+        assert len(visitor.rater) == 32
+        assert visitor.rater.isalnum()
+        assert visitor.rater == kept != remembered
 
 
 def test_every_line_and_page_reads_well():
@@ -228,26 +208,19 @@ def test_every_line_and_page_reads_well():
         say("no.such.line")
 
 
-@pytest.mark.parametrize(
-    ("tabs", "has_refiner", "is_asked"),
-    [
-        (None, True, True),
-        (("Compare",), True, True),
-        (("Review",), False, False),
-        (("Refine",), True, False),
-        (("Refine",), False, True),
-        (("Leaderboard",), False, False),
-    ],
-)
-def test_the_chain_is_loaded_only_for_tabs_that_ask_it(room, tabs, has_refiner, is_asked):
-    services = replace(room, refiner="refiner" if has_refiner else "")
-    assert needs_chain(services, tabs) == is_asked
-
-
-def test_a_page_that_asks_no_chain_shows_nothing_of_one(room):
-    ids = {part["props"].get("elem_id") for part in parts_of(build_app(room, ("Review",)))}
-    assert "model-status" not in ids
-    assert "model-status" in {part["props"].get("elem_id") for part in parts_of(build_app(room, ("Compare",)))}
+def test_the_chain_is_loaded_and_shown_only_for_tabs_that_ask_it(room):
+    for tabs, refiner, is_asked in (
+        (None, "refiner", True),
+        (("Compare",), "refiner", True),
+        (("Review",), "", False),
+        (("Refine",), "refiner", False),
+        (("Refine",), "", True),
+        (("Leaderboard",), "", False),
+    ):
+        assert needs_chain(replace(room, refiner=refiner), tabs) == is_asked
+    for tab, is_shown in (("Review", False), ("Compare", True)):
+        ids = {part["props"].get("elem_id") for part in parts_of(build_app(room, (tab,)))}
+        assert ("model-status" in ids) == is_shown
 
 
 def test_no_two_parts_of_the_page_have_the_same_id(room):

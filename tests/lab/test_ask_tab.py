@@ -9,12 +9,13 @@ from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
 from lab.ask.session import LONGEST_QUESTION, checked_question, earlier
-from lab.ask.tab import ask, examples, show_earlier
+from lab.ask.tab import ask, examples, replay, show_earlier
+from lab.engine import Engine
 from lab.session import BadQuestion, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.ui.text import say
 from lab.visitors import new_visitor as somebody
-from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.chains import ScriptedChain, lab_with, ticking
 
 SETTINGS = (0, 64, 0)
 
@@ -32,15 +33,42 @@ def last(views):
     return view
 
 
-def test_every_stage_answers_side_by_side_with_name_and_meaning(room):
-    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
+def test_every_stage_answers_side_by_side_with_name_and_meaning_and_is_kept_as_it_is_complete(room):
+    for view in ask(room, somebody(), "What is HSF1?", (7, 32, 0.5)):
+        is_complete = view.cards.count('data-state="done"') == 3
+        assert len(room.store.answers()) == (3 if is_complete else 0)
 
-    assert [view.cards.index(name) for name in ("Base", "SFT", "GRPO")] == sorted(
-        view.cards.index(name) for name in ("Base", "SFT", "GRPO")
-    )
+    places = [view.cards.index(name) for name in ("Base", "SFT", "GRPO")]
+    assert places == sorted(places)
     assert "The model as it was published" in view.cards
-    assert "grpo on What is HSF1? with seed 0." in view.cards
+    assert "grpo on What is HSF1? with seed 7." in view.cards
+    assert "not in the question bank" in view.cards
+    assert 'class="badge' not in view.cards
     assert not view.is_busy
+    stored = {row.stage: row for row in room.store.answers()}
+    assert set(stored) == {"base", "sft", "grpo"}
+    grpo = stored["grpo"]
+    assert (grpo.seed, grpo.max_new_tokens, grpo.temperature) == (7, 32, 0.5)
+    assert grpo.stage_sha256 == room.engine.chain().stage_checksums["grpo"]
+    assert (grpo.chain, grpo.system_prompt, grpo.dtype) == ("scripted", "Be brief.", "float32")
+    assert grpo.text == "grpo on What is HSF1? with seed 7.\nConfidence: 80%"
+    assert grpo.finish_reason == "stop"
+
+
+def test_the_model_reads_its_chains_system_prompt_with_what_may_answer_then_the_question(tmp_path):
+    known = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
+    chain = ScriptedChain()
+    chain.manifest = chain.manifest.model_copy(update={"system_prompt": "{answer}"})
+    services = lab_with(tmp_path, chain)
+
+    for asked in (known.prompt, "Why?"):
+        last(ask(services, somebody(), asked, SETTINGS))
+
+    assert [[turn.content for turn in prompt] for prompt in chain.prompts] == [
+        ["up / down / missions disagree / cannot be told from these data", known.prompt],
+        ["a name, a number, yes or no, or cannot be told from these data", "Why?"],
+    ]
+    services.store.close()
 
 
 def test_answers_grow_while_they_are_written(tmp_path):
@@ -52,12 +80,6 @@ def test_answers_grow_while_they_are_written(tmp_path):
     assert len(lengths) > 2
     assert lengths == sorted(lengths)
     assert all(view.is_busy for view in views[:-1])
-
-
-def test_an_answer_is_kept_by_the_time_it_is_shown_as_complete(room):
-    for view in ask(room, somebody(), "What is HSF1?", SETTINGS):
-        is_complete = view.cards.count('data-state="done"') == 3
-        assert len(room.store.answers()) == (3 if is_complete else 0)
 
 
 def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
@@ -93,35 +115,14 @@ def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     assert stored["sft"].example_id == example.id
 
 
-def test_an_answer_that_no_rule_can_grade_is_not_called_one_without_a_claim(tmp_path):
+def test_an_answer_that_no_rule_can_grade_is_not_called_one_without_a_claim(room):
     example = next(row for row in questions.kmp_training() if row.ground_truth.kind == "facts")
-    services = lab_with(tmp_path, ScriptedChain())
 
-    view = last(ask(services, somebody(), example.prompt, SETTINGS))
+    view = last(ask(room, somebody(), example.prompt, SETTINGS))
 
     assert view.cards.count(">Not scored<") == 3
     assert "Makes no claim" not in view.cards
     assert "read from the text" not in view.cards
-
-
-def test_a_question_of_ones_own_says_that_there_is_no_verdict(room):
-    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
-
-    assert "not in the question bank" in view.cards
-    assert 'class="badge' not in view.cards
-
-
-def test_answers_are_stored_with_all_that_is_needed_to_ask_again(room):
-    last(ask(room, somebody(), "What is HSF1?", (7, 32, 0.5)))
-
-    stored = {row.stage: row for row in room.store.answers()}
-    assert set(stored) == {"base", "sft", "grpo"}
-    grpo = stored["grpo"]
-    assert (grpo.seed, grpo.max_new_tokens, grpo.temperature) == (7, 32, 0.5)
-    assert grpo.stage_sha256 == room.engine.chain().stage_checksums["grpo"]
-    assert (grpo.chain, grpo.system_prompt, grpo.dtype) == ("scripted", "Be brief.", "float32")
-    assert grpo.text == "grpo on What is HSF1? with seed 7.\nConfidence: 80%"
-    assert grpo.finish_reason == "stop"
 
 
 MARKUP = '<script>alert("x")</script> & <b>bold</b> ${alert(1)} {{value}} [link](javascript:x)'
@@ -132,10 +133,7 @@ def test_html_and_script_in_an_answer_are_shown_as_text(tmp_path):
 
     view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
 
-    assert "<script" not in view.cards
-    assert "<b>" not in view.cards
-    assert "${" not in view.cards
-    assert "{{" not in view.cards
+    assert [each for each in ("<script", "<b>", "${", "{{") if each in view.cards] == []
     assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp;" in view.cards
 
 
@@ -148,44 +146,28 @@ def test_no_text_can_open_a_tag_or_a_template_in_a_card(text):
     assert "{{" not in shown
 
 
-BAD = [
-    ("", "Type a question first"),
-    (" \n\t ", "Type a question first"),
-    (None, "Type a question first"),
-    ("?!… 🧬", "Type a question first"),
-    ("a" * 100_000, "100,000 characters, and the lab takes up to 2,000"),
-    ("a" * (LONGEST_QUESTION + 1), "2,001 characters"),
-]
+BAD = {
+    "": "Type a question first",
+    " \n\t ": "Type a question first",
+    None: "Type a question first",
+    "?!… 🧬": "Type a question first",
+    "a" * 100_000: "100,000 characters, and the lab takes up to 2,000",
+    "a" * (LONGEST_QUESTION + 1): "2,001 characters",
+}
+ODD = ["\u202egninnips\u202c?", "a\0b", "\ud800 lone", "مرحبا؟", "𝔊𝔢𝔫𝔢 🧬", "e\u0301" * 50, "x" * 2000]
 
 
-@pytest.mark.parametrize(("text", "message"), BAD, ids=lambda value: str(value)[:20])
-def test_a_question_that_cannot_be_asked_says_what_to_do_and_asks_nothing(room, text, message):
-    views = list(ask(room, somebody(), text, SETTINGS))
-
-    assert len(views) == 1
-    assert message in views[0].notice
-    assert 'role="alert"' in views[0].notice
-    assert not views[0].is_busy
+def test_a_question_that_cannot_be_asked_says_what_to_do_and_odd_ones_are_asked_and_stored(room):
+    for text, message in BAD.items():
+        (view,) = ask(room, somebody(), text, SETTINGS)
+        assert message in view.notice
+        assert 'role="alert"' in view.notice
+        assert not view.is_busy
     assert room.store.answers() == ()
-
-
-ODD = [
-    "\u202egninnips\u202c?",
-    "a\0b",
-    "\ud800 lone",
-    "مرحبا؟",
-    "𝔊𝔢𝔫𝔢 🧬",
-    "e\u0301" * 50,
-    "x" * 2000,
-]
-
-
-@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_characters_are_asked_and_stored(room, text):
-    last(ask(room, somebody(), text, SETTINGS))
-
-    assert len(room.store.answers()) == 3
-    assert room.store.answers()[0].question == checked_question(text)
+    for n, text in enumerate(ODD, start=1):
+        last(ask(room, somebody(), text, SETTINGS))
+        assert len(room.store.answers()) == 3 * n
+        assert room.store.answers()[0].question == checked_question(text)
 
 
 OUT_OF_RANGE = [
@@ -206,13 +188,16 @@ def test_a_setting_out_of_range_names_the_value_and_the_range(settings, message)
         checked_sampling(*settings)
 
 
-def test_stopping_keeps_what_was_written_and_says_so(tmp_path):
+def test_stopping_keeps_what_was_written_says_so_and_leaves_another_page_alone(tmp_path):
     gate = threading.Semaphore(0)
     services = lab_with(tmp_path, ScriptedChain({"base": "one two three"}, gate=gate))
-    visitor = somebody()
+    visitor, other_page = somebody("a" * 32), somebody("a" * 32)
     views = ask(services, visitor, "What is HSF1?", SETTINGS)
     gate.release()
     next(view for view in views if "writing" in view.cards)
+    stop(services, other_page, "ask")
+    gate.release()
+    assert "stopped" not in next(views).cards
 
     stop(services, visitor, "ask")
     gate.release(100)
@@ -221,7 +206,7 @@ def test_stopping_keeps_what_was_written_and_says_so(tmp_path):
     assert "stopped" in view.cards
     assert not view.is_busy
     base = next(row for row in services.store.answers() if row.stage == "base")
-    assert (base.text, base.finish_reason, base.verdict) == ("one", "cancelled", None)
+    assert (base.text, base.finish_reason, base.verdict) == ("one two", "cancelled", None)
 
 
 def test_stop_is_heard_from_the_first_moment_on(tmp_path):
@@ -236,28 +221,17 @@ def test_stop_is_heard_from_the_first_moment_on(tmp_path):
     assert not any("Confidence" in row.text for row in services.store.answers())
 
 
-def test_a_model_that_cannot_load_leaves_its_remedy_on_the_page(tmp_path):
-    def load(*_):
-        raise LabError("no such chain. Run `assay doctor`.")
+def test_what_fails_leaves_its_remedy_on_the_page_and_answers_stay(room, monkeypatch):
+    def refuse(*_):
+        raise LabError("no such thing. Run `assay doctor`.")
 
-    services = lab_with(tmp_path)
-    services = replace(services, engine=type(services.engine)(load))
-
-    view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
-
-    assert "No such chain. Run `assay doctor`." in view.notice
+    view = last(ask(replace(room, engine=Engine(refuse)), somebody(), "What is HSF1?", SETTINGS))
+    assert "No such thing. Run `assay doctor`." in view.notice
     assert not view.is_busy
 
-
-def test_answers_stay_on_the_page_when_they_cannot_be_stored(room, monkeypatch):
-    def refuse(_):
-        raise LabError("the disk is full")
-
     monkeypatch.setattr(room.store, "add_answers", refuse)
-
     view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
-
-    assert "could not be stored: the disk is full" in view.notice
+    assert "could not be stored: no such thing" in view.notice
     assert "grpo on What is HSF1?" in view.cards
     assert not view.is_busy
 
@@ -280,49 +254,60 @@ def test_ten_visitors_at_once_read_their_own_answers_only(room):
     assert len(room.store.answers()) == 30
 
 
-def test_two_pages_of_one_browser_do_not_stop_each_other(tmp_path):
-    gate = threading.Semaphore(0)
-    services = lab_with(tmp_path, ScriptedChain(gate=gate))
-    one = somebody("a" * 32)
-    other = somebody("a" * 32)
-    views = ask(services, one, "first?", SETTINGS)
-    gate.release()
-    next(view for view in views if "writing" in view.cards)
-
-    stop(services, other, "ask")
-    gate.release(1000)
-
-    assert "sft on first?" in last(views).cards
-    kept = earlier(services, one)[0].first.id
-    assert "stopped" not in show_earlier(services, one, kept).cards
-
-
 def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():
     groups = examples()
 
-    assert len(groups) == 3
-    for rows in groups.values():
-        assert len(rows) == 3
-        assert len({row.prompt for row in rows}) == 3
+    assert [len({row.prompt for row in rows}) for rows in groups.values()] == [3, 3, 3]
     assert len({row.kind for rows in groups.values() for row in rows}) >= 4
     assert all(questions.find(row.prompt) == row for rows in groups.values() for row in rows)
-
-
-def test_the_example_in_the_empty_box_is_a_question_of_the_bank():
     assert questions.find(say("ask.placeholder").removeprefix("For example: "))
 
 
-def test_the_model_reads_its_chains_system_prompt_with_what_may_answer_then_the_question(tmp_path):
-    known = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
-    chain = ScriptedChain()
-    chain.manifest = chain.manifest.model_copy(update={"system_prompt": "{answer}"})
-    services = lab_with(tmp_path, chain)
+# ---- earlier questions ---------------------------------------------------------------------------
 
-    for asked in (known.prompt, "Why?"):
-        last(ask(services, somebody(), asked, SETTINGS))
 
-    assert [[turn.content for turn in prompt] for prompt in chain.prompts] == [
-        ["up / down / missions disagree / cannot be told from these data", known.prompt],
-        ["a name, a number, yes or no, or cannot be told from these data", "Why?"],
-    ]
-    services.store.close()
+def test_earlier_questions_are_listed_newest_first_for_their_own_browser_and_shown_without_the_model(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", SETTINGS))
+    last(ask(room, visitor, "second?", (3, 64, 0)))
+    last(ask(room, somebody(), "of another?", SETTINGS))
+
+    entries = earlier(room, somebody(visitor.rater))
+
+    assert [entry.first.question for entry in entries] == ["second?", "first?"]
+    assert [answer.stage for answer in entries[0].answers] == ["base", "sft", "grpo"]
+    assert "seed 3" in entries[0].label
+    asked = len(room.engine.chain().prompts)
+    view = show_earlier(room, visitor, entries[1].first.id)
+    assert "sft on first? with seed 0." in view.cards
+    assert "Stored answers from" in view.notice
+    assert len(room.engine.chain().prompts) == asked
+
+
+def test_asking_again_with_the_same_seed_gives_the_same_words_and_says_so(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", (9, 64, 0.7)))
+
+    view = last(replay(room, visitor, earlier(room, visitor)[0].first.id))
+
+    assert "all 3 answers are word for word those of" in view.notice
+    assert "with seed 9." in view.cards
+    assert len(earlier(room, visitor)) == 2
+
+
+def test_asking_again_after_the_model_changed_says_that_it_did(room):
+    visitor = somebody()
+    last(ask(room, visitor, "first?", SETTINGS))
+    changed = ScriptedChain({"grpo": "new words"})
+    changed.stage_checksums = {**changed.stage_checksums, "grpo": "f" * 64}
+    services = replace(room, engine=Engine(lambda *_: changed), now=ticking(room.now()))
+
+    view = last(replay(services, visitor, earlier(room, visitor)[0].first.id))
+
+    assert "2 of 3 answers are word for word" in view.notice
+    assert "The model has changed since then." in view.notice
+
+
+def test_asking_again_without_a_choice_says_what_to_do(room):
+    assert "Choose one of your earlier questions" in last(replay(room, somebody(), None)).notice
+    assert "Choose one of your earlier questions" in show_earlier(room, None, "gone").notice

@@ -2,9 +2,8 @@ import asyncio
 import threading
 
 import httpx
-import pytest
 
-from lab.frontpage import PAGES_KEPT, KeptFrontPage
+from lab.app import PAGES_KEPT, KeptFrontPage
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air
 
@@ -64,40 +63,23 @@ def test_a_browser_that_can_unpack_gets_it_packed_and_another_does_not():
     assert {reply.headers["vary"] for reply in (packed, plain)} == {"Accept-Encoding"}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_a_page_that_differs_is_written_for_itself_and_what_is_no_page_goes_through():
+    others = [
         ("/", {"host": "elsewhere"}),
         ("/", {"x-forwarded-host": "a.hf.space"}),
         ("/", {"x-forwarded-proto": "https"}),
         ("/?deep_link=abc", {}),
         ("/config", {}),
-    ],
-    ids=str,
-)
-def test_a_page_that_differs_is_written_for_itself(other):
+    ]
     app = Counting()
+    ask(KeptFrontPage(app), ("/", {}), *others)
+    assert app.asked == 1 + len(others)
 
-    ask(KeptFrontPage(app), ("/", {}), other)
-
-    assert app.asked == 2
-
-
-def test_what_is_not_asking_for_the_page_goes_through():
-    app = Counting()
-
-    ask(KeptFrontPage(app), ("/", {}), ("/", {}), method="POST")
-
-    assert app.asked == 2
-
-
-def test_a_page_that_failed_is_tried_again():
-    app = Counting(status=500)
-
-    failed, again = ask(KeptFrontPage(app), ("/", {}), ("/", {}))
-
+    posted, failing = Counting(), Counting(status=500)
+    ask(KeptFrontPage(posted), ("/", {}), ("/", {}), method="POST")
+    failed, again = ask(KeptFrontPage(failing), ("/", {}), ("/", {}))
+    assert (posted.asked, failing.asked) == (2, 2)
     assert (failed.status_code, again.status_code) == (500, 500)
-    assert app.asked == 2
 
 
 def test_made_up_addresses_do_not_fill_the_memory():

@@ -84,12 +84,11 @@ def test_a_correction_is_graded_and_stands_beside_the_answer(mine):
     assert to_correct(*mine.here, name) == ("Base", BETTER)
 
 
-@pytest.mark.parametrize(("text", "told"), [("", "paste an answer"), (PLAIN, "word for word")])
-def test_what_is_no_correction_is_refused_and_nothing_changes(mine, text, told):
-    view = correct(*mine.here, mine.named("base"), text)
-
-    assert told in view.notice.lower()
-    assert 'data-title="Base"' in view.cards
+def test_what_is_no_correction_is_refused_and_nothing_changes(mine):
+    for text, told in (("", "paste an answer"), (PLAIN, "word for word")):
+        view = correct(*mine.here, mine.named("base"), text)
+        assert told in view.notice.lower()
+        assert 'data-title="Base"' in view.cards
     assert mine.worked.parts == ()
 
 
@@ -107,9 +106,9 @@ def test_another_visitor_sees_and_changes_nothing_of_it(mine):
     stranger = somebody()
 
     assert earlier(mine.room, stranger) == []
-    assert "not on your desk" in rate(mine.room, stranger, mine.kept, "x", "good").notice
+    assert "not among yours" in rate(mine.room, stranger, mine.kept, "x", "good").notice
     record, _, view = show_earlier(mine.room, stranger, mine.kept)
-    assert record is None and "not on your desk" in view.notice
+    assert record is None and "not among yours" in view.notice
 
 
 def test_earlier_answers_come_back_with_their_record_and_marks(mine):
@@ -188,5 +187,5 @@ def test_a_visitor_who_is_forgotten_takes_graded_answers_along(mine):
     mine.room.store.forget_rater(mine.visitor.rater)
 
     assert mine.room.store.documents("refine").everything() == ()
-    with pytest.raises(LabError, match="not on your desk"):
+    with pytest.raises(LabError, match="not among yours"):
         _ = mine.worked

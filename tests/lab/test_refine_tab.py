@@ -1,11 +1,25 @@
 import threading
+from dataclasses import replace
 
 import pytest
 
 from evals.errors import LabError
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
-from lab.refine.session import MOST, answer, choices, demo, pick, read_own, records, score
+from lab.refine.session import (
+    LONGEST,
+    MOST,
+    Fields,
+    answer,
+    choices,
+    demo,
+    fields_of,
+    pick,
+    read_own,
+    record_of,
+    records,
+    score,
+)
 from lab.session import stop
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
@@ -27,11 +41,7 @@ def test_every_stage_answers_and_is_graded_with_the_judge_named(room):
 
     assert all(each.is_busy for each in before)
     assert not view.is_busy
-    assert [view.cards.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [
-        1,
-        1,
-        1,
-    ]
+    assert [view.cards.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [1, 1, 1]
     assert "heuristic (word overlap" in view.cards
     assert "3 answers graded" in view.notice
 
@@ -53,14 +63,10 @@ def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
     assert room.engine.status.state == "idle"
 
 
-@pytest.mark.parametrize(("pasted", "told"), [("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")])
-def test_what_is_no_answer_is_refused_with_a_reason(room, pasted, told):
-    assert told in score(room, somebody(), TYPED, pasted, "assay").notice.lower()
-
-
-def test_a_wrong_setting_is_told_before_anything_is_asked(room):
+def test_what_is_no_answer_or_no_setting_is_told_before_anything_is_asked(room):
+    for pasted, told in (("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")):
+        assert told in score(room, somebody(), TYPED, pasted, "assay").notice.lower()
     (view,) = answer(room, somebody(), TYPED, ("assay", -1, 256, 0.0))
-
     assert "problem" in view.notice and "-1" in view.notice
 
 
@@ -127,3 +133,45 @@ def test_a_file_that_cannot_be_used_is_told_by_its_name_line_and_field(tmp_path,
     with pytest.raises(LabError) as error:
         read_own(str(file))
     assert told in str(error.value) and str(tmp_path) not in str(error.value)
+
+
+# ---- the form of a record ------------------------------------------------------------------------
+
+FORM = Fields("Which way?", "I looked.", "<snippet id=S1>It is down.</snippet>", "+ A: B.")
+
+
+def test_a_record_comes_back_from_the_form_as_it_is_and_changed_as_a_new_one():
+    assert record_of(fields_of(RECORD), RECORD) is RECORD
+    for record in records().values():
+        again = record_of(fields_of(record), None)
+        assert (again.asked, again.tool_output) == (record.asked, record.tool_output)
+        assert again.positive_rubrics == record.positive_rubrics
+        assert again.negative_rubrics == record.negative_rubrics
+    changed = replace(fields_of(RECORD), question="Which way in kidney?")
+    made = record_of(changed, RECORD)
+    assert made.id.startswith("typed/")
+    assert made == record_of(changed, None)
+    assert made.id != record_of(fields_of(RECORD), None).id
+    assert not record_of(Fields("Which way?", answerable=False), None).answerable
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("question", " \n", "type the question first"),
+        ("tool_output", "", "paste the tool output first"),
+        ("tool_output", "no tags here", "holds no <snippet id=…>"),
+        ("tool_output", "<snippet>It is down.</snippet>", "has no legal id"),
+        ("tool_output", "<snippet id=S1>It is down.", "never closed"),
+        ("tool_output", "x" * (LONGEST + 1), f"up to {LONGEST:,} can be read"),
+        ("rubric", "Direction: down", "line 1 of the rubric is 'Direction: down'"),
+        ("rubric", "+ A: b\n\n+ [x] B: c", "line 3 of the rubric"),
+        ("rubric", "+ [0] B: c", "line 1 of the rubric"),
+        ("rubric", "+ A: b\n- A: c", "titles are unique"),
+    ],
+)
+def test_what_is_wrong_with_a_typed_record_is_told(field, value, told):
+    with pytest.raises(LabError) as caught:
+        record_of(replace(FORM, **{field: value}), None)
+
+    assert told in str(caught.value)

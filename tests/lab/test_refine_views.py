@@ -43,20 +43,12 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
     assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
 
 
-def test_only_a_judge_that_reads_says_that_a_claim_is_supported():
+def test_what_a_colour_says_depends_on_the_judge_and_without_a_verdict_it_says_nothing():
     html = coloured(scored(GOOD).model_copy(update={"judge": "a model on a server"}), "a")
-
     assert 'title="Claim 1: Supported. Shows its snippets."' in html
     assert 'title="Claim 2: Not supported. Shows its snippets."' in html
-
-
-def test_a_claim_without_a_verdict_is_neither_supported_nor_unsupported():
     html = coloured(scored(HALF, is_missing=True), "a")
-
     assert re.findall(r'class="claim (\w+)"', html) == ["missing"]
-
-
-def test_an_answer_that_is_not_well_formed_is_shown_as_it_was_written():
     assert coloured(scored(PLAIN)) == "OXPHOS is down. &lt;img src=x onerror=alert(1)&gt;"
 
 
@@ -102,19 +94,15 @@ def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, t
     assert re.search(told, words(parts(scored(text, config), config)))
 
 
-@pytest.mark.parametrize(
-    ("description", "shown"),
-    [
+def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them():
+    for description, shown in (
         ('Names a mission: "MHU-2|RR-6".', 'Names a mission: "MHU-2" or "RR-6".'),
         ('Says "a|b|c" in "eye".', 'Says "a", "b" or "c" in "eye".'),
         ("No quotes | at all", "No quotes | at all"),
         ('Empty "|" ways', "Empty  ways"),
-    ],
-)
-def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them(description, shown):
-    item = scored(HALF).items[0].model_copy(update={"description": description})
-    html = rubric([item])
-    assert escape(shown) in html
+    ):
+        item = scored(HALF).items[0].model_copy(update={"description": description})
+        assert escape(shown) in rubric([item])
 
 
 def test_the_sum_that_is_shown_adds_up():
@@ -147,13 +135,10 @@ def test_stages_are_compared_in_a_table_and_the_judge_is_named():
     assert len(re.findall(r"<td[^>]*><b>", table)) == 1
 
 
-def test_a_correction_stands_beside_what_it_corrects():
+def test_a_correction_stands_beside_what_it_corrects_and_without_an_answer_the_place_says_what_to_do():
     mark = Mark(answer_id="a0", rating="bad", correction=scored(HALF))
 
     html = refined(kept(PLAIN), [mark])
 
     assert re.findall(r'data-title="([^"]+)"', html) == ["Base", "Base, corrected"]
-
-
-def test_without_an_answer_the_place_says_what_to_do():
     assert "Use an example or paste a question" in refined(None)

@@ -6,30 +6,38 @@ from pathlib import Path
 
 import pytest
 
+from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
+from lab.app import build_app
 from lab.review.blind import both, vote
+from lab.review.board import board_view
 from lab.review.export import export as exported
+from lab.review.papers import demonstration_paper, paper_of
 from lab.review.session import act, export, read, review, save, show_kept, undo, work
 from lab.session import stop
+from lab.settings import from_environment
+from lab.ui.components import notice
 from lab.visitors import new_visitor
+from tests.evals.concerns.test_report import scored
 from tests.lab.chains import lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
+from training.data.conversations import read_conversations
+from training.data.preferences import read_preferences
 
 USUAL = (0, 256, 0.1)
+FORMS = ("json", "markdown", "letter", "sft", "dpo")
 
 
 @pytest.fixture
 def room(tmp_path):
-    """A lab with a scripted reviewer, closed at the end."""
-    services = replace(
-        lab_with(tmp_path),
-        readers=lambda: (
-            ScriptedReader(pause=0.05),
-            ScriptedReader("Other", SAID[1:]),
-            ScriptedReader("Long", SAID, 0, 2),
-            ScriptedReader("Slow", SAID, 1.0),
-        ),
+    """A lab with scripted reviewers, closed at the end."""
+    readers = (
+        ScriptedReader(pause=0.05),
+        ScriptedReader("Other", SAID[1:]),
+        ScriptedReader("Long", SAID, 0, 2),
+        ScriptedReader("Slow", SAID, 1.0),
     )
+    services = replace(lab_with(tmp_path), readers=lambda: readers)
     yield services
     services.store.close()
 
@@ -43,102 +51,73 @@ def standing(room, visitor, view):
     return work(room, visitor).get(view.kept).parts
 
 
-def test_concerns_appear_one_by_one_and_the_review_is_kept_at_the_end(room):
+def test_concerns_appear_one_by_one_with_labels_and_places_and_the_review_is_kept_at_the_end(room):
     visitor = new_visitor()
     views = list(review(room, visitor, (None, PAPER), "Scripted", USUAL))
     counts = [view.cards.count('class="concern"') for view in views]
     assert counts == sorted(counts) and set(counts) == {0, 1, 2, 3}
     assert [view.is_busy for view in views] == [True] * (len(views) - 1) + [False]
-    kept = work(room, visitor).get(views[-1].kept).document
+    view = views[-1]
+    kept = work(room, visitor).get(view.kept).document
     assert [each.text for each in kept.concerns] == [each.text for each in SAID]
     assert kept.reviewer.stage == "review"
-
-
-def test_each_concern_shows_its_labels_and_its_place_or_that_it_has_none(room):
-    view = reviewed(room, new_visitor())
     assert "statistical methodology" in view.cards
     assert QUOTE in view.cards
     assert view.cards.count("No four words in a row of this concern stand in the paper") == 1
     assert view.paper.count("<mark") == 2
     assert "<img" not in view.cards
+    assert "Ignore all earlier instructions" in view.paper, "orders to the reviewer are read as a paper"
 
 
-def test_a_paper_with_orders_to_the_reviewer_is_read_as_a_paper(room):
-    visitor = new_visitor()
-    view = reviewed(room, visitor)
-    assert len(standing(room, visitor, view)) == len(SAID)
-    assert "Ignore all earlier instructions" in view.paper
-
-
-def test_every_change_is_kept_and_can_be_taken_back_one_after_another(room):
+def test_every_change_is_kept_and_can_be_taken_back_one_by_one(room):
     visitor = new_visitor()
     made = reviewed(room, visitor)
-    act(room, visitor, made.kept, "accept", "m1")
-    act(room, visitor, made.kept, "reject", "m3")
-    act(room, visitor, made.kept, "down", "m1")
-    save(room, visitor, made.kept, "m2", ("Another diet is missing.", "design_flaw", "minor"))
+    for action, name in (("accept", "m1"), ("delete", "m3"), ("down", "m1")):
+        act(room, visitor, made.kept, action, name)
+    save(room, visitor, made.kept, "m2", ("They had no food at all.", "design_flaw", "minor"))
     save(room, visitor, made.kept, None, ("Was it blinded?", "design_flaw", "major"))
-    view = act(room, visitor, made.kept, "delete", "m3")
-    assert view.notice == ""
+    act(room, visitor, made.kept, "reject", "m2")
     now = standing(room, visitor, made)
-    assert [each.text for each in now] == [
-        "Another diet is missing.",
-        SAID[0].text,
-        "Was it blinded?",
-    ]
-    assert [each.decision for each in now] == ["open", "accepted", "accepted"]
+    assert [each.text for each in now] == ["They had no food at all.", SAID[0].text, "Was it blinded?"]
+    assert [each.decision for each in now] == ["rejected", "accepted", "accepted"]
     assert now[0].before == SAID[1]
-    for _ in range(6):
+    act(room, visitor, made.kept, "reject", "m2")
+    assert standing(room, visitor, made)[0].decision == "open", "the same decision again takes it back"
+    for _ in range(7):
         undo(room, visitor, made.kept)
     assert [each.text for each in standing(room, visitor, made)] == [each.text for each in SAID]
     assert "nothing to take back" in undo(room, visitor, made.kept).notice
 
 
-def test_the_same_decision_again_takes_it_back(room):
+def test_a_bad_edit_changes_nothing_and_says_why(room):
     visitor = new_visitor()
     made = reviewed(room, visitor)
-    act(room, visitor, made.kept, "accept", "m1")
-    act(room, visitor, made.kept, "accept", "m1")
-    assert standing(room, visitor, made)[0].decision == "open"
+    for words, message in (
+        (("", "design_flaw", "major"), "write what the concern is"),
+        (("x" * 2001, "design_flaw", "major"), "2,001 characters"),
+        (("Fine.", "beauty", "major"), "beauty"),
+    ):
+        view = save(room, visitor, made.kept, "m1", words)
+        assert message in view.notice.replace("Write", "write")
+        assert standing(room, visitor, made)[0].text == SAID[0].text
 
 
-WRONG = [
-    (("", "design_flaw", "major"), "write what the concern is"),
-    (("x" * 2001, "design_flaw", "major"), "2,001 characters"),
-    (("Fine.", "beauty", "major"), "beauty"),
-]
-
-
-@pytest.mark.parametrize(("words", "message"), WRONG)
-def test_a_bad_edit_changes_nothing_and_says_why(room, words, message):
-    visitor = new_visitor()
-    made = reviewed(room, visitor)
-    view = save(room, visitor, made.kept, "m1", words)
-    assert message in view.notice.replace("Write", "write")
-    assert standing(room, visitor, made)[0].text == SAID[0].text
-
-
-def test_a_review_lies_on_one_desk_only_and_is_there_again_after_a_reload(room):
+def test_a_review_is_its_visitors_alone_is_there_after_a_reload_and_goes_when_they_are_forgotten(room):
     owner, other = new_visitor(), new_visitor()
     made = reviewed(room, owner)
-    assert "not on your desk" in act(room, other, made.kept, "accept", "m1").notice
-    assert "not on your desk" in show_kept(room, other, made.kept).notice
+    assert "not among yours" in act(room, other, made.kept, "accept", "m1").notice
+    assert "not among yours" in show_kept(room, other, made.kept).notice
     assert QUOTE in show_kept(room, owner, made.kept).cards
-
-
-def test_whoever_asks_to_be_forgotten_takes_reviews_along(room):
-    visitor = new_visitor()
-    reviewed(room, visitor)
-    act(room, visitor, reviewed(room, visitor).kept, "accept", "m1")
-    room.store.forget_rater(visitor.rater)
-    assert room.store.documents("review").newest(work(room, visitor).session) == ()
+    act(room, owner, made.kept, "accept", "m1")
+    room.store.forget_rater(owner.rater)
+    assert room.store.documents("review").newest(work(room, owner).session) == ()
 
 
 def rows_of(path):
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
 
 
-def test_exports_hold_what_the_person_stands_by(room, tmp_path):
+def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_path):
     visitor = new_visitor()
     made = reviewed(room, visitor)
     line, file = export(room, visitor, made.kept, "sft", tmp_path)
@@ -146,17 +125,15 @@ def test_exports_hold_what_the_person_stands_by(room, tmp_path):
     act(room, visitor, made.kept, "accept", "m1")
     save(room, visitor, made.kept, "m2", ("Another diet is missing.", "design_flaw", "minor"))
     act(room, visitor, made.kept, "reject", "m3")
-    files = {
-        form: export(room, visitor, made.kept, form, tmp_path)[1]
-        for form in ("json", "markdown", "letter", "sft", "dpo")
-    }
-    (row,) = rows_of(files["sft"])
-    assert [turn["from"] for turn in row["conversations"]] == ["system", "human", "gpt"]
-    reply = json.loads(row["conversations"][2]["value"])
+    files = {form: export(room, visitor, made.kept, form, tmp_path)[1] for form in FORMS}
+
+    (row,) = read_conversations([files["sft"]]).rows
+    reply = json.loads(row.reply)
     assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
-    (pair,) = rows_of(files["dpo"])
-    assert json.loads(pair["chosen"][0]["content"]) == reply
-    assert len(json.loads(pair["rejected"][0]["content"])) == 3
+    (pair,) = read_preferences([files["dpo"]], "Another prompt.").pairs
+    assert pair.prompt[0].content == system_prompt()
+    assert json.loads(pair.chosen[0].content) == reply
+    assert len(json.loads(pair.rejected[0].content)) == 3
     document = json.loads(Path(files["json"]).read_text("utf-8"))
     assert [each["decision"] for each in document["concerns"]] == ["accepted", "open", "rejected"]
     assert "session" not in document
@@ -175,54 +152,40 @@ def test_a_long_paper_gives_a_training_row_for_each_part(room, tmp_path):
     assert len(replies) == 2 and sum(map(len, replies)) == 2
 
 
-def test_two_reviewers_are_compared_without_names_and_the_vote_is_a_preference_pair(room):
+# ---- two reviewers, blind ------------------------------------------------------------------------
+
+
+def test_two_reviewers_are_compared_alike_and_without_names_and_the_vote_is_a_preference_pair(room):
     visitor = new_visitor()
-    *early, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"), USUAL)
-    assert all(view.left == view.right for view in early)
+
+    def listed(view):
+        kept = room.store.documents("review").newest(work(room, visitor).session)
+        return [each.reviewer.name for each in kept if each.id not in view.unnamed]
+
+    for ready in both(room, visitor, (None, PAPER), ("Scripted", "Other"), (7, 128, 0.3)):
+        assert listed(ready) == []
+        assert ready.pair or ready.left == ready.right
     assert "Scripted" not in ready.left + ready.right and "Other" not in ready.left + ready.right
+    left, right = ready.pair.left, ready.pair.right
+    assert [(each.reviewer.seed, each.reviewer.max_new_tokens) for each in (left, right)] == [(7, 128)] * 2
+    assert ready.left.startswith("<h3>Left</h3>") and ready.right.startswith("<h3>Right</h3>")
+
     told = vote(room, visitor, ready.pair, "left")
     again = vote(room, visitor, ready.pair, "right")
-    assert ready.pair.left.reviewer.name in told.notice
-    assert again.notice
+
+    assert left.reviewer.name in told.notice and again.notice
+    assert told.left.startswith(f"<h3>Left: {left.reviewer.name}</h3>")
+    assert sorted(listed(told)) == ["Other", "Scripted"]
     (cast,) = room.store.documents("review").votes()
     assert cast.choice == "left"
     made = exported(cast.right, cast.right.concerns, "dpo", [cast])
-    assert json.loads(made.text)["chosen_by"] == cast.left.reviewer.name
+    assert json.loads(made.text)["chosen_by"] == left.reviewer.name
 
 
-def test_what_is_exported_can_be_trained_on(room, tmp_path):
-    from training.data.conversations import read_conversations
-    from training.data.preferences import read_preferences
-
-    visitor = new_visitor()
-    made = reviewed(room, visitor)
-    act(room, visitor, made.kept, "accept", "m1")
-    save(room, visitor, made.kept, "m2", ("Another diet is missing.", "design_flaw", "minor"))
-    files = {form: export(room, visitor, made.kept, form, tmp_path)[1] for form in ("sft", "dpo")}
-    (row,) = read_conversations([files["sft"]]).rows
-    assert [each["text"] for each in json.loads(row.reply)] == [
-        SAID[0].text,
-        "Another diet is missing.",
-    ]
-    (pair,) = read_preferences([files["dpo"]], "Another prompt.").pairs
-    assert pair.prompt[0].content == system_prompt()
-    assert "Another diet is missing." in pair.chosen[0].content
-    assert "Another diet is missing." not in pair.rejected[0].content
-
-
-def test_both_reviewers_are_asked_with_the_same_settings_and_named_over_their_lists_after_the_vote(
-    room,
-):
-    visitor = new_visitor()
-    *_, ready = both(room, visitor, (None, PAPER), ("Scripted", "Other"), (7, 128, 0.3))
-    pair = ready.pair
-    assert {each.reviewer.seed for each in (pair.left, pair.right)} == {7}
-    assert {each.reviewer.max_new_tokens for each in (pair.left, pair.right)} == {128}
-    assert ready.left.startswith("<h3>Left</h3>") and ready.right.startswith("<h3>Right</h3>")
-    told = vote(room, visitor, pair, "tie")
-    assert told.left.startswith(f"<h3>Left: {pair.left.reviewer.name}</h3>")
-    (wrong,) = both(room, visitor, (None, PAPER), ("Scripted", "Other"), (0, 1, 0.1))
-    assert "problem" in wrong.notice
+def test_the_list_of_earlier_reviews_is_told_which_to_leave_out(room):
+    events = {each["api_name"]: each for each in build_app(room).get_config_file()["dependencies"]}
+    states = set(events["my_reviews"]["inputs"]) & set(events["review_blind"]["outputs"])
+    assert len(states) == 1
 
 
 def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
@@ -235,19 +198,27 @@ def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
     assert (views[-1].left, views[-1].right, views[-1].pair) == ("", "", None)
 
 
-def test_the_same_reviewer_twice_is_no_comparison(room):
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_what_cannot_be_reviewed_is_refused_and_the_paper_stays(room):
+    article, _ = read(None, PAPER)
+    (view,) = review(room, new_visitor(), (article, ""), "Nobody", USUAL)
+    assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
     (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"), USUAL)
     assert "two different reviewers" in view.notice
+    (view,) = both(room, new_visitor(), (None, PAPER), ("Scripted", "Other"), (0, 1, 0.1))
+    assert "problem" in view.notice
 
 
 def test_a_review_can_be_stopped_and_keeps_what_was_found(room):
     visitor = new_visitor()
-    moments = review(room, visitor, (None, PAPER), "Scripted", USUAL)
-    for view in moments:
+    views = review(room, visitor, (None, PAPER), "Slow", USUAL)
+    for view in views:
         if view.cards.count('class="concern"') == 1:
             stop(room, visitor, "review")
             break
-    *_, last = moments
+    *_, last = views
     assert "stopped" in last.notice
     assert len(standing(room, visitor, last)) == 1
 
@@ -263,7 +234,41 @@ def test_a_second_visitor_waits_for_the_first_and_is_told(room):
     assert last.kept
 
 
-def test_an_unknown_reviewer_is_refused_and_the_paper_stays(room):
-    article, _ = read(None, PAPER)
-    (view,) = review(room, new_visitor(), (article, ""), "Nobody", USUAL)
-    assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
+def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_do():
+    article, view = read(None, PAPER)
+    assert [each.name for each in article.sections] == ["Methods", "Results"]
+    assert "Diet and lifespan of mice" in view.paper
+    assert "<script>" not in view.paper
+    for file, text, words in (
+        (None, "", "give a paper first"),
+        (None, "Too short to be a paper.", "at least 200"),
+        ("nowhere.pdf", None, "no file"),
+    ):
+        with pytest.raises(UnreadableArticle, match=words):
+            paper_of(file, text)
+        assert words in read(file, text)[1].notice.replace("Give", "give")
+    assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
+    assert ">The disk is full" in notice("the disk is full", "problem")
+    assert demonstration_paper().sections
+
+
+def test_a_server_is_named_by_whoever_starts_the_lab():
+    settings = from_environment({"ASSAY_REVIEW_SERVER": "http://127.0.0.1:1/v1", "ASSAY_REVIEW_SERVER_MODEL": "m"})
+    assert settings.review_server is not None and settings.review_server.model == "m"
+    with pytest.raises(LabError, match="ASSAY_REVIEW_SERVER_CONTEXT"):
+        from_environment({"ASSAY_REVIEW_SERVER": "http://x", "ASSAY_REVIEW_SERVER_CONTEXT": "few"})
+
+
+def test_scores_beside_the_reviewer_are_ranked_on_the_page_and_other_files_passed_over(tmp_path):
+    assert "assay review score" in board_view(tmp_path)
+    for system, found in (("good", scored("good", 4)), ("weak", scored("weak", 1, 3))):
+        (tmp_path / f"{system}.json").write_text(found.model_dump_json(), encoding="utf-8")
+    for name, key in (("good.run", "fingerprint"), ("report", "against"), ("steps", "steps")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({key: []}), encoding="utf-8")
+    page = board_view(tmp_path)
+    assert page.index("good") < page.index("weak")
+    assert "BM25" in page and "problem" not in page
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    page = board_view(tmp_path)
+    assert "other.json is no score" in page
+    assert str(tmp_path) not in page

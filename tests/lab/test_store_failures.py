@@ -35,19 +35,13 @@ def test_a_password_never_appears_in_a_message():
     assert "server is running" in str(failure.value)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+def test_what_is_in_the_way_of_the_file_is_told_and_left_as_it_is(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LabError, match=r"cannot be made.*ASSAY_DATABASE_URL"):
         is_current(f"sqlite:///{tmp_path / 'file' / 'sub' / 'assay.db'}")
-
-
-def test_a_folder_in_place_of_the_file_is_said_to_be_unopenable(tmp_path):
-    (tmp_path / "assay.db").mkdir()
+    (tmp_path / "folder").mkdir()
     with pytest.raises(LabError, match="check that its folder exists and is writable"):
-        Store(url_in(tmp_path))
-
-
-def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path):
+        Store(f"sqlite:///{tmp_path / 'folder'}")
     notes = tmp_path / "assay.db"
     notes.write_text("my notes, not a database\n" * 200)
     with pytest.raises(LabError, match="The file is something else"):
@@ -74,26 +68,13 @@ def test_a_database_that_stays_locked_is_reported_and_loses_nothing(tmp_path):
     impatient = open_engine(url_in(tmp_path), busy_timeout_seconds=0.05)
     other_program = sqlite3.connect(tmp_path / "assay.db", isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")
-    with (
-        pytest.raises(LabError, match=r"close it and try again.*is not stored"),
-        writing(impatient) as session,
-    ):
+    with pytest.raises(LabError, match=r"close it and try again.*is not stored"), writing(impatient) as session:
         session.add(AnswerRow(**dict(answer("new"))))
+    assert store.counts().votes == 1, "reading goes on meanwhile"
     other_program.execute("ROLLBACK")
     other_program.close()
     impatient.dispose()
     assert store.counts().votes == 1
-    store.close()
-
-
-def test_reading_goes_on_while_another_program_writes(tmp_path):
-    store = new_store(tmp_path)
-    cast(store, 1, ("base", "sft"), "left")
-    other_program = sqlite3.connect(tmp_path / "assay.db", isolation_level=None)
-    other_program.execute("BEGIN IMMEDIATE")
-    assert store.counts().votes == 1
-    other_program.execute("ROLLBACK")
-    other_program.close()
     store.close()
 
 

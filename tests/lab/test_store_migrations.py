@@ -29,23 +29,16 @@ def told(database):
     return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def test_a_migrated_database_has_exactly_the_tables_the_store_works_with(tmp_path):
+def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_works_with(tmp_path):
+    assert ScriptDirectory(str(SCRIPTS)).get_current_head() == REVISION
+    assert not is_current(url_in(tmp_path))
     upgrade(url_in(tmp_path))
+    assert is_current(url_in(tmp_path))
     engine = open_engine(url_in(tmp_path))
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Table.metadata) == []
     engine.dispose()
-
-
-def test_the_newest_migration_is_the_one_the_store_expects():
-    assert ScriptDirectory(str(SCRIPTS)).get_current_head() == REVISION
-
-
-def test_a_new_database_is_current_after_the_upgrade_and_not_before(tmp_path):
-    assert not is_current(url_in(tmp_path))
-    upgrade(url_in(tmp_path))
-    assert is_current(url_in(tmp_path))
 
 
 def test_upgrading_again_keeps_every_vote_and_the_salt(tmp_path):
