@@ -100,6 +100,7 @@ def start(module: str, function: str, *arguments: Any, **environment: str) -> su
         env={**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -107,9 +108,9 @@ def start(module: str, function: str, *arguments: Any, **environment: str) -> su
 def apart(module: str, function: str, *arguments: Any, **environment: str) -> Any:
     """Return what a function returns in a process of its own."""
     with start(module, function, *arguments, **environment) as process:
-        printed, _ = process.communicate()
+        printed, told = process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{module}.{function}{arguments} ended with {process.returncode}")
+        raise RuntimeError(f"{module}.{function}{arguments} ended with {process.returncode}:\n{told[-3000:]}")
     return json.loads(printed.strip().splitlines()[-1])
 
 

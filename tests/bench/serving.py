@@ -55,7 +55,9 @@ def main() -> None:
 def _line(process: Any) -> str:
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError(f"a serving process stopped with exit code {process.wait()}")
+        raise RuntimeError(
+            f"a serving process stopped with exit code {process.wait()}: {process.stderr.read()[-3000:]}"
+        )
     return line
 
 
