@@ -89,7 +89,9 @@ def show(table: Table) -> None:
     Console(width=130).print(table)
 
 
-def start(module: str, function: str, *arguments: Any, **environment: str) -> subprocess.Popen[str]:
+def start(
+    module: str, function: str, *arguments: Any, stderr: int | None = None, **environment: str
+) -> subprocess.Popen[str]:
     """Call a function in a process of its own; what it returns is its last line, as JSON."""
     code = (
         f"import json, sys; from {module} import {function} as work; print(json.dumps(work(*json.loads(sys.argv[1]))))"
@@ -100,14 +102,14 @@ def start(module: str, function: str, *arguments: Any, **environment: str) -> su
         env={**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 
 
 def apart(module: str, function: str, *arguments: Any, **environment: str) -> Any:
     """Return what a function returns in a process of its own."""
-    with start(module, function, *arguments, **environment) as process:
+    with start(module, function, *arguments, stderr=subprocess.PIPE, **environment) as process:
         printed, told = process.communicate()
     if process.returncode:
         raise RuntimeError(f"{module}.{function}{arguments} ended with {process.returncode}:\n{told[-3000:]}")
