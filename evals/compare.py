@@ -3,30 +3,22 @@
 Reports are compared only if the same instrument measured the same questions.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from evals.errors import BadConfig, IncomparableReports
-from evals.report import (
-    CONSTANT,
-    HEADLINE,
-    LOWER_IS_BETTER,
-    MEASURES,
-    Tally,
-    cells_of,
-    read_counts,
-    reading,
-    rows_of,
-    tally,
-)
-from evals.schema import EvalReport, EvalRow, Metric, Record, Share
+from evals.report import CONSTANT, Tally, cells_of, read_counts, reading, rows_of, tally, task_of
+from evals.schema import Metric, Record, Share
+from evals.schema.reports import Report
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import DRAWS, Floats, is_point, percentile_interval
 from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.task import Better, Graded, Measure
 
 
 class Difference(Metric):
@@ -35,7 +27,8 @@ class Difference(Metric):
     `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if
     `is_exact`. `p_holm` is `p_permutation` corrected for every difference that was asked for at once.
     `p_mcnemar` takes rows for independent and stands beside accuracy only. None where undefined. The
-    ECE has no p: its difference and interval are for reading (`evals.report.Measure.is_tested`).
+    ECE has no p: its difference and interval are for reading. `is_tested`, whether a p can tell if the difference is
+    more than chance, and `better` are those of the metric (`evals.task.Measure`).
     """
 
     metric: str
@@ -46,16 +39,13 @@ class Difference(Metric):
     is_exact: bool = False
     p_holm: Share | None = None
     p_mcnemar: Share | None = None
+    is_tested: bool = True
+    better: Better | None = "higher"
 
     @property
     def excludes_zero(self) -> bool:
         """Return whether the interval lies on one side of zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
-
-    @property
-    def is_tested(self) -> bool:
-        """Return whether a p can tell if this metric's difference is more than chance."""
-        return MEASURES[self.metric].is_tested
 
     @property
     def is_shown(self) -> bool:
@@ -68,7 +58,7 @@ class Difference(Metric):
         """Return whether the second side has the better value; a difference of 0 is not better."""
         if self.value is None:
             return False
-        return self.value < 0 if self.metric in LOWER_IS_BETTER else self.value > 0
+        return self.value < 0 if self.better == "lower" else self.value > 0
 
 
 class Resampled:
@@ -95,18 +85,27 @@ def difference(name: str, first: Resampled, second: Resampled) -> Difference:
     """Return one metric's difference between two sides that were resampled alike, with its interval."""
     before, after = first.value(name), second.value(name)
     n = min(first.table.n(name), second.table.n(name))
-    bare = Difference(metric=name, n=n, first=before, second=after, value=None)
+    measure = first.table.metrics[name]
+    bare = Difference(
+        metric=name,
+        n=n,
+        first=before,
+        second=after,
+        value=None,
+        is_tested=measure.is_tested,
+        better=measure.better,
+    )
     if before is None or after is None:
         sides = (("first", before), ("second", after))
         which = " and ".join(f"the {order} side" for order, value in sides if value is None)
-        return bare.model_copy(update={"note": f"{which}: {MEASURES[name].undefined}"})
+        return bare.model_copy(update={"note": f"{which}: {measure.undefined}"})
     apart = second.drawn(name) - first.drawn(name)
     span = percentile_interval(apart)
     if span is None or is_point(span):
         return bare.model_copy(update={"value": after - before, "note": CONSTANT})
     found: dict[str, object] = {"value": after - before, "low": span[0], "high": span[1]}
     found["note"] = interval_note(apart, len(first.table.clusters))
-    found["p_bootstrap"] = bootstrap_p(apart) if MEASURES[name].is_tested else None
+    found["p_bootstrap"] = bootstrap_p(apart) if measure.is_tested else None
     return bare.model_copy(update=found)
 
 
@@ -125,15 +124,12 @@ def with_permutation(found: Difference, first: Tally, second: Tally, arranged: S
     return found.model_copy(update={"p_permutation": p, "is_exact": arranged.is_exact})
 
 
-COMPARED = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
-
-
 @dataclass(frozen=True)
 class Pairing:
-    """What is compared: the metrics on one group of questions; and how often it is resampled."""
+    """What is compared: the metrics on one group of rows, by default the task's; and how often it is resampled."""
 
-    metrics: Sequence[str] = COMPARED
-    group: str = HEADLINE
+    metrics: Sequence[str] = ()
+    group: str = ""
     draws: int = DRAWS
     seed: int = 0
 
@@ -165,6 +161,7 @@ class PairedComparison(Record):
 class Comparisons(Record):
     """Everything that was compared at once, and so is corrected for at once."""
 
+    task: str = "questions"
     data_name: str
     data_sha256: str
     versions: dict[str, str]
@@ -175,7 +172,7 @@ class Comparisons(Record):
     comparisons: tuple[PairedComparison, ...]
 
 
-Answers = tuple[EvalReport, str]
+Answers = tuple[Report[Any], str]
 """A report, and a stage in it."""
 
 
@@ -186,19 +183,22 @@ def compare(pairs: Sequence[tuple[Answers, Answers]], pairing: Pairing | None = 
     group or metric, for no pair at all, and for stages that did not answer the same questions.
     """
     pairing = pairing or Pairing()
-    unknown = [name for name in pairing.metrics if name not in MEASURES]
-    if unknown or not pairing.metrics:
-        named = ", ".join(map(repr, unknown)) or "no metric"
-        raise BadConfig(f"cannot compare by {named}; known metrics are {', '.join(MEASURES)}")
     if not pairs:
         raise BadConfig("there is nothing to compare; name two stages, or two reports of one stage")
+    task = task_of(pairs[0][0][0])
+    names = pairing.metrics or task.compared or tuple(task.metrics)
+    pairing = replace(pairing, metrics=names, group=pairing.group or task.headline)
+    unknown = [repr(name) for name in names if name not in task.metrics]
+    if unknown:
+        raise BadConfig(f"cannot compare by {', '.join(unknown)}; known metrics are {', '.join(task.metrics)}")
     check_comparable(list({id(report): report for pair in pairs for report, _ in pair}.values()))
     found = _corrected([_compared(first, second, pairing) for first, second in pairs])
     report = pairs[0][0][0]
     return Comparisons(
+        task=task.name,
         data_name=report.data_name,
         data_sha256=report.data_sha256,
-        versions=report.versions,
+        versions=report.instrument,
         group=pairing.group,
         draws=pairing.draws,
         seed=pairing.seed,
@@ -207,7 +207,7 @@ def compare(pairs: Sequence[tuple[Answers, Answers]], pairing: Pairing | None = 
     )
 
 
-def check_comparable(reports: Sequence[EvalReport]) -> None:
+def check_comparable(reports: Sequence[Report[Any]]) -> None:
     """Return if all reports were measured alike; IncomparableReports says what differs."""
     check_instrument(reports)
     for first, other in pairwise(reports):
@@ -220,14 +220,19 @@ def check_comparable(reports: Sequence[EvalReport]) -> None:
             )
 
 
-def check_instrument(reports: Sequence[EvalReport]) -> None:
+def check_instrument(reports: Sequence[Report[Any]]) -> None:
     """Return if the same versions measured all reports; IncomparableReports names what differs."""
     for first, other in pairwise(reports):
-        if other.versions != first.versions:
+        if other.task != first.task:
+            raise IncomparableReports(
+                f"the report of {first.chain_name} is on {first.task}, that of {other.chain_name} on {other.task}; name"
+                " reports of one task"
+            )
+        if other.instrument != first.instrument:
             raise IncomparableReports(
                 f"the reports of {first.chain_name} on {first.data_name} and of {other.chain_name} on"
                 f" {other.data_name} were measured with different instruments:"
-                f" {_differing(first.versions, other.versions)}; bring the older one up to date with"
+                f" {_differing(first.instrument, other.instrument)}; bring the older one up to date with"
                 " `assay eval rescore REPORT.json`"
             )
     judges = {str(each.settings["judge"]): None for each in reports if "judge" in each.settings}
@@ -238,12 +243,12 @@ def check_instrument(reports: Sequence[EvalReport]) -> None:
         )
 
 
-def check_same_rows(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> None:
+def check_same_rows(sides: Sequence[tuple[Side, Sequence[Any]]]) -> None:
     """Return if every side answered the same questions; BadConfig names one that was not."""
     (one, first), *others = sides
-    asked = {row.example.id: row.example for row in first}
+    asked = {row.id: getattr(row, "example", None) for row in first}
     for other, rows in others:
-        answered = {row.example.id: row.example for row in rows}
+        answered = {row.id: getattr(row, "example", None) for row in rows}
         odd = sorted(asked.keys() ^ answered.keys())
         odd += sorted(id_ for id_ in asked.keys() & answered.keys() if asked[id_] != answered[id_])
         if odd:
@@ -260,28 +265,45 @@ def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedCompar
         sides.append((Side(chain=report.chain_name, stage=stage, read_by=read_counts(found)), found))
     check_same_rows(sides)
     rows = [of_side for _, of_side in sides]
-    cells = cells_of([*rows[0], *rows[1]])
-    tables = [tally(of_side, cells) for of_side in rows]
-    clusters = tables[0].clusters
-    before, after = (Resampled(table, pairing.draws, pairing.seed) for table in tables)
-    arranged = Swaps(len(clusters), pairing.draws, pairing.seed)
-    differences = []
-    for name in dict.fromkeys(pairing.metrics):
-        found = difference(name, before, after)
-        if found.value is not None and found.is_tested:
-            found = with_permutation(found, tables[0], tables[1], arranged)
-        if found.value is not None and name == "accuracy":
-            found = found.model_copy(update={"p_mcnemar": _mcnemar(*rows)})
-        differences.append(found)
+    every = task_of(first[0]).metrics
+    differences, tables = paired_differences(rows, {name: every[name] for name in pairing.metrics}, pairing)
     return PairedComparison(
         first=sides[0][0],
         second=sides[1][0],
         group=pairing.group,
         n=len(rows[0]),
-        n_clusters=len(clusters),
+        n_clusters=len(tables[0].clusters),
         differences=tuple(differences),
         notes=() if first[0] is second[0] else (*_other_settings(first[0], second[0]), *_other_reading(sides)),
     )
+
+
+def paired_differences(
+    sides: Sequence[Sequence[Graded]], metrics: Mapping[str, Measure], pairing: Pairing
+) -> tuple[list[Difference], list[Tally]]:
+    """Return every metric's difference between two sides, p not yet corrected, and both tallies.
+
+    A row that a metric does not apply to on one side, for want of a verdict, is left out on both.
+    """
+    rows = [*sides[0], *sides[1]]
+    without = {
+        name: {row.id for row in rows if each.adds(row) is None}
+        for name, each in metrics.items()
+        if each.adds is not None
+    }
+    cells = cells_of(rows)
+    tables = [tally(of_side, metrics, cells, without) for of_side in sides]
+    before, after = (Resampled(table, pairing.draws, pairing.seed) for table in tables)
+    arranged = Swaps(len(tables[0].clusters), pairing.draws, pairing.seed)
+    differences = []
+    for name in metrics:
+        found = difference(name, before, after)
+        if found.value is not None and found.is_tested:
+            found = with_permutation(found, tables[0], tables[1], arranged)
+        if found.value is not None and name == "accuracy":
+            found = found.model_copy(update={"p_mcnemar": _mcnemar(*sides)})
+        differences.append(found)
+    return differences, tables
 
 
 def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
@@ -301,13 +323,13 @@ def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
     ]
 
 
-def _mcnemar(first: Sequence[EvalRow], second: Sequence[EvalRow]) -> float:
-    right = [{row.example.id: row.verdict.verdict == "correct" for row in rows} for rows in (first, second)]
+def _mcnemar(first: Sequence[Graded], second: Sequence[Graded]) -> float:
+    right = [{row.id: row.grade.verdict == "correct" for row in rows} for rows in (first, second)]
     pairs = [(right[0][id_], right[1][id_]) for id_ in right[0]]
     return mcnemar_p(pairs.count((True, False)), pairs.count((False, True)))
 
 
-def _other_settings(first: EvalReport, second: EvalReport) -> tuple[str, ...]:
+def _other_settings(first: Report[Any], second: Report[Any]) -> tuple[str, ...]:
     names = sorted(first.settings.keys() | second.settings.keys())
     return tuple(
         f"{name}: {first.settings.get(name)} and {second.settings.get(name)}"
@@ -316,7 +338,7 @@ def _other_settings(first: EvalReport, second: EvalReport) -> tuple[str, ...]:
     )
 
 
-def _other_reading(sides: Sequence[tuple[Side, Sequence[EvalRow]]]) -> tuple[str, ...]:
+def _other_reading(sides: Sequence[tuple[Side, Sequence[Any]]]) -> tuple[str, ...]:
     """Return a note where answers of two reports were read in different ways."""
     one, other = (side.read_by for side, _ in sides)
     if one.keys() - {"none"} == other.keys() - {"none"}:

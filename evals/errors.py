@@ -6,6 +6,7 @@
     ├── ChainMismatch        an adapter chain does not fit the base, tokenizer or weights it was made for
     ├── BadConfig            a setting is unknown, out of range or contradicts another one
     ├── UnreadableArticle    a paper holds no text that can be read: scanned, locked, broken, too large
+    ├── CannotWrite          a file cannot be written there; an OSError with its errno too
     ├── IncomparableReports  two reports were measured with different instruments
     └── TrainingStopped      a run cannot go on; its last good checkpoint is kept
 
@@ -41,6 +42,10 @@ class BadConfig(LabError, ValueError):
 
 class UnreadableArticle(LabError):
     """A paper holds no text that can be read: scanned, locked, broken or too large."""
+
+
+class CannotWrite(LabError, OSError):
+    """A file cannot be written there; `errno` is the system's."""
 
 
 class IncomparableReports(LabError):

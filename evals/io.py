@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evals.errors import BadRow, LabError
+from evals.errors import BadRow, CannotWrite, LabError
 from evals.schema import Example
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -129,24 +129,12 @@ def read_examples(path: Path) -> tuple[Example, ...]:
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write examples as JSONL, whole or not at all."""
-    rows_write_whole(path, as_jsonl(examples))
+    write_whole(path, as_jsonl(examples))
 
 
 def as_jsonl(examples: Iterable[Example]) -> str:
     """Return examples as the text of a JSONL file, keys sorted, so equal rows are equal bytes."""
     return "".join(_line(example) + "\n" for example in examples)
-
-
-def rows_write_whole(path: Path, text: str) -> None:
-    """Write a text file beside its place and rename it there; LabError if that fails."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-            temporary = Path(folder) / path.name
-            temporary.write_text(text, encoding="utf-8", newline="")
-            temporary.replace(path)
-    except OSError as error:
-        raise LabError(f"cannot write {path}: {error.strerror}; name a folder that you may write to") from error
 
 
 def _line(example: Example) -> str:
@@ -179,14 +167,19 @@ def sha256_of_text(text: str) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    temporary = Path(name)
+    """Write a UTF-8 file so that a reader sees the old content or the new, never a part; CannotWrite if that fails."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as content:
-            content.write(text)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as content:
+                content.write(text)
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        refused = CannotWrite(f"cannot write {path}: {error.strerror}; name a folder that you may write to")
+        refused.errno = error.errno
+        raise refused from error

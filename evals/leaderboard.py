@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -30,14 +31,23 @@ from evals.compare import (
     with_permutation,
 )
 from evals.errors import BadConfig
-from evals.report import HEADLINE, LOWER_IS_BETTER, MEASURES, cells_of, grouped, is_scored, tally
-from evals.schema import EvalReport, EvalRow, Metric, Record, StageSummary
+from evals.report import cells_of, tally, task_of
+from evals.schema import Metric, Record, StageSummary
+from evals.schema.reports import Report
 from evals.stats.intervals import DRAWS
 from evals.stats.paired import Swaps, holm
+from evals.task import Graded, Measure
 
 READING = (
     "“=” marks a rank that several share. A rank counts who is shown to be better, not who stands above, so"
     " numbers can be left out: =1, =1, 3."
+)
+
+
+RULE = (
+    "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
+    " difference excludes zero, and p, corrected by Holm for all pairs in the table, is below 0.05."
+    f" No entry of rank 1 is shown to be worse than another. {READING}"
 )
 
 
@@ -76,6 +86,7 @@ class LeaderboardRow(Record):
 class Standings(Record):
     """One table: every entry that was measured on one set of questions, by one metric."""
 
+    task: str = "questions"
     data_name: str
     data_sha256: str
     versions: dict[str, str]
@@ -89,23 +100,26 @@ class _Entry:
     """A row of the table before ranking, with the answers that it stands on."""
 
     row: LeaderboardRow
-    answers: Sequence[EvalRow]
+    answers: Sequence[Graded]
 
 
-def standings(reports: Sequence[EvalReport], group: str = HEADLINE, order: str = "reward") -> tuple[Standings, ...]:
+def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") -> tuple[Standings, ...]:
     """Return one table per set of questions, in the order of the reports.
 
     IncomparableReports if any two of the reports differ in versions; else as `leaderboard`.
     """
     check_instrument(reports)
-    by_data: dict[str, list[EvalReport]] = {}
+    by_data: dict[str, list[Report[Any]]] = {}
     for report in reports:
         by_data.setdefault(report.data_sha256, []).append(report)
+    task = task_of(reports[0])
+    group, order = group or task.headline, order or task.order
     return tuple(
         Standings(
             data_name=members[0].data_name,
             data_sha256=sha256,
-            versions=members[0].versions,
+            task=task.name,
+            versions=members[0].instrument,
             group=group,
             order=order,
             rows=leaderboard(members, group, order),
@@ -115,9 +129,9 @@ def standings(reports: Sequence[EvalReport], group: str = HEADLINE, order: str =
 
 
 def leaderboard(
-    reports: Sequence[EvalReport],
-    group: str = HEADLINE,
-    order: str = "reward",
+    reports: Sequence[Report[Any]],
+    group: str = "",
+    order: str = "",
     draws: int = DRAWS,
     seed: int = 0,
 ) -> tuple[LeaderboardRow, ...]:
@@ -129,11 +143,15 @@ def leaderboard(
     figures that are not those of the rows.
     """
     check_comparable(reports)
+    if not reports:
+        return ()
+    task = task_of(reports[0])
+    group, order = group or task.headline, order or task.order
     entries = _entries(reports, group)
-    if reports and not entries:
+    if not entries:
         known = ", ".join(dict.fromkeys(s.group for report in reports for s in report.summaries))
         raise BadConfig(f"no report has a group {group!r}; known are {known}")
-    known = [name for name, each in MEASURES.items() if each.better]
+    known = [name for name, each in task.metrics.items() if each.better]
     if order not in known:
         raise BadConfig(f"a leaderboard cannot be ordered by {order!r}; it can be by {', '.join(known)}")
     missing = [entry.row.stage for entry in entries if order not in entry.row.metrics]
@@ -142,15 +160,16 @@ def leaderboard(
             f"the report has no {order!r} for {missing[0]!r}, it is older than that metric; bring it"
             " up to date with `assay eval rescore REPORT.json`"
         )
-    entries = sorted(entries, key=lambda entry: _place(entry.row.metrics[order], order))
-    return _ranked(entries, order, draws, seed)
+    measure = task.metrics[order]
+    entries = sorted(entries, key=lambda entry: _place(entry.row.metrics[order], measure))
+    return _ranked(entries, order, measure, draws, seed)
 
 
-def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
+def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
     found: dict[tuple[str | None, str, frozenset[str]], _Entry] = {}
     for report in reports:
-        stages: dict[str, list[EvalRow]] = {}
-        for row in filter(is_scored, report.rows):
+        stages: dict[str, list[Graded]] = {}
+        for row in report.rows:
             stages.setdefault(row.stage, []).append(row)
         for summary in report.summaries:
             if summary.group != group:
@@ -162,19 +181,19 @@ def _entries(reports: Sequence[EvalReport], group: str) -> list[_Entry]:
                     f"two reports measure {row.stage!r} of {row.chain!r} on these questions; give one"
                     " report per chain, or give the chains different names"
                 )
-            answers = grouped(stages.get(row.stage, [])).get(group, [])
+            answers = task_of(report).groups(stages.get(row.stage, [])).get(group, [])
             _check_summary(report, summary, answers)
             found.setdefault(key, _Entry(row=row, answers=answers))
     return list(found.values())
 
 
-def _check_summary(report: EvalReport, summary: StageSummary, answers: Sequence[EvalRow]) -> None:
+def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence[Graded]) -> None:
     """Return if the stored values are those of the rows; BadConfig names one that is not."""
-    table = tally(answers)
+    every = task_of(report).metrics
+    table = tally(answers, {name: every[name] for name in summary.metrics if name in every})
     totals = table.totals()
-    for name, stored in summary.metrics.items():
-        if name not in MEASURES:
-            continue
+    for name in table.metrics:
+        stored = summary.metrics[name]
         found, n = float(table.metric(name, totals)[0]), table.n(name)
         value = math.nan if stored.value is None else stored.value
         if stored.n != n or not np.isclose(found, value, rtol=0, atol=CLOSE, equal_nan=True):
@@ -185,15 +204,18 @@ def _check_summary(report: EvalReport, summary: StageSummary, answers: Sequence[
             )
 
 
-def _ranked(entries: Sequence[_Entry], order: str, draws: int, seed: int) -> tuple[LeaderboardRow, ...]:
+def _ranked(
+    entries: Sequence[_Entry], order: str, measure: Measure, draws: int, seed: int
+) -> tuple[LeaderboardRow, ...]:
     """Return the rows with their ranks; `entries` must stand in order, the best first."""
     valued = [entry for entry in entries if entry.row.metrics[order].value is not None]
-    differences = _corrected(_differences(valued, order, draws, seed))
-    beaten = {
-        index: sum(_is_beaten(differences[other, index]) for other in range(index)) for index in range(len(valued))
-    }
+    sides = [(Side(chain=each.row.chain or "baseline", stage=each.row.stage), each.answers) for each in valued]
+    if sides:
+        check_same_rows(sides)
+    differences = pairwise_differences([each.answers for each in valued], order, measure, draws, seed)
+    beaten = ranks_from(differences, len(valued))
     rows = [
-        entry.row.model_copy(update={"rank": 1 + beaten[index], "from_best": differences.get((0, index))})
+        entry.row.model_copy(update={"rank": beaten[index], "from_best": differences.get((0, index))})
         for index, entry in enumerate(valued)
     ]
     return *rows, *(entry.row for entry in entries if entry.row.metrics[order].value is None)
@@ -203,41 +225,42 @@ Differences = dict[tuple[int, int], Difference]
 """By the places of two entries, the better placed one first: the later minus the earlier."""
 
 
-def _differences(entries: Sequence[_Entry], order: str, draws: int, seed: int) -> Differences:
-    if len(entries) < 2:
+def pairwise_differences(
+    sides: Sequence[Sequence[Graded]], name: str, measure: Measure, draws: int = DRAWS, seed: int = 0
+) -> Differences:
+    """Return one metric's difference between every two of several sides, corrected by Holm for all pairs.
+
+    The p is worked out only where the interval excludes zero: a pair that needs no test counts as 1. A metric that no
+    p is fit for gets none.
+    """
+    if len(sides) < 2:
         return {}
-    sides = [(Side(chain=entry.row.chain or "baseline", stage=entry.row.stage), entry.answers) for entry in entries]
-    check_same_rows(sides)
-    cells = cells_of(row for _, answers in sides for row in answers)
-    tables = [tally(answers, cells) for _, answers in sides]
-    clusters = tables[0].clusters
-    arranged = Swaps(len(clusters), draws, seed)
+    cells = cells_of(row for rows in sides for row in rows)
+    tables = [tally(rows, {name: measure}, cells) for rows in sides]
+    arranged = Swaps(len(tables[0].clusters), draws, seed)
     drawn = [Resampled(table, draws, seed) for table in tables]
     found = {}
     for one, other in combinations(range(len(tables)), 2):
-        apart = difference(order, drawn[one], drawn[other])
+        apart = difference(name, drawn[one], drawn[other])
         if apart.excludes_zero and apart.is_tested:
             apart = with_permutation(apart, tables[one], tables[other], arranged)
         found[one, other] = apart
-    return found
+    if not measure.is_tested:
+        return found
+    tests = [1.0 if d.p_permutation is None else d.p_permutation for d in found.values()]
+    return {pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(found.items(), holm(tests), strict=True)}
 
 
-def _corrected(differences: Differences) -> Differences:
-    """Return the differences with Holm's p over all pairs; a pair that needs no test counts as 1."""
-    if not all(d.is_tested for d in differences.values()):
-        return differences
-    tests = [1.0 if d.p_permutation is None else d.p_permutation for d in differences.values()]
-    return {
-        pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(differences.items(), holm(tests), strict=True)
-    }
+def ranks_from(differences: Differences, n: int) -> list[int]:
+    """Return the ranks of `n` sides in their order: one more than the number of those shown to be better."""
+
+    def is_beaten(apart: Difference) -> bool:
+        return apart.is_shown and bool(apart.value) and not apart.is_better
+
+    return [1 + sum(is_beaten(differences[other, index]) for other in range(index)) for index in range(n)]
 
 
-def _is_beaten(apart: Difference) -> bool:
-    """Return whether the later entry is shown to be worse than the earlier one."""
-    return apart.is_shown and bool(apart.value) and not apart.is_better
-
-
-def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:
+def _row(report: Report[Any], summary: StageSummary) -> LeaderboardRow:
     return LeaderboardRow(
         chain=None if summary.is_baseline else report.chain_name,
         stage=summary.stage,
@@ -248,7 +271,7 @@ def _row(report: EvalReport, summary: StageSummary) -> LeaderboardRow:
     )
 
 
-def _place(metric: Metric, order: str) -> tuple[bool, float]:
+def _place(metric: Metric, measure: Measure) -> tuple[bool, float]:
     if metric.value is None:
         return True, 0.0
-    return False, metric.value if order in LOWER_IS_BETTER else -metric.value
+    return False, metric.value if measure.better == "lower" else -metric.value

@@ -1,60 +1,60 @@
-"""EvalReports: every row in full, and summaries that can always be recomputed from the rows.
+"""Reports of any task: every row in full, and summaries that can always be recomputed from the rows.
 
-Metrics are those of `evals.report`. Beside the ECE stands the ECE that a perfectly calibrated model
-with the same confidences would show by chance: its mean and its 95th percentile.
-
-Groups: "all"; "unaided", the headline; and each kind by its name. Where gene sets are asked for their
-directions, "unaided" leaves out the questions on what a set stands for (kinds "mechanism" and "term"):
-they name the direction, or ask for none. In any other set of questions it is all of them. Free answers
-(kinds "rubric" and "facts") are not scored and are in no metric.
-
-Every summary counts how its answers were read: from the answer line, from text, by a judge.
+Metrics are those that the task names (`evals.task.Measure`). Beside the ECE stands the ECE that a perfectly calibrated
+model with the same confidences would show by chance: its mean and its 95th percentile. Every summary counts how its
+answers were read: from the answer line, from text, by a judge.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from evals import confidence, verifiers
 from evals.errors import BadConfig, LabError
-from evals.io import rows_write_whole as write_whole
-from evals.questions import data_sha256
-from evals.questions.baselines import BASELINES
-from evals.schema import EvalReport, EvalRow, Example, Metric, StageSummary
-from evals.stats import calibration, scores
-from evals.stats.calibration import Settings, bin_edges, ece, interval_note, null_ece
+from evals.io import write_whole
+from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
+from evals.schema import EvalReport, Metric, StageSummary
+from evals.schema.reports import GradedRow, RefinerReport, Report
+from evals.stats import calibration
+from evals.stats.calibration import interval_note
 from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
-from evals.stats.scores import aurc
-from evals.verifiers.score import SCORED, VERIFIERS
+from evals.task import Graded, Measure, Task, task_class
+
+__all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
 
 VERSION = "metrics-2"
 KEPT = 2_000_000
 """Weights that are kept in memory for the next table."""
-Better = Literal["higher", "lower"]
-WeightedMetric = Callable[[Floats, Floats, Floats], Floats]
-"""Confidences, outcomes and weights (draws, cells) -> one value per draw."""
+CONSTANT = "constant"
+"""Note of a metric that is the same in every draw: it has a value and no interval."""
+WAYS = {"answer": "line", "text": "text", "judge": "judge", "none": "not read"}
+"""How an answer was read, as the reports store it and as people read it."""
+MEASURES = Questions.metrics
+LOWER_IS_BETTER = frozenset(name for name, each in MEASURES.items() if each.better == "lower")
 Cell = tuple[float, bool]
 """A stated confidence, and whether the claim that it was stated for is correct."""
+Kind = TypeVar("Kind", bound=Report)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The rows of one stage summed up by cluster.
+    """The rows of one stage summed up by cluster, for some metrics.
 
-    `sums` has one row per cluster, in the order of `clusters`; its first columns are those of COLUMNS,
-    its last ones count the rows of each cell.
+    `sums` has one row per cluster, in the order of `clusters`. Of each metric, `places` are the columns: how many rows
+    it applies to, then what they add. The last columns count the rows of each cell.
     """
 
+    metrics: Mapping[str, Measure]
     clusters: tuple[str, ...]
     cells: tuple[Cell, ...]
+    places: Mapping[str, slice]
     sums: Floats
 
     def totals(self) -> Floats:
@@ -67,105 +67,85 @@ class Tally:
         Tallies of the same clusters get the same draws from the same seed, so they stay paired.
         """
         weights = _kept_weights if draws * len(self.clusters) <= KEPT else _weights
-        parts = weights(self.clusters, draws, seed)
-        return np.concatenate([part @ self.sums for part in parts])
+        return np.concatenate([part @ self.sums for part in weights(self.clusters, draws, seed)])
 
     def metric(self, name: str, totals: Floats) -> Floats:
         """Return one metric for each row of totals; nan where it is undefined."""
-        return MEASURES[name].of(self, totals)
+        measure, missing = self.metrics[name], np.full(len(totals), np.nan)
+        if measure.of_claims is not None:
+            if not self.cells:
+                return missing
+            c, y = (np.array(column, dtype=np.float64) for column in zip(*self.cells, strict=True))
+            return measure.of_claims(c, y, self._claims(totals))
+        n, *sums = totals[:, self.places[name]].T
+        if measure.of is None:
+            return np.divide(sums[0], n, out=missing, where=n > 0)
+        return np.where(n > 0, measure.of(n, *sums), missing)
 
     def n(self, name: str) -> int:
         """Return how many rows a metric is over."""
-        return round(MEASURES[name].rows(self, self.totals())[0])
+        totals = self.totals()
+        if self.metrics[name].of_claims is not None:
+            return round(self._claims(totals).sum())
+        return round(totals[0, self.places[name].start])
+
+    def _claims(self, totals: Floats) -> Floats:
+        return totals[:, totals.shape[1] - len(self.cells) :]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A metric: its value from totals, the rows it is over, which end is better, whether it is a share.
-
-    `is_tested` is false where no p is fit to compare two stages: noise adds to the ECE the more, the
-    more their confidences are spread, so two stages without any error can differ in it.
-    """
-
-    of: Callable[[Tally, Floats], Floats]
-    rows: Callable[[Tally, Floats], Floats]
-    better: Better | None
-    is_share: bool = False
-    undefined: str = "no claim with a stated confidence"
-    is_tested: bool = True
-
-
-def tally(rows: Sequence[EvalRow], cells: Iterable[Cell] | None = None) -> Tally:
+def tally(
+    rows: Sequence[Graded],
+    metrics: Mapping[str, Measure] = MEASURES,
+    cells: Iterable[Cell] | None = None,
+    without: Mapping[str, Collection[str]] | None = None,
+) -> Tally:
     """Return the rows summed up by cluster, clusters in alphabetical order.
 
-    `cells` must hold every cell of the rows (None: exactly those); two stages that are tallied with
-    the same cells can be mixed cluster by cluster.
+    `cells` must hold every cell of the rows (None: exactly those); two stages that are tallied with the same cells can
+    be mixed cluster by cluster. `without` are the ids of rows to be left out of a metric.
     """
-    known = tuple(sorted(cells_of(rows) if cells is None else set(cells)))
-    clusters = tuple(sorted({row.example.cluster for row in rows}))
+    clusters = tuple(sorted({row.cluster for row in rows}))
     place = {name: index for index, name in enumerate(clusters)}
-    column = {cell: len(COLUMNS) + index for index, cell in enumerate(known)}
-    sums = np.zeros((len(clusters), len(COLUMNS) + len(known)))
-    for row in rows:
-        line = sums[place[row.example.cluster]]
-        line[: len(COLUMNS)] += _columns(row)
-        found = cell(row)
-        if found is not None:
-            line[column[found]] += 1
-    return Tally(clusters, known, sums)
+    member = np.array([place[row.cluster] for row in rows], dtype=np.intp)
+    known: tuple[Cell, ...] = ()
+    if any(each.of_claims is not None for each in metrics.values()):
+        known = tuple(sorted(cells_of(rows) if cells is None else set(cells)))
+    places: dict[str, slice] = {}
+    columns: list[Floats] = []
+    for name, measure in metrics.items():
+        if measure.adds is None:
+            continue
+        left_out = (without or {}).get(name, ())
+        added = [None if row.id in left_out else measure.adds(row) for row in rows]
+        width = next((len(each) for each in added if isinstance(each, Sequence)), 1)
+        table = np.zeros((len(rows), 1 + width))
+        for line, each in zip(table, added, strict=True):
+            if each is not None:
+                line[0], line[1:] = 1.0, each
+        places[name] = slice(sum(each.shape[1] for each in columns), sum(each.shape[1] for each in columns) + 1 + width)
+        columns.append(table)
+    column = {found: index for index, found in enumerate(known)}
+    claims = np.zeros((len(rows), len(known)))
+    for at, row in enumerate(rows):
+        if known and (found := cell(row)) is not None:
+            claims[at, column[found]] = 1.0
+    by_row = np.concatenate([*columns, claims], axis=1)
+    sums = np.zeros((len(clusters), by_row.shape[1]))
+    np.add.at(sums, member, by_row)
+    return Tally(metrics, clusters, known, places, sums)
 
 
-def cells_of(rows: Iterable[EvalRow]) -> set[Cell]:
+def cells_of(rows: Iterable[Graded]) -> set[Cell]:
     """Return every stated confidence of a claim, with whether the claim is correct."""
     return {found for row in rows if (found := cell(row)) is not None}
 
 
-def cell(row: EvalRow) -> Cell | None:
+def cell(row: Graded) -> Cell | None:
     """Return the confidence that a row states for its claim, None without either."""
-    stated = row.verdict.confidence.value
-    if stated is None or row.verdict.verdict == "no_claim":
+    grade = row.grade
+    if grade.confidence is None or grade.verdict in (None, "no_claim"):
         return None
-    return stated, row.verdict.verdict == "correct"
-
-
-COLUMNS = (
-    *(
-        "rows",
-        "correct",
-        "reward",
-        "line",
-        "contradictory",
-        "no_claim",
-        "stated",
-        "missing",
-        "invalid",
-    ),
-    *(f"{name} {what}" for name in VERIFIERS for what in ("score", "rows")),
-)
-
-
-def _columns(row: EvalRow) -> list[float]:
-    verdict = row.verdict
-    verdicts = [verdict.verdict == kind for kind in ("contradictory", "no_claim")]
-    states = [verdict.confidence.status == kind for kind in ("stated", "missing", "invalid")]
-    given = [verdict.scores.get(name) for name in VERIFIERS]
-    parts = [part for score in given for part in (score or 0.0, score is not None)]
-    return [
-        1.0,
-        verdict.verdict == "correct",
-        verdict.reward or 0.0,
-        has_line(row),
-        *verdicts,
-        *states,
-        *parts,
-    ]
-
-
-def has_line(row: EvalRow) -> bool:
-    """Return whether the answer line names one answer, and a confidence line 0 to 100 %."""
-    verdict = row.verdict
-    is_named = verdict.read_by == "answer" and verdict.verdict in ("correct", "incorrect")
-    return is_named and verdict.confidence.status == "stated"
+    return grade.confidence, grade.verdict == "correct"
 
 
 def _weights(clusters: tuple[str, ...], draws: int, seed: int) -> Iterator[Floats]:
@@ -182,98 +162,9 @@ def _kept_weights(clusters: tuple[str, ...], draws: int, seed: int) -> tuple[Flo
     return tuple(_weights(clusters, draws, seed))
 
 
-# ---- the table of metrics ---------------------------------------------------------------------
-
-
-def _mean(above: str, below: str = "rows") -> Callable[[Tally, Floats], Floats]:
-    """Return the metric that divides one sum by another."""
-    first, second = COLUMNS.index(above), COLUMNS.index(below)
-
-    def of(table: Tally, totals: Floats) -> Floats:
-        n = totals[:, second]
-        return np.divide(totals[:, first], n, out=np.full(len(totals), np.nan), where=n > 0)
-
-    return of
-
-
-def _rows(name: str = "rows") -> Callable[[Tally, Floats], Floats]:
-    column = COLUMNS.index(name)
-    return lambda table, totals: totals[:, column]
-
-
-def _share(name: str, better: Better) -> Measure:
-    return Measure(_mean(name), _rows(), better, is_share=True)
-
-
-def _verifier(name: str) -> Measure:
-    of, rows = _mean(f"{name} score", f"{name} rows"), _rows(f"{name} rows")
-    return Measure(of, rows, "higher", undefined="applies to none of these questions")
-
-
-def _claims(table: Tally, totals: Floats) -> Floats:
-    return totals[:, len(COLUMNS) :].sum(axis=1)
-
-
-def _calibration(
-    metric: WeightedMetric,
-    better: Better | None,
-    undefined: str = Measure.undefined,
-    *,
-    is_tested: bool = True,
-) -> Measure:
-    def of(table: Tally, totals: Floats) -> Floats:
-        c, y = (np.array(column, dtype=np.float64) for column in zip(*table.cells, strict=True))
-        return metric(c, y, totals[:, len(COLUMNS) :])
-
-    def defined(table: Tally, totals: Floats) -> Floats:
-        return of(table, totals) if table.cells else np.full(len(totals), np.nan)
-
-    return Measure(defined, _claims, better, undefined=undefined, is_tested=is_tested)
-
-
-def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
-    return ece(c, y, w, bin_edges(c, Settings()))
-
-
-MEASURES: Mapping[str, Measure] = MappingProxyType(
-    {
-        "accuracy": _share("correct", "higher"),
-        "reward": Measure(_mean("reward"), _rows(), "higher"),
-        **{name: _verifier(name) for name in VERIFIERS},
-        "ece": _calibration(_ece, "lower", is_tested=False),
-        "brier": _calibration(scores.brier, "lower"),
-        "base_rate_brier": _calibration(scores.base_rate_brier, None),
-        "log_loss": _calibration(scores.log_loss, "lower"),
-        "auroc": _calibration(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
-        "aurc": _calibration(aurc, "lower"),
-        "mean_confidence": _calibration(scores.mean_confidence, None),
-        "line_share": _share("line", "higher"),
-        "stated_share": _share("stated", "higher"),
-        "missing_share": _share("missing", "lower"),
-        "invalid_share": _share("invalid", "lower"),
-        "no_claim_share": _share("no_claim", "lower"),
-        "contradictory_share": _share("contradictory", "lower"),
-    }
-)
-LOWER_IS_BETTER = frozenset(name for name, each in MEASURES.items() if each.better == "lower")
-
-
-HEADLINE = "unaided"
-CONSTANT = "constant"
-"""Note of a metric that is the same in every draw: it has a value and no interval."""
-BY_CHANCE = ("ece_if_calibrated", "ece_if_calibrated_q95")
-METRICS = (*MEASURES, *BY_CHANCE)
-DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "mechanism"))
-"""Kinds of question on gene sets in flight."""
-MEANINGS = frozenset(("mechanism", "term"))
-"""Kinds that never stand in one headline with directions."""
-WAYS = {"answer": "line", "text": "text", "judge": "judge", "none": "not read"}
-"""How an answer was read, as the reports store it and as people read it."""
-
-
 @dataclass(frozen=True)
 class Origin:
-    """What a report is about, apart from its rows."""
+    """What a report is about, apart from its rows; `own` are the fields that only the task's reports have."""
 
     data_name: str
     chain_name: str
@@ -282,53 +173,65 @@ class Origin:
     created_at: datetime
     command: str
     libraries: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build_report(examples: Sequence[Example], rows: Sequence[EvalRow], origin: Origin) -> EvalReport:
+def build_report(
+    examples: Sequence[Any], rows: Sequence[Graded], origin: Origin, task: type[Task[Any]] = Questions
+) -> Any:
     """Return the report of rows answered to `examples`, with today's instrument and summaries."""
-    return EvalReport(
+    return task.report(
+        task=task.name,
         data_name=origin.data_name,
-        data_sha256=data_sha256(examples),
+        data_sha256=task.sha256(examples),
         chain_name=origin.chain_name,
         stage_checksums=dict(origin.stage_checksums),
         settings=dict(origin.settings),
-        versions=instrument(),
+        versions=instrument() if origin.versions is None else dict(origin.versions),
         created_at=origin.created_at,
         command=origin.command,
         libraries=dict(origin.libraries),
         rows=tuple(rows),
-        summaries=summarise(rows),
+        summaries=summarise(rows, task=task),
+        **origin.own,
     )
 
 
+def task_of(report: Report[Any]) -> type[Task[Any]]:
+    """Return the task of a report."""
+    return task_class(report.task)
+
+
 def summarise(
-    rows: Iterable[EvalRow],
+    rows: Iterable[Graded],
     draws: int = DRAWS,
     seed: int = 0,
-    baselines: Collection[str] = BASELINES,
+    baselines: Collection[str] | None = None,
+    task: type[Task[Any]] = Questions,
 ) -> tuple[StageSummary, ...]:
     """Return every metric of every stage in every group, with n and 95 % interval.
 
-    Stages come in the order of the rows, groups as "all", "unaided", then kinds. Intervals are
-    percentile bootstrap over clusters; a share that is the same in every row gets Wilson's instead,
-    with clusters for n, because resampling equal rows shows no spread; any other metric without
-    spread gets none, and the note "constant". `baselines` are the stages that are none of the chain's.
+    Stages come in the order of the rows, groups as the task gives them. Intervals are percentile bootstrap over
+    clusters; a share that is the same in every row gets Wilson's instead, with clusters for n, because resampling
+    equal rows shows no spread; any other metric without spread gets none, and the note "constant". `baselines` are
+    the stages that are none of the chain's.
     """
-    stages: dict[str, list[EvalRow]] = {}
+    trivial = task.policies if baselines is None else baselines
+    stages: dict[str, list[Graded]] = {}
     for row in rows:
-        if is_scored(row):
-            stages.setdefault(row.stage, []).append(row)
+        stages.setdefault(row.stage, []).append(row)
     summaries = []
     for stage, of_stage in stages.items():
         known: dict[tuple[int, ...], dict[str, Metric]] = {}
-        for group, members in grouped(of_stage).items():
+        for group, members in task.groups(of_stage).items():
             same = tuple(map(id, members))
             if same not in known:
-                known[same] = _metrics(tally(members), draws, seed) | _by_chance(members, draws, seed)
+                known[same] = measured(members, task, draws, seed)
             summaries.append(
                 StageSummary(
                     stage=stage,
-                    is_baseline=stage in baselines,
+                    is_baseline=stage in trivial,
                     group=group,
                     metrics=known[same],
                     read_by=read_counts(members),
@@ -337,13 +240,37 @@ def summarise(
     return tuple(summaries)
 
 
-def read_counts(rows: Iterable[EvalRow]) -> dict[str, int]:
+def measured(rows: Sequence[Graded], task: type[Task[Any]], draws: int = DRAWS, seed: int = 0) -> dict[str, Metric]:
+    """Return every metric of some rows, with n and 95 % interval, and the task's figures that need no draws."""
+    table = tally(rows, task.metrics)
+    once, drawn = table.totals(), table.drawn(draws, seed)
+    found = {}
+    for name, measure in table.metrics.items():
+        value, n = float(table.metric(name, once)[0]), table.n(name)
+        lacking = f"{len(rows) - n} of {len(rows)} {measure.lacking}" if measure.lacking and n < len(rows) else None
+        if np.isnan(value):
+            found[name] = Metric(value=None, n=n, note=lacking or measure.undefined)
+            continue
+        values = table.metric(name, drawn)
+        span, note = percentile_interval(values), interval_note(values, len(table.clusters))
+        if measure.is_share and value in (0.0, 1.0):
+            n_clusters = len(table.clusters)
+            span = wilson(round(value * n_clusters), n_clusters)
+            note = f"the same in every row: Wilson interval over {n_clusters} clusters"
+        elif span is None or is_point(span):
+            span, note = None, CONSTANT
+        low, high = span if span else (None, None)
+        found[name] = Metric(value=value, n=n, low=low, high=high, note=lacking or note)
+    return found | task.beside(rows, draws, seed)
+
+
+def read_counts(rows: Iterable[Graded]) -> dict[str, int]:
     """Return how many answers were read how (WAYS); empty where the rows do not say, as before verifiers-6."""
     counts: Counter[str] = Counter()
     for row in rows:
-        if row.verdict.read_by is None and row.verdict.verdict != "no_claim":
+        if row.grade.read_by is None and row.grade.verdict not in (None, "no_claim"):
             return {}
-        counts[row.verdict.read_by or "none"] += 1
+        counts[row.grade.read_by or "none"] += 1
     return {way: counts[way] for way in WAYS if counts[way]}
 
 
@@ -352,49 +279,28 @@ def reading(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{WAYS[way]} {n}" for way, n in counts.items()) or "not recorded"
 
 
-def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
-    """Return the rows by group; a group without rows is left out."""
-    kinds = {row.example.ground_truth.kind for row in rows}
-    aided = MEANINGS if kinds & DIRECTIONS else frozenset()
-    groups = {
-        "all": list(rows),
-        HEADLINE: [row for row in rows if row.example.ground_truth.kind not in aided],
-    }
-    for row in rows:
-        groups.setdefault(row.example.ground_truth.kind, []).append(row)
-    return {name: members for name, members in groups.items() if members}
-
-
-def rows_of(report: EvalReport, stage: str, group: str = HEADLINE) -> list[EvalRow]:
-    """Return the scored rows of one stage in one group; BadConfig if the report has none."""
-    scored = [row for row in report.rows if row.stage == stage and is_scored(row)]
-    members = grouped(scored).get(group)
+def rows_of(report: Report[Any], stage: str, group: str | None = None) -> list[Any]:
+    """Return the scored rows of one stage in one group, the headline if None; BadConfig if the report has none."""
+    task = task_of(report)
+    group = group or task.headline
+    members = task.groups([row for row in report.rows if row.stage == stage]).get(group)
     if members:
         return members
     stages = ", ".join(dict.fromkeys(row.stage for row in report.rows))
-    groups = ", ".join(grouped([row for row in report.rows if is_scored(row)]))
     raise BadConfig(
         f"no rows of stage {stage!r} in group {group!r}; the report of {report.chain_name} has the"
-        f" stages {stages} and the groups {groups}"
+        f" stages {stages} and the groups {', '.join(task.groups(report.rows))}"
     )
 
 
-def stages_of(report: EvalReport) -> tuple[str, ...]:
+def stages_of(report: Report[Any]) -> tuple[str, ...]:
     """Return the stages of the chain in their order, without the baselines."""
     named = (summary.stage for summary in report.summaries if not summary.is_baseline)
     return tuple(dict.fromkeys(named))
 
 
-def is_scored(row: EvalRow) -> bool:
-    """Return whether the row is scored, so that it counts in metrics; a rubric is only by a judge."""
-    return row.example.ground_truth.kind in SCORED or row.verdict.reward is not None
-
-
 def calibration_of(
-    report: EvalReport,
-    stage: str,
-    group: str = HEADLINE,
-    settings: calibration.Settings | None = None,
+    report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.Settings | None = None
 ) -> calibration.Calibration:
     """Return the calibration of one stage in one group, over the rows that make a claim.
 
@@ -418,16 +324,37 @@ def instrument() -> dict[str, str]:
     }
 
 
-def save_report(report: EvalReport, path: Path) -> None:
+def save_report(report: Report[Any], path: Path) -> None:
     """Write a report whole or not at all; LabError if it cannot be written there."""
-    write_whole(path, report.model_dump_json(indent=1))
+    write_whole(path, report.model_dump_json(indent=1) + "\n")
 
 
-def load_report(path: Path) -> EvalReport:
-    """Return a stored report; LabError if it is missing or not one, naming the field that is wrong."""
+def _form(document: Any) -> str:
+    """Return which form a stored report has; those of before `task` was written are told by their fields."""
+    if not isinstance(document, dict):
+        return "questions"
+    task = document.get("task", "refine" if "judge_mode" in document else "questions")
+    return task if task in ("questions", "refine") else "other"
+
+
+STORED: TypeAdapter[Report[Any]] = TypeAdapter(
+    Annotated[
+        Annotated[EvalReport, Tag("questions")]
+        | Annotated[RefinerReport, Tag("refine")]
+        | Annotated[Report[GradedRow], Tag("other")],
+        Discriminator(_form),
+    ]
+)
+
+
+def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:
+    """Return a stored report of one kind, of any if `kind` is `Report`; LabError if it is missing or not one.
+
+    The message names the field that is wrong.
+    """
     try:
-        report = EvalReport.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        report = STORED.validate_json(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         raise LabError(f"there is no report at {path}; make one with `assay eval run --out {path}`") from None
     except IsADirectoryError:
         raise LabError(f"{path} is a folder; name a report that `assay eval run` wrote") from None
@@ -435,21 +362,19 @@ def load_report(path: Path) -> EvalReport:
         raise _no_report(path, f"not UTF-8 at byte {error.start}") from None
     except ValidationError as error:
         raise _no_report(path, _complaint(error)) from None
-    repeated = [key for key, n in Counter(map(_key, report.rows)).items() if n > 1]
+    if not isinstance(report, kind):
+        raise _no_report(path, f"it is one of the task {report.task}")
+    repeated = [key for key, n in Counter((row.id, row.stage) for row in report.rows).items() if n > 1]
     if repeated:
         example, stage = repeated[0]
         raise _no_report(path, f"field 'rows': {stage!r} answers {example!r} more than once")
     return report
 
 
-def _key(row: EvalRow) -> tuple[str, str]:
-    return row.example.id, row.stage
-
-
 def _complaint(error: ValidationError) -> str:
     """Return field, problem and the value seen of the first thing that is wrong, and how many more."""
     first, more = error.errors()[0], error.error_count() - 1
-    field = ".".join(str(part) for part in first["loc"]) or "(whole file)"
+    field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"
     seen = repr(first["input"])
     seen = seen if len(seen) <= 80 else seen[:77] + "..."
     others = f"; {more} more" if more else ""
@@ -458,40 +383,3 @@ def _complaint(error: ValidationError) -> str:
 
 def _no_report(path: Path, problem: str) -> LabError:
     return LabError(f"{path} is not a report ({problem}); give a file that `assay eval run` wrote, unchanged")
-
-
-def _metrics(table: Tally, draws: int, seed: int) -> dict[str, Metric]:
-    once, drawn = table.totals(), table.drawn(draws, seed)
-    found = {}
-    for name in MEASURES:
-        value = float(table.metric(name, once)[0])
-        if np.isnan(value):
-            found[name] = Metric(value=None, n=table.n(name), note=MEASURES[name].undefined)
-        else:
-            found[name] = _metric(table, name, value, table.metric(name, drawn))
-    return found
-
-
-def _metric(table: Tally, name: str, value: float, drawn: Floats) -> Metric:
-    span, note = percentile_interval(drawn), interval_note(drawn, len(table.clusters))
-    if MEASURES[name].is_share and value in (0.0, 1.0):
-        n_clusters = len(table.clusters)
-        span = wilson(round(value * n_clusters), n_clusters)
-        note = f"the same in every row: Wilson interval over {n_clusters} clusters"
-    elif span is None or is_point(span):
-        span, note = None, CONSTANT
-    low, high = span if span else (None, None)
-    return Metric(value=value, n=table.n(name), low=low, high=high, note=note)
-
-
-def _by_chance(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
-    """Return the ECE that these confidences would show if they were right: mean, 95th percentile."""
-    claims = [found for row in rows if (found := cell(row)) is not None]
-    if not claims:
-        note = MEASURES["ece"].undefined
-        return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=note))
-    c = np.array([stated for stated, _ in claims], dtype=np.float64)
-    settings = Settings(draws=draws, seed=seed)
-    found = null_ece(c, bin_edges(c, settings), settings)
-    values = zip(BY_CHANCE, (found.mean, found.q95), strict=True)
-    return {name: Metric(value=v, n=len(c), note="by chance alone") for name, v in values}

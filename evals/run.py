@@ -1,4 +1,4 @@
-"""Old answers under today's verifiers: nothing is generated, the stored texts are judged again.
+"""Run any task on any model, and judge old answers again: nothing is generated, the stored texts are graded anew.
 
 Answers of before answer lines were asked for are read from their text, and say so.
 """
@@ -8,137 +8,123 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
+from evals.io import write_whole
 from evals.model import Model, Progress, Sampling
-from evals.questions import conversation, data_sha256
-from evals.questions.baselines import BASELINES, baseline_answers
-from evals.readers import Way, verdicts_on
+from evals.questions.baselines import BASELINES
+from evals.questions.task import Questions
+from evals.readers import Way
 from evals.report import HEADLINE, MEASURES, instrument, summarise
-from evals.schema import EvalReport, EvalRow, Example, Message, Metric, Record, Verdict
-from evals.verifiers import Read, verify
-from evals.verifiers.judged import Answer, AnswerReader
+from evals.schema import Completion, EvalReport, Metric, Record, Verdict
+from evals.task import Answer, Graded, Task
+from evals.verifiers.judged import AnswerReader
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How to run: `partial` is where unfinished rows are kept (None: nowhere, nothing to resume).
+    """How to run: `partial` is where answers of an unfinished run are kept (None: nowhere, nothing to resume).
 
-    `dtype` is the number format the model computes in; answers in two formats are never mixed. `read` is how
-    answers are read (`evals.verifiers.READINGS`).
+    `dtype` is the number format the model computes in; answers in two formats are never mixed.
     """
 
-    system_prompt: str
     sampling: Sampling = Sampling()
     batch_size: int = 8
     stage_checksums: Mapping[str, str] | None = None
     dtype: str | None = None
-    read: Read = "auto"
     partial: Path | None = None
 
 
-def run_evaluation(
+class Answered(Record):
+    """A line of the file of an unfinished run: the answer of a stage to an example."""
+
+    id: str
+    answer: Completion
+
+
+def run_task(
+    task: Task[Any],
     model: Model,
-    examples: Sequence[Example],
+    examples: Sequence[Any],
     stages: Sequence[str],
     settings: RunSettings,
     progress: Progress | None = None,
-) -> tuple[EvalRow, ...]:
-    """Return one row per question and stage, questions in order and stages in the order asked.
+) -> tuple[Graded, ...]:
+    """Return one graded row per example and stage, examples in order and stages in the order asked.
 
-    A batch of which any row is missing is generated whole, so a resumed run gives the same texts.
-    BadConfig for a stage that the model does not have, and for a partial file of another run.
+    A batch of which any answer is missing is generated whole, so a resumed run gives the same texts. All answers are
+    graded together once they are there. BadConfig for a stage that the model does not have, and for a partial file of
+    another run.
     """
-    _check(model, examples, stages, settings)
-    done = _resume(examples, stages, settings)
+    _check(task, model, examples, stages, settings)
+    done = _resume(task, examples, stages, settings)
     for start in range(0, len(examples), settings.batch_size):
         batch = examples[start : start + settings.batch_size]
-        if all((example.id, stage) in done for example in batch for stage in stages):
-            continue
-        rows = _answered(model, batch, stages, settings)
-        done.update({(row.example.id, row.stage): row for row in rows})
-        _append(settings.partial, rows)
+        if not all((task.id_of(each), stage) in done for each in batch for stage in stages):
+            given = model.generate([task.prompt(each) for each in batch], stages, settings.sampling)
+            found = [
+                Answered(id=task.id_of(each), answer=answer.model_copy(update={"stage": stage}))
+                for each, row in zip(batch, given, strict=True)
+                for stage, answer in zip(stages, row, strict=True)
+            ]
+            done.update({(each.id, each.answer.stage): each.answer for each in found})
+            _append(settings.partial, found)
         if progress is not None:
-            count = min(start + settings.batch_size, len(examples))
-            progress(count / len(examples), f"{count} of {len(examples)} questions answered")
-    return tuple(done[example.id, stage] for example in examples for stage in stages)
+            count = start + len(batch)
+            progress(count / len(examples), f"{count} of {len(examples)} {task.asked} answered")
+    answers = [done[task.id_of(each), stage] for each in examples for stage in stages]
+    return graded(
+        task,
+        [each for each in examples for _ in stages],
+        [Answer(each.stage, each.text, each.finish_reason) for each in answers],
+    )
 
 
-def baseline_rows(
-    examples: Sequence[Example],
-    system_prompt: str,
-    train: Sequence[Example] = (),
-    read: Read = "auto",
-) -> tuple[EvalRow, ...]:
-    """Return the rows of every trivial baseline, judged like a model's; `train` as in `baseline_answers`."""
-    prompts = [conversation(example, system_prompt) for example in examples]
+def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[Graded, ...]:
+    """Return the row of each answer to the example at the same place, all graded at once."""
+    grades = task.grade(examples, [each.text for each in answers])
     return tuple(
-        _row(example, name, prompt, answer, "stop", read)
-        for name, answers in baseline_answers(examples, train).items()
-        for example, prompt, answer in zip(examples, prompts, answers, strict=True)
+        task.row(example, task.prompt(example), answer, grade)
+        for example, answer, grade in zip(examples, answers, grades, strict=True)
     )
 
 
-def _answered(model: Model, batch: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> list[EvalRow]:
-    prompts = [conversation(example, settings.system_prompt) for example in batch]
-    answers = model.generate(prompts, stages, settings.sampling)
-    return [
-        _row(example, stage, prompt, answer.text, answer.finish_reason, settings.read)
-        for example, prompt, of_stages in zip(batch, prompts, answers, strict=True)
-        for stage, answer in zip(stages, of_stages, strict=True)
+def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any] = ()) -> tuple[Graded, ...]:
+    """Return the rows of every trivial baseline, graded like a model's; `train` are the training rows of the set."""
+    answers = [
+        (example, Answer(name, text, "given"))
+        for name, texts in task.baselines(train, examples).items()
+        for example, text in zip(examples, texts, strict=True)
     ]
-
-
-def _row(
-    example: Example,
-    stage: str,
-    prompt: tuple[Message, ...],
-    text: str,
-    finish_reason: str,
-    read: Read,
-) -> EvalRow:
-    return EvalRow.model_validate(
-        {
-            "example": example,
-            "stage": stage,
-            "prompt": prompt,
-            "completion": text,
-            "finish_reason": finish_reason,
-            "verdict": verify(example, text, read=read),
-        }
-    )
+    return graded(task, [example for example, _ in answers], [answer for _, answer in answers])
 
 
 # ---- unfinished runs ------------------------------------------------------------------------
 
 
-def _fingerprint(examples: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> str:
-    return json.dumps(
-        {
-            "data_sha256": data_sha256(examples),
-            "stages": list(stages),
-            "stage_checksums": dict(settings.stage_checksums or {}),
-            "system_prompt": settings.system_prompt,
-            "sampling": asdict(settings.sampling),
-            "batch_size": settings.batch_size,
-            "dtype": settings.dtype,
-            "read": settings.read,
-            "versions": instrument(),
-        },
-        sort_keys=True,
-    )
-
-
 def _resume(
-    examples: Sequence[Example], stages: Sequence[str], settings: RunSettings
-) -> dict[tuple[str, str], EvalRow]:
-    """Return the rows of an unfinished run; starts the partial file where there is none."""
+    task: Task[Any], examples: Sequence[Any], stages: Sequence[str], settings: RunSettings
+) -> dict[tuple[str, str], Completion]:
+    """Return the answers of an unfinished run; starts the partial file where there is none."""
     path = settings.partial
     if path is None:
         return {}
-    fingerprint = _fingerprint(examples, stages, settings)
+    fingerprint = json.dumps(
+        {
+            "task": task.name,
+            "data_sha256": task.sha256(examples),
+            "prompt": [message.content for message in task.prompt(examples[0])],
+            "stages": list(stages),
+            "stage_checksums": dict(settings.stage_checksums or {}),
+            "sampling": asdict(settings.sampling),
+            "batch_size": settings.batch_size,
+            "dtype": settings.dtype,
+        },
+        sort_keys=True,
+    )
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(fingerprint + "\n", encoding="utf-8")
@@ -146,40 +132,38 @@ def _resume(
     first, *lines = path.read_text(encoding="utf-8").split("\n")
     if first != fingerprint:
         raise BadConfig(
-            f"{path} holds an unfinished run of other questions, stages, weights or settings; delete"
+            f"{path} holds an unfinished run of other {task.asked}, stages, weights or settings; delete"
             " it to start anew, or give this run another --out"
         )
-    rows = [row for line in lines if (row := _whole(line)) is not None]
-    text = "".join(f"{line}\n" for line in (fingerprint, *(row.model_dump_json() for row in rows)))
-    whole = path.with_name(path.name + ".new")
-    whole.write_text(text, encoding="utf-8")
-    whole.replace(path)
-    return {(row.example.id, row.stage): row for row in rows}
+    found = [each for line in lines if (each := _whole(line)) is not None]
+    write_whole(path, "".join(f"{line}\n" for line in (fingerprint, *(each.model_dump_json() for each in found))))
+    return {(each.id, each.answer.stage): each.answer for each in found}
 
 
-def _whole(line: str) -> EvalRow | None:
-    """Return the row of a line, None if it was cut off when the run was stopped."""
+def _whole(line: str) -> Answered | None:
+    """Return the answer of a line, None if it was cut off when the run was stopped."""
     try:
-        return EvalRow.model_validate_json(line) if line else None
+        return Answered.model_validate_json(line) if line else None
     except ValidationError:
         return None
 
 
-def _append(path: Path | None, rows: Sequence[EvalRow]) -> None:
-    if path is None:
-        return
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(row.model_dump_json() + "\n" for row in rows))
+def _append(path: Path | None, found: Sequence[Answered]) -> None:
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write("".join(each.model_dump_json() + "\n" for each in found))
 
 
-def _check(model: Model, examples: Sequence[Example], stages: Sequence[str], settings: RunSettings) -> None:
+def _check(
+    task: Task[Any], model: Model, examples: Sequence[Any], stages: Sequence[str], settings: RunSettings
+) -> None:
     unknown = [stage for stage in stages if stage not in model.stages]
     if unknown or not stages:
         named = ", ".join(unknown) or "none"
         raise BadConfig(f"stage asked for: {named}; this chain has {', '.join(model.stages)}")
     if not examples:
         raise BadConfig("there is no question to ask; name a data set or a file with rows")
-    if len({example.id for example in examples}) < len(examples):
+    if len({task.id_of(example) for example in examples}) < len(examples):
         raise BadConfig("two questions have the same id; ids tell rows apart, so make them unique")
     if settings.batch_size < 1:
         raise BadConfig(f"batch size must be 1 or more, found {settings.batch_size}")
@@ -236,10 +220,11 @@ def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | No
     are today's; `read`, how answers are read, becomes a setting of the report. `judged_by` is the judge that
     `read` "judge" needs.
     """
-    answers = [Answer(row.example.ground_truth, row.example.prompt, row.completion) for row in report.rows]
+    grades = Questions(read=read, judge=judged_by).grade(
+        [row.example for row in report.rows], [row.completion for row in report.rows]
+    )
     rows = tuple(
-        row.model_copy(update={"verdict": verdict})
-        for row, verdict in zip(report.rows, verdicts_on(answers, read, judged_by=judged_by), strict=True)
+        row.model_copy(update={"verdict": grade.detail}) for row, grade in zip(report.rows, grades, strict=True)
     )
     today = instrument()
     baselines = {*BASELINES, *(each.stage for each in report.summaries if each.is_baseline)}

@@ -8,19 +8,22 @@ To add a task: one folder in `evals` with a class of this shape, and one line in
 the task's `metrics`; it then stands in every summary, comparison, leaderboard, page and card.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from evals.errors import BadConfig
-from evals.schema import Grade, Message, Record
+from evals.io import data_sha256
+from evals.schema import Grade, Message, Metric
+from evals.schema.reports import GradedRow, Report
 from evals.stats.intervals import Floats
 
 __all__ = [
     "TASKS",
+    "Answer",
     "Better",
     "Grade",
     "Graded",
@@ -32,11 +35,21 @@ __all__ = [
     "mean",
     "pooled",
     "share",
+    "shown",
     "task_class",
 ]
 
 Better = Literal["higher", "lower"]
 Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a stage answered; `finish_reason` is "given" where no model did."""
+
+    stage: str
+    text: str
+    finish_reason: str = "stop"
 
 
 class Graded(Protocol):
@@ -63,18 +76,6 @@ class Graded(Protocol):
         ...
 
 
-class GradedRow(Record):
-    """The row of a task that has no row of its own."""
-
-    id: str
-    cluster: str
-    stage: str
-    prompt: tuple[Message, ...] = ()
-    completion: str
-    finish_reason: str = "stop"
-    grade: Grade
-
-
 @dataclass(frozen=True)
 class Measure:
     """A metric of graded rows, as sums over rows, so that draws of rows need only be multiplied.
@@ -92,12 +93,26 @@ class Measure:
     better: Better | None = "higher"
     is_share: bool = False
     is_tested: bool = True
+    is_shown: bool = False
+    """Whether narrow tables show it, on the page and in the terminal."""
     undefined: str = "no row that it applies to"
+    lacking: str = ""
+    """What rows are called that it does not apply to, where a summary should count them."""
 
 
-def mean(adds: Callable[[Any], float | None], better: Better | None = "higher", undefined: str = "") -> Measure:
+def mean(
+    adds: Callable[[Any], float | None],
+    better: Better | None = "higher",
+    undefined: str = Measure.undefined,
+    lacking: str = "",
+) -> Measure:
     """Return the mean of a number per row; rows that give None are left out and lower its n."""
-    return Measure(adds, better=better, undefined=undefined or Measure.undefined)
+    return Measure(adds, better=better, undefined=undefined, lacking=lacking)
+
+
+def shown(measure: Measure) -> Measure:
+    """Return a metric that narrow tables show."""
+    return replace(measure, is_shown=True)
 
 
 def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> Measure:
@@ -130,12 +145,19 @@ class Task(Protocol[Row]):
     """See the module. Encoders and judges are plain callables given to the constructor."""
 
     name: str
+    asked: str = "examples"
+    """What its examples are called."""
     metrics: Mapping[str, Measure]
     """By name, in the order in which they are shown."""
-    headline: str = "all"
-    """The group of rows that is shown first."""
+    compared: Sequence[str] = ()
+    """The metrics that two stages are compared by; all if none is named."""
     order: str = "reward"
     """The metric that a leaderboard is ordered by."""
+    headline: str = "all"
+    """The group of rows that is shown first."""
+    policies: Collection[str] = ()
+    """Names of the baselines."""
+    report: type[Report[Any]] = Report[GradedRow]
 
     def examples(self, split: str) -> Sequence[Row]:
         """Return the rows of a split, in their order."""
@@ -151,11 +173,40 @@ class Task(Protocol[Row]):
 
     def baselines(self, train: Sequence[Row], asked: Sequence[Row]) -> Mapping[str, Sequence[str]]:
         """Return what policies without a model answer to the asked rows, by name."""
-        ...
+        return {}
 
-    def groups(self, rows: Sequence[Any]) -> dict[str, list[Any]]:
+    def row(self, example: Row, prompt: tuple[Message, ...], answer: Answer, grade: Grade) -> Graded:
+        """Return the row of a report."""
+        group = getattr(example, "cluster", None) or getattr(example, "group", None) or self.id_of(example)
+        return GradedRow(
+            id=self.id_of(example),
+            cluster=group,
+            stage=answer.stage,
+            prompt=prompt,
+            completion=answer.text,
+            finish_reason=answer.finish_reason,
+            grade=grade,
+        )
+
+    @staticmethod
+    def id_of(example: Row) -> str:
+        """Return what tells an example from others."""
+        return example.id
+
+    @staticmethod
+    def sha256(examples: Sequence[Row]) -> str:
+        """Return a checksum of what the examples say, whatever their order."""
+        return data_sha256(examples)
+
+    @staticmethod
+    def groups(rows: Sequence[Any]) -> dict[str, list[Any]]:
         """Return the graded rows by group, each of which gets its own summaries."""
         return {"all": list(rows)}
+
+    @staticmethod
+    def beside(rows: Sequence[Any], draws: int, seed: int) -> dict[str, Metric]:
+        """Return figures beside the metrics that no draw of rows is needed for."""
+        return {}
 
 
 TASKS: Mapping[str, str] = {
@@ -172,3 +223,8 @@ def task_class(name: str) -> type[Any]:
         raise BadConfig(f"there is no task {name!r}; choose one of {', '.join(TASKS)}")
     module, _, attribute = TASKS[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def narrow(metrics: Mapping[str, Measure]) -> tuple[str, ...]:
+    """Return the metrics that narrow tables show."""
+    return tuple(name for name, measure in metrics.items() if measure.is_shown)

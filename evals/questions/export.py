@@ -25,7 +25,7 @@ from string import Template
 from evals.errors import BadConfig, LabError
 from evals.questions.prompt import conversation
 from evals.questions.sets import SPLITS, SUFFIXES
-from evals.report import DIRECTIONS, MEANINGS
+from evals.questions.task import DIRECTIONS, MEANINGS
 from evals.schema import Example, Record
 from evals.verifiers import VERSION
 from evals.verifiers.score import SCORED

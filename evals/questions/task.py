@@ -8,18 +8,22 @@ scored and are in no group.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from evals.questions.baselines import baseline_answers
+import numpy as np
+
+from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.readers import Way, verdicts_on
-from evals.schema import EvalRow, Example, Grade, Message
+from evals.schema import EvalReport, EvalRow, Example, Grade, Message, Metric
 from evals.stats import scores
-from evals.stats.calibration import Settings, bin_edges, ece
+from evals.stats.calibration import Settings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
-from evals.task import Measure, Task, calibrated, mean, share
+from evals.task import Answer as StageAnswer
+from evals.task import Measure, Task, calibrated, mean, share, shown
 from evals.verifiers.judged import Answer, AnswerReader
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"
+BY_CHANCE = ("ece_if_calibrated", "ece_if_calibrated_q95")
 DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "mechanism"))
 """Kinds of question on gene sets in flight."""
 MEANINGS = frozenset(("mechanism", "term"))
@@ -70,13 +74,17 @@ class Questions(Task[Example]):
     """Questions with a truth. `read` is how answers are read, by `judge` where that is "judge"."""
 
     name = "questions"
+    asked = "questions"
     headline = HEADLINE
+    compared = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
+    policies = tuple(BASELINES)
+    report = EvalReport
     metrics: Mapping[str, Measure] = {
-        "accuracy": share(_verdict("correct")),
-        "reward": mean(lambda row: row.grade.reward or 0.0),
+        "accuracy": shown(share(_verdict("correct"))),
+        "reward": shown(mean(lambda row: row.grade.reward or 0.0)),
         **{name: _part(name) for name in VERIFIERS},
-        "ece": calibrated(_ece, is_tested=False),
-        "brier": calibrated(scores.brier),
+        "ece": shown(calibrated(_ece, is_tested=False)),
+        "brier": shown(calibrated(scores.brier)),
         "base_rate_brier": calibrated(scores.base_rate_brier, None),
         "log_loss": calibrated(scores.log_loss),
         "auroc": calibrated(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
@@ -118,6 +126,34 @@ class Questions(Task[Example]):
         """Return the answers of every trivial policy that has something to say to any of the questions."""
         return baseline_answers(asked, train)
 
-    def groups(self, rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
-        """Return the rows as "all", "unaided" and by kind of question."""
+    def row(self, example: Example, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> EvalRow:
+        """Return the row of a report."""
+        return EvalRow.model_validate(
+            {
+                "example": example,
+                "stage": answer.stage,
+                "prompt": prompt,
+                "completion": answer.text,
+                "finish_reason": "stop" if answer.finish_reason == "given" else answer.finish_reason,
+                "verdict": grade.detail,
+            }
+        )
+
+    @staticmethod
+    def groups(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
+        """Return the scored rows as "all", "unaided" and by kind of question."""
         return grouped(rows)
+
+    @staticmethod
+    def beside(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
+        """Return the ECE that these confidences would show if they were right: mean, 95th percentile."""
+        stated = [
+            row.grade.confidence for row in rows if row.grade.confidence is not None and row.grade.verdict != "no_claim"
+        ]
+        if not stated:
+            return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibrated(_ece).undefined))
+        c = np.array(stated, dtype=np.float64)
+        settings = Settings(draws=draws, seed=seed)
+        found = null_ece(c, bin_edges(c, settings), settings)
+        values = zip(BY_CHANCE, (found.mean, found.q95), strict=True)
+        return {name: Metric(value=value, n=len(c), note="by chance alone") for name, value in values}

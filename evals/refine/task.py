@@ -1,15 +1,19 @@
 """The task `refine`: a short answer whose claims cite evidence, graded by citations and a rubric."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from evals.refine.bank import BASELINES, refiner_bank
-from evals.refine.grammar import HARD
+from evals.refine.citation import copied
+from evals.refine.grammar import HARD, WORD, evidence_of, parse
 from evals.refine.judge import HeuristicJudge, Inquiry, Verdicts, compare_words
 from evals.refine.prompt import SYSTEM_PROMPT, messages
+from evals.refine.records import records_sha256
 from evals.refine.score import explain, prepare
 from evals.schema import Grade, Message
-from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
-from evals.task import Measure, Task, mean
+from evals.schema.refiner import RefinerRecord, RewardConfig
+from evals.schema.reports import RefinerReport, RefinerRow
+from evals.task import Answer, Measure, Task, mean, shown
 
 AskJudge = Callable[[Sequence[Inquiry]], Sequence[Verdicts]]
 """A judge as grading needs it: inquiries in, their verdicts out."""
@@ -20,41 +24,29 @@ def by_words(inquiries: Sequence[Inquiry]) -> list[Verdicts]:
     return [compare_words(inquiry) for inquiry in inquiries]
 
 
-def grade_of(scored: ScoredAnswer) -> Grade:
-    """Return a scored answer as every task's grader gives it; its reward is the quality in 0..1."""
-    return Grade(
-        reward=scored.quality,
-        parts={
-            "rubric": scored.rubric,
-            "citation_f1": scored.citation_f1,
-            "citation_precision": scored.citation_precision,
-            "citation_recall": scored.citation_recall,
-            "wellformed": float(all(scored.format_checks[name] for name in HARD)),
-            "format_bonus": scored.format_bonus,
-        },
-        read_by="judge" if scored.is_judged else None,
-        reason=scored.reason,
-        detail=scored,
-    )
+_mean = partial(mean, undefined="no answer", lacking="answers without a verdict")
 
 
 class Refine(Task[RefinerRecord]):
     """Records with evidence. `judge` gives the verdicts on all well-formed answers at once; `label` names it."""
 
     name = "refine"
+    asked = "records"
     metrics: Mapping[str, Measure] = {
-        "reward": mean(lambda row: row.scored.reward),
-        "rubric": mean(lambda row: row.scored.rubric),
-        "citation_f1": mean(lambda row: row.scored.citation_f1),
-        "citation_precision": mean(lambda row: row.scored.citation_precision),
-        "citation_recall": mean(lambda row: row.scored.citation_recall),
-        "wellformed": mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD))),
-        "format_bonus": mean(lambda row: row.scored.format_bonus),
+        "reward": shown(_mean(lambda row: row.scored.reward)),
+        "rubric": shown(_mean(lambda row: row.scored.rubric)),
+        "citation_f1": shown(_mean(lambda row: row.scored.citation_f1)),
+        "citation_precision": _mean(lambda row: row.scored.citation_precision),
+        "citation_recall": _mean(lambda row: row.scored.citation_recall),
+        "wellformed": shown(_mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)))),
+        "format_bonus": _mean(lambda row: row.scored.format_bonus),
         # no claim where there is no answer, a claim where there is one
-        "right_to_abstain": mean(lambda row: float(bool(row.scored.claims) == row.answerable)),
-        "words": mean(lambda row: row.words, better=None),
-        "copied": mean(lambda row: row.copied, better=None),
+        "right_to_abstain": _mean(lambda row: float(bool(row.scored.claims) == row.answerable)),
+        "words": _mean(lambda row: float(row.words), better=None),
+        "copied": _mean(lambda row: row.copied, better=None),
     }
+    policies = tuple(BASELINES)
+    report = RefinerReport
 
     def __init__(
         self,
@@ -81,8 +73,29 @@ class Refine(Task[RefinerRecord]):
         prepared = [prepare(row, text, self.reward) for row, text in zip(examples, completions, strict=True)]
         asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
         verdicts = dict(zip(asked, self.judge([prepared[at].inquiry() for at in asked]), strict=True))
-        return [grade_of(explain(each, verdicts.get(at), self.label)) for at, each in enumerate(prepared)]
+        return [explain(each, verdicts.get(at), self.label).grade for at, each in enumerate(prepared)]
 
     def baselines(self, train: Sequence[RefinerRecord], asked: Sequence[RefinerRecord]) -> dict[str, list[str]]:
         """Return what takes no model: silence, abstaining always, the first passage, the reference."""
         return {name: [policy(record) for record in asked] for name, policy in BASELINES.items()}
+
+    def row(self, example: RefinerRecord, prompt: tuple[Message, ...], answer: Answer, grade: Grade) -> RefinerRow:
+        """Return the row of a report."""
+        reading = parse(answer.text, self.reward.reasoning_tags)
+        texts = [part.text for part in (*reading.claims, *reading.uncited)]
+        return RefinerRow.model_validate(
+            {
+                "stage": answer.stage,
+                "cluster": example.group,
+                "answerable": example.answerable,
+                "finish_reason": answer.finish_reason,
+                "copied": copied(texts, evidence_of(example.tool_output)),
+                "words": sum(len(WORD.findall(text)) for text in texts),
+                "scored": grade.detail,
+            }
+        )
+
+    @staticmethod
+    def sha256(examples: Sequence[RefinerRecord]) -> str:
+        """Return a checksum of what the records say, whatever their order."""
+        return records_sha256(examples)

@@ -6,25 +6,23 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 from pydantic import ValidationError
 
+from evals.compare import Difference, Pairing, paired_differences
 from evals.errors import IncomparableReports, LabError
-from evals.leaderboard import READING
-from evals.review.rates import DRAWS, Paired, PairedTest
+from evals.leaderboard import RULE as RANKS
+from evals.leaderboard import pairwise_differences, ranks_from
+from evals.review.rates import DRAWS
+from evals.review.task import Review
 from evals.schema.reports import ArticleScore, Board, BoardRow, PairedRow, ReviewScore
-from evals.stats.intervals import Floats
-from evals.stats.paired import ALPHA, holm
+from evals.stats.intervals import DRAWS as SWAPS
+from evals.stats.paired import holm
 
 ABOVE = "f1_above_permuted"
-METRICS = (ABOVE, "f1", "recall", "precision", "recall_major")
+METRICS = tuple(Review.metrics)
 BESIDE = ("fingerprint", "against", "boards", "steps")
 """Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
-RULE = (
-    "Rank = 1 + the number of systems shown to be better: the permutation p of the paired difference,"
-    " corrected by Holm for all pairs in the table, is below 0.05. No system of rank 1 is shown to be worse"
-    f" than another. {READING} Scores of different matchers or references never share a table."
-)
+RULE = f"{RANKS} Scores of different matchers or references never share a table."
 
 
 def read_score(path: Path) -> ReviewScore:
@@ -77,30 +75,40 @@ def paired_tests(
     """Return every pair's difference in each metric, p corrected for all; none without articles."""
     if any(each.articles is None for each in scores):
         return ()
-    has_permuted = all(each.n_matched_permuted is not None for score in scores for each in score.articles or ())
-    asked = [name for name in metrics if name != ABOVE or has_permuted]
-    tables = [_table(score.articles or (), has_permuted=has_permuted) for score in scores]
-    found: list[tuple[str, str, PairedTest]] = []
-    for one, two in combinations(range(len(scores)), 2):
-        paired = Paired(tables[one], tables[two])
-        names = (scores[one].system, scores[two].system)
-        found += [(*names, paired.test(metric, draws, seed)) for metric in asked]
-    corrected = holm([test.p_permutation for *_, test in found])
+    asked = {name: Review.metrics[name] for name in metrics if name != ABOVE or _has_permuted(scores)}
+    found: list[tuple[ReviewScore, ReviewScore, Difference]] = []
+    for one, two in combinations(scores, 2):
+        sides = one.articles or (), two.articles or ()
+        differences, _ = paired_differences(sides, asked, Pairing(draws=max(draws, SWAPS), seed=seed))
+        found += [(one, two, each) for each in differences]
+    # Systems without any difference, or nothing to compare, differ by chance alone.
+    ps = [1.0 if each.p_permutation is None else each.p_permutation for *_, each in found]
     return tuple(
         PairedRow(
-            first=first,
-            second=second,
-            metric=test.metric,
-            difference=test.difference,
-            interval=test.interval,
-            p=test.p_permutation,
-            p_holm=p,
-            is_exact=test.is_exact,
-            n_informative=test.n_informative,
-            n_articles=test.n_articles,
+            first=one.system,
+            second=two.system,
+            metric=each.metric,
+            difference=each.value or 0.0,
+            interval=None if each.low is None or each.high is None else (each.low, each.high),
+            p=p,
+            p_holm=corrected,
+            is_exact=each.is_exact,
+            n_informative=sum(
+                a.grade.counts != b.grade.counts or a.n_matched_permuted != b.n_matched_permuted
+                for a, b in zip(_by_id(one), _by_id(two), strict=True)
+            ),
+            n_articles=len(one.articles or ()),
         )
-        for (first, second, test), p in zip(found, corrected, strict=True)
+        for (one, two, each), p, corrected in zip(found, ps, holm(ps), strict=True)
     )
+
+
+def _by_id(score: ReviewScore) -> list[ArticleScore]:
+    return sorted(score.articles or (), key=lambda each: each.article_id)
+
+
+def _has_permuted(scores: Sequence[ReviewScore]) -> bool:
+    return all(each.n_matched_permuted is not None for score in scores for each in score.articles or ())
 
 
 def boards_of(scores: Sequence[ReviewScore], order: str = ABOVE) -> tuple[Board, ...]:
@@ -123,37 +131,26 @@ def place_of(score: ReviewScore, order: str) -> float:
 def _board(scores: Sequence[ReviewScore], order: str) -> Board:
     check_comparable(scores)
     ordered = sorted(scores, key=lambda score: (-place_of(score, order), score.system))
-    tests = paired_tests(ordered, [order])
+    is_tested = all(each.articles is not None for each in ordered) and (order != ABOVE or _has_permuted(ordered))
+    ranks: Sequence[int | None] = [None] * len(ordered)
+    if is_tested:
+        sides = [each.articles or () for each in ordered]
+        ranks = ranks_from(pairwise_differences(sides, order, Review.metrics[order]), len(ordered))
     first = ordered[0]
     return Board(
         matcher=first.matcher,
         reference_sha256=first.reference_sha256,
         n_human=first.micro.n_human,
         order=order,
-        rows=tuple(_row(score, tests, is_tested=_is_tested(ordered, order)) for score in ordered),
-        tests=tests,
+        rows=tuple(_row(score, rank) for score, rank in zip(ordered, ranks, strict=True)),
+        tests=paired_tests(ordered, [order]),
     )
 
 
-def _is_tested(scores: Sequence[ReviewScore], order: str) -> bool:
-    if any(each.articles is None for each in scores):
-        return False
-    return order != ABOVE or all(each.headline.f1_permuted is not None for each in scores)
-
-
-def _row(score: ReviewScore, tests: Sequence[PairedRow], *, is_tested: bool) -> BoardRow:
-    # A difference is second minus first: below zero the first is better, above zero the second.
-    n_better = sum(
-        test.p_holm < ALPHA
-        and (
-            (test.second == score.system and test.difference < 0)
-            or (test.first == score.system and test.difference > 0)
-        )
-        for test in tests
-    )
+def _row(score: ReviewScore, rank: int | None) -> BoardRow:
     controls = score.controls
     return BoardRow(
-        rank=1 + n_better if is_tested else None,
+        rank=rank,
         system=score.system,
         f1_above_permuted=score.headline.f1_above_permuted,
         interval_above=score.headline.interval,
@@ -169,19 +166,3 @@ def _row(score: ReviewScore, tests: Sequence[PairedRow], *, is_tested: bool) -> 
         coverage=score.coverage,
         made_by=score.made_by,
     )
-
-
-def _table(articles: Sequence[ArticleScore], *, has_permuted: bool) -> Floats:
-    rows = [
-        (
-            each.n_matched,
-            each.n_human,
-            each.n_predicted,
-            each.soft,
-            each.n_major_matched,
-            each.n_major,
-            *((each.n_matched_permuted or 0.0,) if has_permuted else ()),
-        )
-        for each in sorted(articles, key=lambda each: each.article_id)
-    ]
-    return np.array(rows, dtype=float)

@@ -8,7 +8,7 @@ import jinja2
 from pydantic import ValidationError
 
 from evals.errors import BadConfig, LabError
-from evals.io import rows_write_whole as write_whole
+from evals.io import write_whole
 from evals.leaderboard import shown_ranks
 from evals.review.leaderboard import RULE
 from evals.schema.reports import Board, PublishedResult, ReviewReport, Span

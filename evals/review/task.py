@@ -11,7 +11,7 @@ from evals.review.rates import counts_of, f1_of
 from evals.review.score import Measuring, articles_of
 from evals.schema import Grade, Message, ReviewExample
 from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
-from evals.task import Measure, Task, pooled, ratio
+from evals.task import Measure, Task, pooled, ratio, shown
 
 CONCERNS = 10
 """Concerns of a baseline on each paper."""
@@ -21,6 +21,7 @@ class Review(Task[ReviewExample]):
     """Papers with human concerns. `measuring` gives what two lists of concerns are matched with."""
 
     name = "review"
+    asked = "papers"
     order = "f1_above_permuted"
     metrics: Mapping[str, Measure] = {
         "f1_above_permuted": Measure(
@@ -32,10 +33,13 @@ class Review(Task[ReviewExample]):
             lambda _, matched, human, predicted, by_chance: (
                 f1_of(matched, human, predicted) - f1_of(by_chance, human, predicted)
             ),
+            is_shown=True,
         ),
-        "f1": pooled(
-            lambda _, matched, human, predicted: f1_of(matched, human, predicted),
-            *("n_matched", "n_human", "n_predicted"),
+        "f1": shown(
+            pooled(
+                lambda _, matched, human, predicted: f1_of(matched, human, predicted),
+                *("n_matched", "n_human", "n_predicted"),
+            )
         ),
         "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),

@@ -1,6 +1,5 @@
 """What a stage answered, what it claimed, and what the verifiers thought of it."""
 
-from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -300,10 +299,10 @@ class Verdict(Record):
     answer: str | None = None
     read_by: Literal["answer", "text", "judge"] | None = None
 
-    @cached_property
+    @property
     def grade(self) -> Grade:
         """The verdict as every task's grader gives it."""
-        return Grade(
+        return Grade.model_construct(
             verdict=self.verdict,
             reward=self.reward,
             parts=self.scores,

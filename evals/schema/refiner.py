@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from evals.schema.questions import Message
-from evals.schema.record import Record, Share
+from evals.schema.record import Grade, Record, Share
 
 Gate = Literal["off", "multiply", "require"]
 Polarity = Literal["positive", "negative"]
@@ -212,6 +212,23 @@ class ScoredAnswer(Record):
     reward: float | None
     reason: str
     problems: tuple[str, ...] = ()
+
+    @property
+    def grade(self) -> Grade:
+        """The answer as every task's grader gives it; the quality, 0..1 unless parts add up, is the reward."""
+        return Grade.model_construct(
+            reward=None if self.quality is None else min(1.0, self.quality),
+            parts={
+                "rubric": self.rubric,
+                "citation_f1": self.citation_f1,
+                "citation_precision": self.citation_precision,
+                "citation_recall": self.citation_recall,
+                "format_bonus": self.format_bonus,
+            },
+            read_by="judge" if self.is_judged else None,
+            reason=self.reason,
+            detail=self,
+        )
 
 
 Rating = Literal["good", "bad"]

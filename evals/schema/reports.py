@@ -1,8 +1,7 @@
 """One reviewer at the checkpoints of its training, compared on development papers."""
 
 from datetime import datetime
-from functools import cached_property
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -58,17 +57,33 @@ class StageSummary(Record):
 
     stage: str
     is_baseline: bool
-    group: str
+    group: str = "all"
     metrics: dict[str, Metric]
     read_by: dict[str, int] = Field(default_factory=dict)
 
 
-class EvalReport(Record):
-    """Everything needed to trust, recompute and compare an evaluation.
+class GradedRow(Record):
+    """The row of a task that has no row of its own."""
+
+    id: str
+    cluster: str
+    stage: str
+    prompt: tuple[Message, ...] = ()
+    completion: str
+    finish_reason: str = "stop"
+    grade: Grade
+
+
+Row = TypeVar("Row")
+
+
+class Report(Record, Generic[Row]):
+    """Everything needed to trust, recompute and compare an evaluation of any task (`evals.task`).
 
     `libraries` gave the answers; `versions` judge them now, `earlier_versions` did so before.
     """
 
+    task: str
     data_name: str
     data_sha256: str
     chain_name: str
@@ -77,10 +92,21 @@ class EvalReport(Record):
     versions: dict[str, str]
     created_at: datetime
     command: str
-    rows: tuple[EvalRow, ...]
+    rows: tuple[Row, ...]
     summaries: tuple[StageSummary, ...]
     libraries: dict[str, str] = Field(default_factory=dict)
     earlier_versions: tuple[dict[str, str], ...] = ()
+
+    @property
+    def instrument(self) -> dict[str, str]:
+        """What measured it: reports that differ in it are not compared."""
+        return self.versions
+
+
+class EvalReport(Report[EvalRow]):
+    """A report on questions."""
+
+    task: str = "questions"
 
 
 Assignment = Literal["optimal", "greedy"]
@@ -271,11 +297,11 @@ class ArticleScore(Record):
         """The unit of resampling: each article for itself."""
         return self.article_id
 
-    @cached_property
+    @property
     def grade(self) -> Grade:
         """The counts as every task's grader gives them; F1 is the reward."""
         counted = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major", "soft")
-        return Grade(
+        return Grade.model_construct(
             reward=self.f1,
             parts={"precision": self.precision, "recall": self.recall, "f1": self.f1},
             counts={name: getattr(self, name) for name in counted},
@@ -515,68 +541,45 @@ class RefinerRow(Record):
 
     _upgrade = model_validator(mode="before")(_without_other_items)
 
+    @property
+    def id(self) -> str:
+        """The record."""
+        return self.scored.record_id
 
-class RefinerSummary(Record):
-    """Means of one stage, or of an answer that anybody could give, with 95 % cluster-bootstrap intervals."""
+    @property
+    def completion(self) -> str:
+        """The whole answer."""
+        return self.scored.completion
 
-    stage: str
-    is_baseline: bool
-    metrics: dict[str, Metric]
+    @property
+    def grade(self) -> Grade:
+        """The scored answer as every task's grader gives it."""
+        return self.scored.grade
 
 
-class RefinerReport(Record):
-    """Everything needed to trust, recompute and compare what a refiner answered.
+class RefinerReport(Report[RefinerRow]):
+    """A report on a refiner. Always graded by all items.
 
-    Always graded by all items. `judge` names who gave the verdicts: a judge that compares words says so.
-    Version 2 could hold a second set of rubric items, which is skipped when one is read.
+    `judge` names who gave the verdicts: a judge that compares words says so. Version 2 could hold a second set of
+    rubric items, which is skipped when one is read.
     """
 
+    task: str = "refine"
     schema_version: Literal[1, 2] = 2
-    data_name: str
-    data_sha256: str
-    chain_name: str
-    stage_checksums: dict[str, str]
     judge: str
     judge_mode: str
     reward: RewardConfig
-    settings: dict[str, str | int | float | None]
-    versions: dict[str, str]
-    created_at: datetime
-    command: str
-    rows: tuple[RefinerRow, ...]
-    summaries: tuple[RefinerSummary, ...]
 
     _upgrade = model_validator(mode="before")(_without_other_items)
 
-
-class RefinerDifference(Record):
-    """A metric of two stages on the same records: second minus first, over clusters.
-
-    `p_permutation` swaps the sides of whole clusters; `p_holm` is corrected over all
-    metrics.
-    Null where a metric is defined for neither, or an interval would be a single point.
-    """
-
-    metric: str
-    n: int
-    first: float | None
-    second: float | None
-    difference: float | None
-    interval: tuple[float, float] | None
-    p_permutation: Share | None
-    p_holm: Share | None = None
-
-
-class RefinerComparison(Record):
-    """Two stages on the same records, metric by metric."""
-
-    first: str
-    second: str
-    data_name: str
-    judge: str
-    n: int
-    n_clusters: int
-    differences: tuple[RefinerDifference, ...]
+    @property
+    def instrument(self) -> dict[str, str]:
+        """Judge and reward; the versions are those of the libraries that answered."""
+        return {
+            "judge": self.judge,
+            "judge mode": self.judge_mode,
+            "reward": self.reward.model_dump_json(exclude_defaults=True),
+        }
 
 
 class StepScore(Record):

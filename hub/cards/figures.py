@@ -11,11 +11,12 @@ from PIL import Image, ImageDraw, ImageFont
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.report import HEADLINE, calibration_of, reading, stages_of
+from evals.report import HEADLINE, MEASURES, calibration_of, reading, stages_of
 from evals.schema import EvalReport, Metric, StageSummary
-from evals.schema.reports import Control, RefinerReport, RefinerSummary, ReviewReport, ReviewScore
+from evals.schema.reports import Control, RefinerReport, ReviewReport, ReviewScore
 from evals.schema.reviewruns import ReviewRun
 from evals.stats.calibration import Bin
+from evals.task import narrow
 
 NAMES = {
     "accuracy": "accuracy",
@@ -134,7 +135,9 @@ def _measured(report: EvalReport, stage: str, group: str, figure: str | None) ->
     stages = list(stages_of(report))
     stages = stages[: stages.index(stage) + 1]
     metrics = {each: _metrics(report, each, group) for each in stages}
-    keys = [name for name in NAMES if any(name in each for each in metrics.values())]
+    keys = [
+        name for name in dict.fromkeys((*NAMES, *narrow(MEASURES))) if any(name in each for each in metrics.values())
+    ]
     baselines = [each for each in report.summaries if each.is_baseline and each.group == group]
     counts = {each: summary.read_by for each in stages if (summary := _summary(report, each, group))}
     facts = {
@@ -157,7 +160,7 @@ def _measured(report: EvalReport, stage: str, group: str, figure: str | None) ->
     return Measured(
         data=report.data_name,
         group=group,
-        columns=("stage", "n", *(NAMES[key] for key in keys)),
+        columns=("stage", "n", *(NAMES.get(key, key.replace("_", " ")) for key in keys)),
         rows=tuple(row(*each) for each in metrics.items()),
         baselines=tuple(row(each.stage, each.metrics) for each in sorted(baselines, key=accuracy, reverse=True)),
         facts=tuple(facts.items()),
@@ -248,7 +251,7 @@ def _read(file: Path) -> Judged | None:
 
 
 def _refined(report: RefinerReport) -> Measured:
-    def row(each: RefinerSummary) -> tuple[str, ...]:
+    def row(each: StageSummary) -> tuple[str, ...]:
         n = each.metrics["reward"].n
         return (each.stage, str(n), *(_shown(each.metrics.get(key), n) for key in REFINER_NAMES))
 

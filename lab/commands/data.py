@@ -14,8 +14,7 @@ import pydantic
 import typer
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.io import as_jsonl, first_of, read_text
-from evals.io import rows_write_whole as write_whole
+from evals.io import as_jsonl, first_of, read_text, write_whole
 from evals.model import Sampling
 from evals.questions import (
     checking,

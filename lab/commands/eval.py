@@ -9,16 +9,19 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from typer.core import TyperCommand
+from typer.main import get_command
 
 from evals.errors import BadConfig, LabError
 from evals.model import Progress, Sampling
 from evals.schema import Record, Share
+from evals.task import TASKS
 from lab.commands import verify
 from lab.commands.tables import (
     calibration_tables,
@@ -107,7 +110,41 @@ def calibration(
 
 if TYPE_CHECKING:
     from evals.compare import Answers
-    from evals.schema import EvalReport
+    from evals.schema import Example
+    from evals.schema.reports import Report
+
+Group = Annotated[str, typer.Option(help="all, unaided, or a kind such as direct; the task's headline if none.")]
+TaskName = Annotated[
+    str, typer.Option("--task", help="questions, review or refine; the options are those of the task's own command.")
+]
+OF_TASK = {
+    "run": {"refine": ("refiner", "run"), "review": ("review", "infer")},
+    "compare": {"review": ("review", "report")},
+    "rescore": {"refine": ("refiner", "rescore"), "review": ("review", "score")},
+    "leaderboard": {"review": ("review", "leaderboard")},
+}
+"""Where a task's own command has other options than that for questions: its group and name."""
+
+
+class ByTask(TyperCommand):
+    """A command that hands over to the task's own one where `--task` names one."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of the command that is to run."""
+        task = next((value for at, value in enumerate(args) if at and args[at - 1] == "--task"), "")
+        task = task or next((each.partition("=")[2] for each in args if each.startswith("--task=")), "questions")
+        if task not in TASKS:
+            raise typer.BadParameter(f"{task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
+        own = OF_TASK[str(self.name)].get(task)
+        if own is None:
+            return super().make_context(info_name, args, parent, **extra)
+        from lab.commands import refiner, review
+
+        group: Any = get_command({"refiner": refiner.app, "review": review.app}[own[0]])
+        rest = [
+            each for at, each in enumerate(args) if not each.startswith("--task") and args[at - 1 : at] != ["--task"]
+        ]
+        return group.commands[own[1]].make_context(info_name, rest, parent, **extra)
 
 
 def compare(
@@ -121,9 +158,10 @@ def compare(
         ),
     ] = None,
     metric: Annotated[list[str] | None, typer.Option(help="A metric; may be given several times.")] = None,
-    group: Annotated[str, typer.Option(help="all, unaided, or a kind such as direct.")] = "unaided",
+    group: Group = "",
     draws: Annotated[int, typer.Option(min=1, help="Draws behind interval and p.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
+    task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
     """Compare stages or models on the same rows: difference, 95 % interval, p.
@@ -137,16 +175,17 @@ def compare(
 
     Example: assay eval compare report.json --stages sft,grpo
     """
-    from evals.compare import COMPARED, Pairing
+    from evals.compare import Pairing
     from evals.compare import compare as compare_pairs
     from evals.report import load_report
+    from evals.schema.reports import Report
 
     if len(reports) > 2:
         raise BadConfig(f"compare takes one report or two, found {len(reports)}; leave some out")
     named = [name.strip() for name in stages.split(",")] if stages else []
-    read = [load_report(path) for path in reports]
+    read = [load_report(path, Report) for path in reports]
     pairs = _within(read[0], named) if len(read) == 1 else _between(read[0], read[1], named)
-    pairing = Pairing(metrics=metric or COMPARED, group=group, draws=draws, seed=seed)
+    pairing = Pairing(metrics=metric or (), group=group, draws=draws, seed=seed)
     found = compare_pairs(pairs, pairing)
     for each in found.comparisons:
         for note in each.notes:
@@ -165,6 +204,7 @@ def rescore(
     labels: verify.Labels = None,
     any_judge: verify.AnyJudge = False,
     show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
+    task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
     """Judge the answers of a report again, with today's verifiers, and write it whole.
@@ -208,7 +248,7 @@ def rescore(
         emit(document, as_json=False, table=table)
 
 
-def _within(report: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _within(report: "Report", named: list[str]) -> "list[tuple[Answers, Answers]]":
     """Return all pairs of the stages named in one report; of the chain's own if none is."""
     from evals.report import stages_of
 
@@ -221,7 +261,7 @@ def _within(report: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answ
     return [((report, one), (report, other)) for one, other in combinations(chosen, 2)]
 
 
-def _between(first: "EvalReport", second: "EvalReport", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _between(first: "Report", second: "Report", named: list[str]) -> "list[tuple[Answers, Answers]]":
     """Return the pairs of stages to compare between two reports; those in both if none is named."""
     from evals.report import stages_of
 
@@ -238,15 +278,12 @@ def _between(first: "EvalReport", second: "EvalReport", named: list[str]) -> "li
     return [((first, stage), (second, stage)) for stage in shared]
 
 
-if TYPE_CHECKING:
-    from evals.schema import Example
-
 app = typer.Typer(no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration.")
 app.command("calibration")(calibration)
 app.command("verify")(verify.verify)
 app.command("readers")(verify.readers)
-app.command("compare")(compare)
-app.command("rescore")(rescore)
+app.command("compare", cls=ByTask)(compare)
+app.command("rescore", cls=ByTask)(rescore)
 
 
 TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
@@ -261,7 +298,7 @@ class Dtype(StrEnum):
     FLOAT32 = "float32"
 
 
-@app.command()
+@app.command("run", cls=ByTask)
 def run(
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
     data: Annotated[
@@ -288,6 +325,7 @@ def run(
     allow_remote: verify.Remote = False,
     labels: verify.Labels = None,
     any_judge: verify.AnyJudge = False,
+    task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
     """Answer every question with every stage and write a report with all rows in full.
@@ -300,9 +338,10 @@ def run(
     Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
     """
     from evals.questions import SYSTEM_PROMPT
+    from evals.questions.task import Questions
     from evals.readers import check_way
     from evals.report import Origin, build_report, instrument, save_report
-    from evals.run import RunSettings, baseline_rows, rescore, run_evaluation
+    from evals.run import RunSettings, baseline_rows, rescore, run_task
     from lab.settings import from_environment
     from training.models.chain import load_chain
     from training.run.folder import versions
@@ -311,20 +350,19 @@ def run(
     tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
     examples = _examples(data)[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
-    with _bar("loading the chain", 100) as progress:
+    with progress_bar("loading the chain", 100) as progress:
         loaded = load_chain(chain, dtype.value, progress, base=base, cache=from_environment().cache)
     stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
     settings = RunSettings(
-        system_prompt=loaded.manifest.system_prompt or SYSTEM_PROMPT,
         sampling=Sampling(max_new_tokens=max_new_tokens),
         batch_size=batch_size,
         stage_checksums=loaded.stage_checksums,
         dtype=loaded.dtype,
-        read="auto" if way == "judge" else way,
         partial=partial,
     )
-    with _bar("answering", len(examples)) as progress:
-        rows = run_evaluation(loaded, examples, stages, settings, progress)
+    questions = Questions((), loaded.manifest.system_prompt or SYSTEM_PROMPT, "auto" if way == "judge" else way)
+    with progress_bar("answering", len(examples)) as progress:
+        rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype.value, "limit": limit}
     told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
     for substitution in loaded.substitutions:
@@ -350,7 +388,7 @@ def run(
         ),
         libraries={name: each for name, each in versions().items() if name not in instrument()},
     )
-    baselines = baseline_rows(examples, settings.system_prompt, _training_rows(data), settings.read)
+    baselines = baseline_rows(questions, examples, _training_rows(data))
     report = build_report(examples, (*rows, *baselines), origin)
     if tried is not None:
         report = tried.marked(rescore(report, way, tried).report)
@@ -404,7 +442,7 @@ def _public(value: str) -> str:
 
 
 @contextmanager
-def _bar(title: str, total: int) -> Generator[Progress]:
+def progress_bar(title: str, total: int) -> Generator[Progress]:
     """Show a progress bar on standard error."""
     columns = (
         TextColumn("{task.description}"),
@@ -423,9 +461,10 @@ def leaderboard(
         typer.Argument(help="Reports on the same questions; those of the embedded chain if none."),
     ] = None,
     order: Annotated[str, typer.Option(help="The metric that the table is ordered by.")] = "reward",
-    group: Annotated[str, typer.Option(help="all, unaided, or a kind such as direct.")] = "unaided",
+    group: Group = "",
     out: Annotated[Path | None, typer.Option(help="A folder for leaderboard.md and leaderboard.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    task: TaskName = "questions",
+    as_json: Json = False,
 ) -> None:
     """Show models and baselines in one table per set of questions, with n, intervals and ranks.
 
@@ -437,6 +476,7 @@ def leaderboard(
     """
     from evals.leaderboard import standings
     from evals.report import instrument, load_report
+    from evals.schema.reports import Report
     from lab.services import REPORTS, chain_folder
     from lab.settings import EMBEDDED
 
@@ -444,9 +484,9 @@ def leaderboard(
     paths = reports or sorted(folder.glob("*.json"))
     if not paths:
         raise LabError("there is no report to show; make one with `assay eval run --out REPORT.json` and name it")
-    read = [load_report(path) for path in paths]
+    read = [load_report(path, Report) for path in paths]
     for path, report in zip(paths, read, strict=True):
-        if report.versions != instrument():
+        if report.task == "questions" and report.versions != instrument():
             notes.print(
                 f"note: {path} was judged by another version of the verifiers; `assay eval rescore"
                 f" {path}` brings it up to date"
@@ -458,3 +498,6 @@ def leaderboard(
     emit(found, as_json=as_json)
     for board in () if as_json else found:
         emit(board, as_json=False, table=standings_table(board))
+
+
+app.command("leaderboard", cls=ByTask)(leaderboard)

@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evals.errors import BadConfig, IncomparableReports
-from lab.commands.tables import counted, emit, notes, table_of
+from lab.commands.tables import counted, emit, notes, summary_table, table_of
 from lab.ui.text import say
 from training.judge.questions import MAX_VOTES, HttpSettings
 
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from evals.refine.judge import Inquiry, Judge, Verdicts
-    from evals.refine.report import Answered
+    from evals.refine.task import Refine
+    from evals.report import Origin
     from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
-    from evals.schema.reports import Metric, RefinerComparison, RefinerReport, RefinerRow
+    from evals.schema.reports import RefinerReport
+    from evals.task import Graded
 
 DEADLINE_SECONDS = 3600.0
 DTYPE = "float32"
 """In it an answer does not depend on what else is in the batch."""
 MAX_NEW_TOKENS = 128
-SHOWN = ("reward", "rubric", "citation_f1", "wellformed")
-"""What 80 columns hold; --json has every metric."""
 FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first records alone says of its data."""
 KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
@@ -154,37 +153,30 @@ def records_named(data: str) -> "tuple[RefinerRecord, ...]":
     return read_records(Path(data))
 
 
-def graded(given: "Sequence[Answered]", config: "RewardConfig", judge: "Judge") -> "list[RefinerRow]":
-    """Return the rows of a report; whatever is well formed is judged, gate or not."""
-    prepared = [each.prepared(config) for each in given]
-    asked = [place for place, case in enumerate(prepared) if case.is_judgeable]
-    verdicts = dict(zip(asked, verdicts_on(judge, [prepared[at].inquiry() for at in asked]), strict=True))
-    return [
-        each.row(case, verdicts.get(place), judge.label)
-        for place, (each, case) in enumerate(zip(given, prepared, strict=True))
-    ]
+def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, str]":
+    """Return the task with the judge that the options name, and how it is asked."""
+    from evals.refine.task import Refine
+
+    judge, mode = judge_of_answers(server)
+    return Refine(None, lambda asked: verdicts_on(judge, asked), judge.label, config), mode
 
 
-def _write(report: "RefinerReport", out: Path, *, as_json: bool) -> None:
-    """Write a report and print its means."""
-    from evals.io import rows_write_whole
+def _write(
+    task: "Refine",
+    records: "Sequence[RefinerRecord]",
+    rows: "Sequence[Graded]",
+    origin: "Origin",
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Build a report, write it and print its means."""
+    from evals.refine.task import Refine
+    from evals.report import build_report, save_report
 
-    rows_write_whole(out, report.model_dump_json(indent=1) + "\n")
-    notes.print(f"wrote {out}: {counted(len(report.rows), 'answer')}, judged by {report.judge}", soft_wrap=True)
-    asked = Counter(row.stage for row in report.rows)
-    rows = [
-        (each.stage, *(_metric(each.metrics[name], asked[each.stage]) for name in SHOWN)) for each in report.summaries
-    ]
-    title = f"{report.data_name}: means with 95 % intervals, judged by {report.judge}"
-    emit(report, as_json=as_json, table=table_of(title, ("stage", *SHOWN), rows))
-
-
-def _metric(metric: "Metric", asked: int) -> str:
-    """Return a mean, its interval, and n where it is not over all answers that were asked for."""
-    if metric.value is None:
-        return "none"
-    span = "" if metric.low is None else f"\n{metric.low:.2f} to {metric.high:.2f}"
-    return f"{metric.value:.2f}{span}" + (f"\nn {metric.n} of {asked}" if metric.n < asked else "")
+    report = build_report(records, rows, origin, Refine)
+    save_report(report, out)
+    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {task.label}", soft_wrap=True)
+    emit(report, as_json=as_json, table=summary_table(report))
 
 
 @app.command(epilog="Example: assay refiner run --chain runs/refiner --judge heuristic --out report.json")
@@ -207,49 +199,38 @@ def run(
     Answers that take no model stand beside the stages: saying nothing, abstaining always, pasting the
     first passage, and the reference. Means have 95 % intervals over whole studies and tissues.
     """
-    from evals.refine.report import Origin, build
+    from evals.model import Sampling
+    from evals.report import Origin
+    from evals.run import RunSettings, baseline_rows, run_task
     from evals.schema.refiner import RewardConfig
+    from lab.settings import from_environment
     from training.judge.questions import VERSION
+    from training.models.chain import load_chain
     from training.run.folder import public_path, versions
 
     records = records_named(data)[:limit]
     config = RewardConfig.model_validate({"preset": preset})
-    judge, mode = judge_of_answers(server)
-    answers, chain_name, checksums = _answered(chain, stage, records, max_new_tokens)
+    task, mode = task_by(server, config)
+    with notes.status("loading the chain") as status:
+        loaded = load_chain(chain, DTYPE, lambda _, told: status.update(told), cache=from_environment().cache)
+        stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
+        settings = RunSettings(Sampling(max_new_tokens=max_new_tokens))
+        rows = run_task(task, loaded, records, stages, settings, lambda _, told: status.update(told))
     name = public_path(data)
     options: dict[str, object] = {"chain": public_path(chain), "data": name, "stage": stage, "preset": preset}
     tokens = None if max_new_tokens == MAX_NEW_TOKENS else max_new_tokens
     origin = Origin(
         data_name=name if limit is None else f"{name} (first {len(records)})",
-        chain_name=chain_name,
-        stage_checksums=checksums,
-        judge=judge.label,
-        judge_mode=mode,
-        reward=config,
+        chain_name=loaded.manifest.name,
+        stage_checksums={name: loaded.stage_checksums[name] for name in stages},
         settings={"max_new_tokens": max_new_tokens, "temperature": 0.0, "dtype": DTYPE},
         versions={**versions(), "judge prompt": VERSION},
         created_at=datetime.now(UTC),
         command=command_of("run", (), {**options, "limit": limit, "max-new-tokens": tokens}, server),
+        own={"judge": task.label, "judge_mode": mode, "reward": config},
     )
-    _write(build(graded(answers, config, judge), records, origin), out, as_json=as_json)
-
-
-def _answered(
-    chain: str, stage: str, records: "Sequence[RefinerRecord]", max_new_tokens: int
-) -> "tuple[list[Answered], str, dict[str, str]]":
-    """Return the answers of the stages and the baselines to every record, the chain's name, and stage checksums."""
-    from evals.model import Sampling
-    from evals.refine.report import answers, baseline_answers
-    from lab.settings import from_environment
-    from training.models.chain import load_chain
-
-    with notes.status("loading the chain") as status:
-        loaded = load_chain(chain, DTYPE, lambda _, told: status.update(told), cache=from_environment().cache)
-        stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
-        sampling = Sampling(max_new_tokens=max_new_tokens)
-        found = answers(loaded, records, stages, sampling, lambda _, told: status.update(told))
-    checksums = {name: loaded.stage_checksums[name] for name in stages}
-    return [*found, *baseline_answers(records)], loaded.manifest.name, checksums
+    ordered = [row for stage in stages for row in rows if row.stage == stage]
+    _write(task, records, [*ordered, *baseline_rows(task, records)], origin, out, as_json)
 
 
 @app.command(epilog="Example: assay refiner rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json")
@@ -266,33 +247,36 @@ def rescore(
     A report keeps every answer in full, so no model is needed; the reward is that of the report. Records
     other than those that were answered are refused.
     """
-    from evals.refine.report import Answered, Origin, build, read_report
+    from evals.report import Origin, load_report
+    from evals.run import graded
+    from evals.schema.reports import RefinerReport
+    from evals.task import Answer
     from training.judge.questions import VERSION
     from training.run.folder import public_path, versions
 
-    old = read_report(report)
+    old = load_report(report, RefinerReport)
     first = FIRST.fullmatch(old.data_name)
     source = data or (first["name"] if first else old.data_name)
     records = _records(old, source, int(first["count"]) if first else None)
-    judge, mode = judge_of_answers(server)
+    task, mode = task_by(server, old.reward)
     by_id = {record.id: record for record in records}
-    answers = [
-        Answered(row.stage, by_id[row.scored.record_id], row.scored.completion, row.finish_reason) for row in old.rows
-    ]
+    rows = graded(
+        task,
+        [by_id[row.id] for row in old.rows],
+        [Answer(row.stage, row.completion, row.finish_reason) for row in old.rows],
+    )
     again = command_of("rescore", ("REPORT.json",), {"data": public_path(data)}, server)
     origin = Origin(
         data_name=old.data_name,
         chain_name=old.chain_name,
         stage_checksums=old.stage_checksums,
-        judge=judge.label,
-        judge_mode=mode,
-        reward=old.reward,
         settings=old.settings,
         versions={**versions(), "judge prompt": VERSION},
         created_at=datetime.now(UTC),
         command=f"{old.command.partition(' && ')[0]} && {again}",
+        own={"judge": task.label, "judge_mode": mode, "reward": old.reward},
     )
-    _write(build(graded(answers, old.reward, judge), records, origin), out, as_json=as_json)
+    _write(task, records, rows, origin, out, as_json)
 
 
 def _records(old: "RefinerReport", source: str, count: int | None) -> "Sequence[RefinerRecord]":
@@ -358,51 +342,17 @@ def export(
 @app.command(epilog="Example: assay refiner compare report.json --stages sft,refiner")
 def compare(
     reports: Annotated[list[Path], typer.Argument(help="One report, or two on the same records.")],
-    stages: Annotated[str, typer.Option(help="Two stages, such as sft,refiner.")] = "sft,refiner",
+    stages: Annotated[str, typer.Option(help="Stages with commas between, such as sft,refiner.")] = "sft,refiner",
     as_json: Json = False,
 ) -> None:
-    """Compare two stages on the same records: difference, 95 % interval, p.
+    """Compare two stages on the same records, as `assay eval compare --task refine` does.
 
     Differences are second minus first, over whole studies and tissues. Two reports: the first stage of
     the first, the second stage of the second; another judge or other records are refused.
     """
-    from evals.refine.report import compare as compared
-    from evals.refine.report import read_report
+    from lab.commands.eval import compare as compare_stages
 
-    names = [name.strip() for name in stages.split(",") if name.strip()]
-    if len(names) != 2 or not 1 <= len(reports) <= 2:
-        raise BadConfig(
-            f"compare takes two stages and one report or two, found {len(names)} and {len(reports)}; such as"
-            " --stages sft,refiner report.json."
-        )
-    read = [read_report(path) for path in reports]
-    found = compared(read[0], names[0], read[-1], names[1])
-    emit(found, as_json=as_json, table=_differences(found))
-
-
-def _differences(found: "RefinerComparison") -> "Table":
-    rows = [
-        (
-            each.metric,
-            each.n,
-            f"{_number(each.first)}, {_number(each.second)}",
-            _number(each.difference, "+.3f"),
-            f"{each.interval[0]:+.3f} to {each.interval[1]:+.3f}" if each.interval else "none",
-            _number(each.p_permutation),
-            _number(each.p_holm),
-        )
-        for each in found.differences
-    ]
-    title = (
-        f"{found.data_name}: {found.second} minus {found.first}, {found.n} records in"
-        f" {found.n_clusters} clusters; judged by {found.judge}"
-    )
-    columns = ("metric", "n", "first,\nsecond", "difference", "95 % interval", "p", "p, Holm")
-    return table_of(title, columns, rows)
-
-
-def _number(value: float | None, form: str = ".3f") -> str:
-    return "none" if value is None else format(value, form)
+    compare_stages(reports, stages, as_json=as_json)
 
 
 @app.command(epilog="Example: assay refiner score cases.jsonl --judge http://127.0.0.1:8000/v1 --json")

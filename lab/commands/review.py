@@ -14,7 +14,7 @@ from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import infer
 from lab.commands.infer import Weights, reviewing_bar
-from lab.commands.tables import counted, emit, notes, plain, table_of
+from lab.commands.tables import board_tables, counted, emit, notes, plain, report_tables, score_tables, table_of
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
@@ -79,11 +79,10 @@ def score(
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --encoder
     specter2-base-mean --threshold 0.65 --json
     """
-    from evals.io import rows_write_whole as write_whole
+    from evals.io import write_whole
     from evals.review.page import made_by, refuse_overlap
     from evals.review.report import Wanted, measuring_of, read_panel
     from evals.review.score import score as scored
-    from lab.commands.tables import score_tables
 
     if similarities is not None and vectors is not None:
         raise BadConfig("--similarities and --vectors were both given; leave one out")
@@ -290,8 +289,6 @@ def report(
     _say_faults(found.published)
     if out is not None:
         write_report(out, "report", report_page(found), found)
-    from lab.commands.tables import report_tables
-
     emit(found, as_json=as_json, table=None if as_json else report_tables(found))
 
 
@@ -314,7 +311,6 @@ def leaderboard(
     """
     from evals.review.leaderboard import METRICS, boards_of
     from evals.review.page import board_page
-    from lab.commands.tables import board_tables
 
     if order not in METRICS:
         raise BadConfig(f"--order is {order!r}; it takes {', '.join(METRICS)}.")
@@ -343,15 +339,14 @@ def import_results(
 
     Example: assay review import bm25_test_v4.json --out published.jsonl
     """
-    from evals.io import rows_write_whole as write_whole
-    from lab.commands.tables import published_table
+    from evals.io import write_whole
 
     found = _published(files)
     if out is not None:
         write_whole(out, "".join(each.model_dump_json() + "\n" for each in found))
         notes.print(f"wrote {counted(len(found), 'result')} to {out}")
     _say_faults(found)
-    emit(found, as_json=as_json, table=published_table(found))
+    emit(found, as_json=as_json, table=board_tables((), found))
 
 
 def _scores(files: list[Path]) -> "list[ReviewScore]":
@@ -397,7 +392,7 @@ def _rows(path: Path) -> "dict[str, PredictionRow]":
 
 def write_report(folder: Path, name: str, page: str, document: object) -> None:
     """Write a report twice: as a page for people and as JSON, each whole."""
-    from evals.io import rows_write_whole as write_whole
+    from evals.io import write_whole
 
     text = json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n"
     for path, content in ((folder / f"{name}.md", page), (folder / f"{name}.json", text)):
@@ -642,7 +637,7 @@ def clean(
 
 def write_lines(path: Path, documents: list[dict[str, object]]) -> None:
     """Write one JSON object per line, whole or not at all."""
-    from evals.io import rows_write_whole as write_whole
+    from evals.io import write_whole
 
     lines = (json.dumps(plain(each), ensure_ascii=False) + "\n" for each in documents)
     write_whole(path, "".join(lines))

@@ -3,8 +3,9 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from rich.console import Console, Group, RenderableType
@@ -12,25 +13,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.compare import Comparisons, Difference
-from evals.io import rows_write_whole as write_whole
-from evals.leaderboard import READING, LeaderboardRow, Standings, shown_ranks
+from evals.io import write_whole
+from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
 from evals.readers import Agreement, ReaderReport
-from evals.report import HEADLINE, MEASURES, WAYS, reading
+from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
-from evals.schema import Claim, EvalReport, Metric, Record, Share, Verdict
-from evals.schema.reports import (
-    Board,
-    Control,
-    CurvePoint,
-    PublishedResult,
-    Rates,
-    ReviewReport,
-    ReviewScore,
-    SystemReport,
-)
-from evals.schema.reviews import MadeBy
+from evals.schema import Claim, Metric, Record, Share, Verdict
+from evals.schema.reports import Report, ReviewScore
 from evals.stats.calibration import Calibration, NullEce
+from evals.task import narrow, task_class
 from evals.verifiers.score import VERIFIERS
+
+if TYPE_CHECKING:
+    from evals.schema.reports import Board, PublishedResult, ReviewReport
+    from evals.schema.reviews import MadeBy
 
 notes = Console(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
@@ -71,9 +67,6 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
 def counted(n: int, noun: str) -> str:
     """Return "1 vote", "2 votes"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-FIGURES_SHOWN = ("accuracy", "reward", "ece", "brier")
 
 
 class VerifiedRow(Record):
@@ -132,21 +125,25 @@ def verdict_totals(rows: Sequence[VerifiedRow]) -> Table:
     return table_of(counted(len(rows), "answer"), ("", "value"), cells)
 
 
-def summary_table(report: EvalReport) -> Table:
-    """Return the stages and baselines of a report on the headline group; 80 columns hold it."""
-    shown = [summary for summary in report.summaries if summary.group == HEADLINE]
+def summary_table(report: Report[Any]) -> Table:
+    """Return the stages and baselines of a report in the headline group; 80 columns hold it."""
+    task = task_of(report)
+    names = narrow(task.metrics)
+    shown = [summary for summary in report.summaries if summary.group == task.headline]
     rows = [
         (
             s.stage if s.is_baseline else f"{s.stage} (stage)",
-            *(_interval(s.metrics[name]) for name in FIGURES_SHOWN),
+            *(_interval(s.metrics[name]) for name in names if name in s.metrics),
             reading(s.read_by).replace(", ", "\n"),
         )
         for s in shown
     ]
-    whole = {s.stage: s.metrics["accuracy"].n for s in report.summaries if s.group == "all"}
-    is_all = all(whole.get(s.stage) == s.metrics["accuracy"].n for s in shown)
-    title = f"{report.chain_name} on {report.data_name}, {'all' if is_all else HEADLINE} questions, 95 % intervals"
-    return table_of(title, ("answers of", *FIGURES_SHOWN, "read by"), rows)
+    n = {(s.stage, s.group): s.metrics[names[0]].n for s in report.summaries}
+    is_all = all(n.get((s.stage, "all")) == n[s.stage, s.group] for s in shown)
+    title = (
+        f"{report.chain_name} on {report.data_name}, {'all' if is_all else task.headline} {task.asked}, 95 % intervals"
+    )
+    return table_of(title, ("answers of", *names, "read by"), rows)
 
 
 def readers_table(found: ReaderReport) -> Table:
@@ -235,16 +232,8 @@ def _interval(metric: Metric) -> str:
     return f"{metric.value:.3f}, n {metric.n}{span}"
 
 
-SHOWN = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
-NARROW = ("accuracy", "reward", "ece")
-"""What 80 columns hold beside the metric that the table is ordered by."""
-RULE = (
-    "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
-    " difference excludes zero, and p, corrected by Holm for all pairs in the table, is below 0.05."
-    f" No entry of rank 1 is shown to be worse than another. {READING}"
-)
-
-
+NARROW = 3
+"""Metrics that 80 columns hold beside the one that the table is ordered by."""
 UNTESTED = (
     "ECE orders these entries and ranks none: chance adds more to it the more confidences are spread."
     " Order by brier or log_loss to see what is shown."
@@ -261,7 +250,7 @@ def comparison_table(found: Comparisons) -> Table:
         rows += [(" → ".join(names), *_compared(d)) for d in each.differences]
     n = found.comparisons[0]
     title = (
-        f"{found.data_name}, {found.group}: {n.n} questions in {n.n_clusters} clusters; second minus"
+        f"{found.data_name}, {found.group}: {n.n} {task_class(found.task).asked} in {n.n_clusters} clusters; second minus"
         f" first, 95 % intervals; Holm over {found.n_tests} tests"
     )
     sides = {
@@ -326,7 +315,8 @@ def _reward(verdict: Verdict) -> str:
 
 def standings_table(board: Standings) -> Table:
     """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
-    shown = _columns(board, NARROW)
+    metrics = task_class(board.task).metrics
+    shown = tuple(dict.fromkeys((board.order, *narrow(metrics)[:NARROW])))
     rows = [
         (
             rank,
@@ -337,7 +327,7 @@ def standings_table(board: Standings) -> Table:
         for rank, row in zip(_ranks(board), board.rows, strict=True)
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
-    if not MEASURES[board.order].is_tested:
+    if not metrics[board.order].is_tested:
         title = f"{title}\n{UNTESTED}"
     return table_of(title, ("rank", "answers of", *shown, "read by"), rows)
 
@@ -346,7 +336,8 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
     """Return the leaderboards as one Markdown page, with the rule behind the ranks."""
     parts = ["# Leaderboard", RULE]
     for board in boards:
-        shown = _columns(board, SHOWN)
+        task = task_class(board.task)
+        shown = tuple(dict.fromkeys((board.order, *narrow(task.metrics), *(task.compared or task.metrics))))
         columns = ("rank", "answers of", *shown, "read by")
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
         for rank, row in zip(_ranks(board), board.rows, strict=True):
@@ -357,12 +348,12 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
                 reading(row.read_by),
             )
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
-        untested = [] if MEASURES[board.order].is_tested else [UNTESTED]
+        untested = [] if task.metrics[board.order].is_tested else [UNTESTED]
         parts += [
-            f"## {board.data_name}, {board.group} questions, by {board.order}",
+            f"## {board.data_name}, {board.group} {task.asked}, by {board.order}",
             *untested,
             "\n".join(lines),
-            f"Measured with {_versions(board.versions)}; questions {board.data_sha256[:12]}.",
+            f"Measured with {_versions(board.versions)}; {task.asked} {board.data_sha256[:12]}.",
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -381,10 +372,6 @@ def save_standings(boards: Sequence[Standings], folder: Path) -> tuple[Path, Pat
         write_whole(path, text)
     markdown, rows = contents
     return markdown, rows
-
-
-def _columns(board: Standings, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((board.order, *names)))
 
 
 def _compared(d: Difference) -> tuple[str, ...]:
@@ -442,179 +429,21 @@ RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
 """Columns of every table of rates: counts, then shares; "major" is the recall of major concerns."""
 
 
-def score_tables(found: ReviewScore) -> Group:
-    """Return the headline with its controls, then the score by source, category and severity."""
-    tables = [_headline(found), _pooled(found)]
-    tables += [
-        _grouped("by source", found.per_source),
-        _grouped("by category of the human concern", found.per_category),
-        _grouped("by severity of the human concern", found.per_severity),
-    ]
-    if found.curves is not None:
-        tables.append(_curve("over thresholds", "threshold", found.curves.thresholds))
-        tables.append(_curve("over the first N concerns", "N", found.curves.lengths))
-    return Group(*tables)
-
-
-def _headline(found: ReviewScore) -> Table:
-    head, matcher = found.headline, found.matcher
-    cells: list[tuple[str, str]] = [
-        ("F1 above permuted papers", f"{number(head.f1_above_permuted)} {span(head.interval)}"),
-        ("F1", f"{number(head.f1)} {span(found.intervals.get('f1'))}"),
-        ("recall", f"{number(found.micro.recall)} {span(found.intervals.get('recall'))}"),
-        ("precision", f"{number(found.micro.precision)} {span(found.intervals.get('precision'))}"),
-        ("F1, mean over articles", number(found.macro.f1)),
-        ("F1, matches weighed by similarity", number(found.soft.f1)),
-        ("category right on matched pairs", number(found.labels.category.accuracy)),
-        ("severity right on matched pairs", number(found.labels.severity.accuracy)),
-        ("best similarities that pass", number(found.best_similarities_passing)),
-        ("answered", f"{found.coverage.n_answered} of {found.coverage.n_articles} articles"),
-        ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
-        ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
-    ]
-    return table_of(found.system, ("what", "value"), cells)
-
-
-def _pooled(found: ReviewScore) -> Table:
-    rows: dict[str, Rates] = {found.system: found.micro}
-    if found.controls is not None:
-        named: dict[str, Control | None] = {
-            "permuted papers": found.controls.permuted,
-            "generic list": found.controls.generic,
-            "BM25": found.controls.bm25,
-            "count bound": found.controls.count_bound,
-        }
-        rows |= {name: control for name, control in named.items() if control is not None}
-    return _grouped("beside its controls", rows)
-
-
-def _grouped(title: str, rows: Mapping[str, Rates]) -> Table:
-    return table_of(title, ("", *RATES), [(name, *_cells(rates)) for name, rates in rows.items()])
-
-
-def _cells(rates: Rates) -> tuple[str, ...]:
-    counts = (rates.n_human, rates.n_predicted, rates.n_matched)
-    shares = (rates.recall, rates.precision, rates.f1, rates.recall_major)
-    return (*(f"{count:,.0f}" for count in counts), *map(number, shares))
-
-
-def _curve(title: str, name: str, points: tuple[CurvePoint, ...]) -> Table:
-    cells = [
-        (
-            f"{point.at:g}",
-            f"{point.n_predicted:,}",
-            number(point.recall),
-            number(point.precision),
-            number(point.f1),
-            number(point.f1_permuted),
-        )
-        for point in points
-    ]
-    return table_of(title, (name, "predicted", "recall", "precision", "F1", "F1 permuted"), cells)
-
-
-def number(value: float | None) -> str:
-    """Return three decimals, a dash for what is undefined."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def span(interval: tuple[float, float] | None) -> str:
-    """Return "[0.100, 0.200]", nothing where there is no interval."""
-    return "" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"
-
-
-def report_tables(report: ReviewReport) -> Group:
+def report_tables(report: "ReviewReport") -> Group:
     """Return scores, gates, differences, errors and faults; groups stand in the written page."""
-    made = made_table((each.score.system, each.score.made_by) for each in report.systems)
-    tables: list[Table] = [_scores(report), *made, _gates(report)]
-    if report.tests:
-        tables.append(_tests(report))
-    tables += [_errors(each) for each in report.systems]
-    faults = [(each.score.system, fault) for each in report.systems for fault in each.faults]
-    if faults:
-        tables.append(table_of("cannot be", ("system", "what"), faults))
-    if report.published:
-        tables.append(published_table(report.published))
-    return Group(*tables)
+    from evals.review.page import named, rate
 
-
-def board_tables(boards: Sequence[Board], published: Sequence[PublishedResult]) -> Group:
-    """Return one table per instrument and reference, then what others published."""
-    from evals.review.page import named
-
-    tables = []
-    for board in boards:
-        rows = [
-            (
-                rank,
-                row.system,
-                f"{number(row.f1_above_permuted)}\n{span(row.interval_above)}",
-                f"{number(row.micro.f1)}\n{span(row.intervals.get('f1'))}",
-                *(number(row.controls.get(name)) for name in ("permuted", "bm25", "count_bound")),
-                f"{row.coverage.n_answered}/{row.coverage.n_articles}",
-            )
-            for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
-        ]
-        title = (
-            f"by {named(board.order)}; {board.matcher.encoder} at {board.matcher.threshold:.3f},"
-            f" {board.n_human:,} human concerns"
-        )
-        columns = ("rank", "system", "F1 above", "F1", "perm.", "BM25", "bound", "answered")
-        tables.append(table_of(title, columns, rows))
-        tables += made_table((row.system, row.made_by) for row in board.rows)
-    if published:
-        tables.append(published_table(published))
-    return Group(*tables)
-
-
-def made_table(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
-    """Return the table of who answered, none where no system's rows tell."""
-    from evals.review.page import COLUMNS, made_rows
-
-    rows = made_rows(systems)
-    return [table_of("who answered", COLUMNS, rows)] if rows else []
-
-
-def published_table(found: Sequence[PublishedResult]) -> Table:
-    """Return published results as they stand in their files, with how many faults they have."""
-    rows = [
+    scores = [
         (
-            each.system,
-            each.split,
-            f"{each.f1:.4f}",
-            f"{each.recall:.4f}",
-            f"{each.precision:.4f}",
-            "–" if each.n_articles is None else each.n_articles,
-            len(each.faults),
+            each.score.system,
+            rate(each.score.headline.f1_above_permuted, each.score.headline.interval),
+            *(rate(getattr(each.score.micro, name), each.score.intervals.get(name)) for name in SCORED.values()),
+            f"{each.score.coverage.n_answered}/{each.score.coverage.n_articles}",
         )
-        for each in found
+        for each in report.systems
     ]
-    columns = ("system", "split", "F1", "recall", "prec.", "articles", "faults")
-    return table_of("published elsewhere, not recomputed", columns, rows)
-
-
-def _scores(report: ReviewReport) -> Table:
-    rows = []
-    for each in report.systems:
-        score = each.score
-        rows.append(
-            (
-                score.system,
-                f"{number(score.headline.f1_above_permuted)}\n{span(score.headline.interval)}",
-                *(
-                    f"{number(getattr(score.micro, name))}\n{span(score.intervals.get(name))}"
-                    for name in ("f1", "recall", "precision")
-                ),
-                f"{score.coverage.n_answered}/{score.coverage.n_articles}",
-            )
-        )
-    columns = ("system", "F1 above permuted", "F1", "recall", "precision", "answered")
-    return table_of("scores", columns, rows)
-
-
-def _gates(report: ReviewReport) -> Table:
     words = {True: "pass", False: "hold"}
-    rows = [
+    gates = [
         (
             each.score.system,
             words[each.gates.f1.passes],
@@ -624,30 +453,132 @@ def _gates(report: ReviewReport) -> Table:
         )
         for each in report.systems
     ]
-    return table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), rows)
-
-
-def _tests(report: ReviewReport) -> Table:
-    from evals.review.page import named
-
-    rows = [
+    tests = [
         (
             f"{each.first} → {each.second}",
             named(each.metric),
-            f"{each.difference:+.3f} {span(each.interval)}",
+            rate(each.difference, each.interval),
             f"{each.p:.4f}",
             f"{each.p_holm:.4f}",
         )
         for each in report.tests
     ]
-    return table_of(
-        f"second minus first, Holm over {len(rows)} tests",
-        ("systems", "metric", "difference", "p", "p, Holm"),
-        rows,
-    )
+    tables = [
+        table_of("scores", ("system", named("f1_above_permuted"), *SCORED, "answered"), scores),
+        *_made((each.score.system, each.score.made_by) for each in report.systems),
+        table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
+    ]
+    if tests:
+        title = f"second minus first, Holm over {len(tests)} tests"
+        tables.append(table_of(title, ("systems", "metric", "difference", "p", "p, Holm"), tests))
+    for each in report.systems:
+        rows: list[tuple[object, ...]] = [(f"answer {mode}", n) for mode, n in each.errors.modes.items()]
+        rows += [(f"human concerns found: {name}", n) for name, n in each.errors.recall.items()]
+        rows += [("cannot be", fault) for fault in each.faults]
+        tables.append(table_of(f"errors of {each.score.system}", ("what", "articles"), rows))
+    return Group(*tables, *published_tables(report.published))
 
 
-def _errors(system: SystemReport) -> Table:
-    rows = [(f"answer {mode}", n) for mode, n in system.errors.modes.items()]
-    rows += [(f"human concerns found: {name}", n) for name, n in system.errors.recall.items()]
-    return table_of(f"errors of {system.score.system}", ("what", "articles"), rows)
+def board_tables(boards: "Sequence[Board]", published: "Sequence[PublishedResult]") -> Group:
+    """Return one table per instrument and reference, then what others published."""
+    from evals.review.page import instrument, named, rate
+
+    tables = []
+    for board in boards:
+        rows = [
+            (
+                rank,
+                row.system,
+                rate(row.f1_above_permuted, row.interval_above),
+                rate(row.micro.f1, row.intervals.get("f1")),
+                *(rate(row.controls.get(name)) for name in ("permuted", "bm25", "count_bound")),
+                f"{row.coverage.n_answered}/{row.coverage.n_articles}",
+            )
+            for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
+        ]
+        title = f"by {named(board.order)}; {instrument(board)}, {board.n_human:,} human concerns"
+        columns = ("rank", "system", "F1 above", "F1", "perm.", "BM25", "bound", "answered")
+        tables += [table_of(title, columns, rows), *_made((row.system, row.made_by) for row in board.rows)]
+    return Group(*tables, *published_tables(published))
+
+
+def _made(systems: "Iterable[tuple[str, MadeBy | None]]") -> list[Table]:
+    """Return who answered, none where no system's rows tell."""
+    from evals.review.page import COLUMNS, made_rows
+
+    rows = made_rows(systems)
+    return [table_of("who answered", COLUMNS, rows)] if rows else []
+
+
+def published_tables(found: "Sequence[PublishedResult]") -> list[Table]:
+    """Return published results as they stand in their files, with how many faults they have."""
+    rows = [
+        (
+            each.system,
+            each.split,
+            *(f"{value:.4f}" for value in (each.f1, each.recall, each.precision)),
+            "–" if each.n_articles is None else each.n_articles,
+            len(each.faults),
+        )
+        for each in found
+    ]
+    columns = ("system", "split", *SCORED, "articles", "faults")
+    return [table_of("published elsewhere, not recomputed", columns, rows)] if rows else []
+
+
+def score_tables(found: ReviewScore) -> Group:
+    """Return the headline with its controls, then the score by source, category and severity."""
+    from evals.review.page import named, rate
+
+    head, matcher, micro = found.headline, found.matcher, found.micro
+    cells = [
+        ("F1 above permuted papers", rate(head.f1_above_permuted, head.interval)),
+        *((shown, rate(getattr(micro, name), found.intervals.get(name))) for shown, name in SCORED.items()),
+        ("F1, mean over articles", rate(found.macro.f1)),
+        ("F1, matches weighed by similarity", rate(found.soft.f1)),
+        ("category right on matched pairs", rate(found.labels.category.accuracy)),
+        ("severity right on matched pairs", rate(found.labels.severity.accuracy)),
+        ("best similarities that pass", rate(found.best_similarities_passing)),
+        ("answered", f"{found.coverage.n_answered} of {found.coverage.n_articles} articles"),
+        ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
+        ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
+    ]
+    controls = {} if found.controls is None else {named(name): getattr(found.controls, name) for name in CONTROLS}
+    groups = {
+        "beside its controls": {found.system: micro, **{name: each for name, each in controls.items() if each}},
+        "by source": found.per_source,
+        "by category of the human concern": found.per_category,
+        "by severity of the human concern": found.per_severity,
+    }
+    tables = [table_of(found.system, ("what", "value"), cells)]
+    for title, rates in groups.items():
+        rows = [
+            (
+                name,
+                *(f"{count:,.0f}" for count in (each.n_human, each.n_predicted, each.n_matched)),
+                *map(rate, (each.recall, each.precision, each.f1, each.recall_major)),
+            )
+            for name, each in rates.items()
+        ]
+        tables.append(table_of(title, ("", *RATES), rows))
+    curves = found.curves
+    for title, name, points in (
+        ("over thresholds", "threshold", curves.thresholds if curves else ()),
+        ("over the first N concerns", "N", curves.lengths if curves else ()),
+    ):
+        rows = [
+            (
+                f"{point.at:g}",
+                f"{point.n_predicted:,}",
+                *map(rate, (point.recall, point.precision, point.f1, point.f1_permuted)),
+            )
+            for point in points
+        ]
+        tables += (
+            [table_of(title, (name, "predicted", "recall", "precision", "F1", "F1 permuted"), rows)] if rows else []
+        )
+    return Group(*tables)
+
+
+SCORED = {"F1": "f1", "recall": "recall", "precision": "precision"}
+CONTROLS = ("permuted", "generic", "bm25", "count_bound")

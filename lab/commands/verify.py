@@ -238,8 +238,7 @@ def verify(
 
     Example: assay eval verify answers.jsonl --read judge --judge http://127.0.0.1:8000/v1
     """
-    from evals.io import read_rows
-    from evals.io import rows_write_whole as write_whole
+    from evals.io import read_rows, write_whole
     from evals.readers import check_way, verdicts_on
     from evals.verifiers import instrument
     from evals.verifiers.judged import Answer

@@ -13,10 +13,12 @@ from evals.errors import LabError
 from evals.report import MEASURES, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
+from evals.task import narrow
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     Counted,
     calibrated,
+    called,
     chosen_group,
     chosen_report,
     command,
@@ -104,7 +106,8 @@ def figures(report: EvalReport, group: str, measured: Measured) -> Html:
     stored = {each.stage: each.metrics for each in report.summaries if each.group == group}
     counts = {stage: counted(report, stage, group) for stage in measured}
     lines = [(_heading("counted"), *(_counted(counts[stage]) for stage in measured))]
-    for name in FIGURES:
+    more = (name for name in narrow(MEASURES) if MEASURES[name].of_claims and name not in FIGURES)
+    for name in (*FIGURES, *more):
         cells = []
         for stage, each in measured.items():
             known = stored.get(stage, {}).get(name)
@@ -170,7 +173,10 @@ def _answered(coverage: float, n: int) -> str:
 
 
 def _heading(name: str) -> Html:
-    title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
+    try:
+        title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
+    except KeyError:
+        title, plain = called(name), ""
     return Html(f'<span class="assay-meaning">{shown(title)}<small>{shown(plain)}</small></span>')
 
 
@@ -206,7 +212,7 @@ def _metric(name: str, each: Calibration, counts: Counted) -> Metric:
     low, high = each.intervals.get(name, (None, None))
     n = {"overconfidence_rate": counts.sure, "underconfidence_rate": counts.unsure}
     return Metric(
-        value=getattr(each, name),
+        value=getattr(each, name, None),
         n=n.get(name, counts.stated),
         low=low,
         high=high,

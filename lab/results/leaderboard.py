@@ -12,8 +12,10 @@ from evals.leaderboard import LeaderboardRow
 from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
+from evals.task import narrow
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
+    called,
     chosen_group,
     chosen_report,
     command,
@@ -69,7 +71,7 @@ def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
     names = {
         "first": stage_name(compared.first.stage),
         "second": stage_name(compared.second.stage),
-        "metric": say(f"metric.{metric}"),
+        "metric": called(metric),
     }
     if found.value is None:
         silent = [names[side] for side in ("first", "second") if getattr(found, side) is None]
@@ -116,10 +118,6 @@ def _figures(found: Difference, span: str, tests: int) -> str:
 def _scale(metric: str) -> Scale:
     scale = scale_of(metric)
     return "points" if scale == "share" else scale
-
-
-SHOWN = ("accuracy", "reward", "ece", "brier")
-"""The metrics that stand in the tables, besides the one that the table is ordered by."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
         first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
         name = _name(row, sharing[row.rank], has_chains=has_chains)
         cells.append((name, first, _against(row), *rest))
-    caption = say("leaderboard.caption", metric=say(f"metric.{order}"))
+    caption = say("leaderboard.caption", metric=called(order))
     top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
     return Html(top + grid(caption, columns, cells))
 
@@ -230,9 +228,9 @@ def build(services: Services, tab: gr.Tab) -> None:
 
 
 def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
-    """Return the metrics of the tables: the one that orders them, then the usual ones, four in all."""
-    known = orders_of(report)
-    return (order, *(name for name in SHOWN if name != order and name in known))[: len(SHOWN)]
+    """Return the metrics of the tables: the one that orders them, then those that narrow tables show, as many in all."""
+    known, usual = orders_of(report), narrow(MEASURES)
+    return (order, *(name for name in usual if name != order and name in known))[: len(usual)]
 
 
 def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
@@ -268,9 +266,9 @@ def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str
     """Return who is at rank 1, and that several there are no winners."""
     first = [row for row in rows if row.rank == 1]
     if not first:
-        return say("leaderboard.top.none", metric=say(f"metric.{order}"))
+        return say("leaderboard.top.none", metric=called(order))
     if not MEASURES[order].is_tested:
-        return say("leaderboard.top.untested", metric=say(f"metric.{order}"), n=len(first))
+        return say("leaderboard.top.untested", metric=called(order), n=len(first))
     names = [_called(row, has_chains=has_chains) for row in first]
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"

@@ -121,13 +121,21 @@ def scale_of(metric: str) -> Scale:
     return "share" if metric in MEASURES and MEASURES[metric].is_share else "number"
 
 
+def called(metric: str) -> str:
+    """Return the name of a metric as people read it; one without a line of its own by its own name."""
+    try:
+        return say(f"metric.{metric}")
+    except KeyError:
+        return metric.replace("_", " ")
+
+
 def headed(metric: str) -> str:
     """Return the name of a metric as a heading, with an arrow towards its better end.
 
     >>> headed("accuracy"), headed("ece")
     ('Accuracy ↑', 'ECE ↓')
     """
-    name = say(f"metric.{metric}")
+    name = called(metric)
     name = name[:1].upper() + name[1:]
     better = MEASURES[metric].better
     return say(f"metric.{better}", name=name) if better else name

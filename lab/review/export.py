@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.errors import LabError
-from evals.io import rows_write_whole as write_whole
+from evals.io import write_whole
 from evals.review.corpus import assigned
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern

@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from evals.model import ScriptedModel
-from evals.questions import SYSTEM_PROMPT, pathway_heldout
+from evals.questions import pathway_heldout
+from evals.questions.task import Questions
 from evals.report import Origin, build_report
-from evals.run import RunSettings, baseline_rows, run_evaluation
+from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, EvalRow, Example, StatedConfidence, Verdict
 
 ORIGIN = Origin(
@@ -39,9 +40,8 @@ def scripted(examples: Sequence[Example]) -> ScriptedModel:
 def small_report(n: int = 12) -> EvalReport:
     """Return the report of that model on some held-out questions, baselines included."""
     examples = few(n)
-    settings = RunSettings(system_prompt=SYSTEM_PROMPT)
-    rows = run_evaluation(scripted(examples), examples, ("base", "sft"), settings)
-    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT)), ORIGIN)
+    rows = run_task(Questions(), scripted(examples), examples, ("base", "sft"), RunSettings())
+    return build_report(examples, (*rows, *baseline_rows(Questions(), examples)), ORIGIN)
 
 
 def judged(

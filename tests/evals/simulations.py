@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evals.compare import Resampled, difference, with_permutation
-from evals.report import COLUMNS, Cell, Tally
+from evals.report import MEASURES, Cell, Tally
 from evals.stats.calibration import Settings, calibrate
 from evals.stats.intervals import Floats, IntervalKind
 from evals.stats.paired import ALPHA, Swaps
@@ -165,15 +165,13 @@ def _coverages(sets: int) -> Table:
 def _stage(generator: Generator, c: Floats) -> Tally:
     """Return the tally of a calibrated stage that states these confidences, every row its own cluster."""
     right = generator.random(len(c)) < c
-    place = {cell: len(COLUMNS) + number for number, cell in enumerate(CELLS)}
-    sums = np.zeros((len(c), len(COLUMNS) + len(CELLS)))
+    place = {cell: number for number, cell in enumerate(CELLS)}
+    sums = np.zeros((len(c), len(CELLS)))
     places = np.abs(c[:, None] - LEVELS).argmin(axis=1)
     for row, (near, outcome) in enumerate(zip(places, right, strict=True)):
         sums[row, place[(float(LEVELS[near]), bool(outcome))]] = 1
-    sums[:, COLUMNS.index("rows")] = 1
-    sums[:, COLUMNS.index("correct")] = right
-    sums[:, COLUMNS.index("stated")] = 1
-    return Tally(tuple(f"{row:05d}" for row in range(len(c))), CELLS, sums)
+    metrics = {name: MEASURES[name] for name in ("brier", "ece")}
+    return Tally(metrics, tuple(f"{row:05d}" for row in range(len(c))), CELLS, {}, sums)
 
 
 def _percent(share: Share) -> str:

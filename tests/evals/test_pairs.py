@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.questions import DATASETS, kmp_test, pathway_heldout
+from evals.questions import DATASETS, conversation, kmp_test, pathway_heldout
 from evals.questions.pairs import (
     HIGHEST,
     LOWEST,
@@ -16,7 +16,6 @@ from evals.questions.pairs import (
     make_pairs,
     may_state,
 )
-from evals.run import conversation
 from evals.schema import Example, RubricTruth
 
 ORIGIN = SampleOrigin(source="embedded", stage="sft", seed=0, temperature=1.0)

@@ -13,6 +13,7 @@ from evals.questions import conversation, find, is_held_out, kmp_test, load_ques
 from evals.questions.checking import check
 from evals.questions.importing import Options, import_rows
 from evals.questions.sets import EXAMPLES, examine, question_row, right_answer, to_example
+from evals.questions.task import Questions
 from evals.report import Origin, build_report
 from evals.run import baseline_rows
 from evals.verifiers import verify
@@ -167,7 +168,7 @@ def test_prompts_that_differ_only_in_their_truth_are_byte_equal():
 
 def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its_groups():
     test = load_questions(CODONS, part="test")
-    rows = baseline_rows(test, "Answer: {answer}", load_questions(f"{CODONS}[train]"))
+    rows = baseline_rows(Questions((), "Answer: {answer}"), test, load_questions(f"{CODONS}[train]"))
     report = build_report(
         test, rows, Origin(CODONS, "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run")
     )

@@ -14,16 +14,14 @@ from evals.compare import Comparisons, Difference, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import leaderboard, shown_ranks, standings
 from evals.questions.baselines import BASELINES
+from evals.questions.task import BY_CHANCE, grouped
 from evals.report import (
-    BY_CHANCE,
     CONSTANT,
     HEADLINE,
     LOWER_IS_BETTER,
     MEASURES,
-    METRICS,
     calibration_of,
     cells_of,
-    grouped,
     load_report,
     reading,
     save_report,
@@ -36,6 +34,7 @@ from evals.stats.intervals import cluster_draws
 from evals.stats.paired import holm
 from tests.evals.reports import judged, report_of, small_report
 
+METRICS = (*MEASURES, *BY_CHANCE)
 REPORT = small_report(24)
 RIGHT, WRONG = "correct", "incorrect"
 BEFORE = [(WRONG, 0.9), (WRONG, 0.8), (RIGHT, 0.6), (WRONG, None), (RIGHT, 0.7), (WRONG, 0.5)]
@@ -144,7 +143,7 @@ def test_the_calibration_of_a_stage_and_the_means_of_its_verifiers_agree_with_it
 def test_draws_of_clusters_give_what_draws_of_rows_give_and_extra_cells_change_nothing() -> None:
     rows = [row for row in small_report(40).rows if row.stage == "sft"]
     claims = [row for row in rows if row.verdict.verdict != "no_claim"]
-    table, padded = tally(rows), tally(rows, cells_of(rows) | {(0.01, True), (0.99, False)})
+    table, padded = tally(rows), tally(rows, cells=cells_of(rows) | {(0.01, True), (0.99, False)})
     place = [table.clusters.index(row.example.cluster) for row in claims]
     weights = cluster_draws(table.clusters, 200, np.random.default_rng(0))[:, place]
     c = np.array([row.verdict.confidence.value for row in claims], dtype=np.float64)
@@ -340,7 +339,8 @@ def test_what_is_asked_for_at_once_is_corrected_at_once_and_repeats() -> None:
 def test_a_difference_is_shown_only_by_interval_and_corrected_p() -> None:
     usual = {"first": 0.2, "second": 0.5, "value": 0.3, "low": 0.1, "high": 0.5, "p_holm": 0.01}
     rows = (
-        ("accuracy", {}, True, True), ("brier", {}, True, False), ("ece", {}, False, False),
+        ("accuracy", {}, True, True), ("brier", {"better": "lower"}, True, False),
+        ("ece", {"better": "lower", "is_tested": False}, False, False),
         ("accuracy", {"p_holm": 0.05}, False, True), ("accuracy", {"p_holm": None}, False, True),
         ("accuracy", {"low": 0.0}, False, True), ("accuracy", {"value": 0.0}, True, False),
     )  # fmt: skip

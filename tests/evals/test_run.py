@@ -6,13 +6,15 @@ import pytest
 from evals.errors import BadConfig
 from evals.model import Sampling, ScriptedModel
 from evals.questions import DATASETS, SYSTEM_PROMPT, answer_form
-from evals.run import RunSettings, baseline_rows, run_evaluation
+from evals.questions.task import Questions
+from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import Completion, Message
 from evals.verifiers import Read, verify
 from tests.evals.reports import few, scripted
 
 EXAMPLES = few(7)
 STAGES = ("base", "sft")
+Q = Questions()
 
 
 class Interrupted(ScriptedModel):
@@ -35,11 +37,11 @@ class Interrupted(ScriptedModel):
 
 
 def settings(partial: Path | None = None, batch_size: int = 2) -> RunSettings:
-    return RunSettings(system_prompt=SYSTEM_PROMPT, batch_size=batch_size, partial=partial)
+    return RunSettings(batch_size=batch_size, partial=partial)
 
 
 def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
-    rows = run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings())
+    rows = run_task(Q, scripted(EXAMPLES), EXAMPLES, STAGES, settings())
     assert [(row.example.id, row.stage) for row in rows] == [
         (example.id, stage) for example in EXAMPLES for stage in STAGES
     ]
@@ -53,67 +55,66 @@ def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
 
 def test_progress_ends_at_one() -> None:
     seen: list[float] = []
-    run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(), lambda share, words: seen.append(share))
+    run_task(Q, scripted(EXAMPLES), EXAMPLES, STAGES, settings(), lambda share, words: seen.append(share))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     partial = tmp_path / "report.json.partial.jsonl"
-    whole = run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings())
+    whole = run_task(Q, scripted(EXAMPLES), EXAMPLES, STAGES, settings())
     with pytest.raises(KeyboardInterrupt):
         stopping = Interrupted(scripted(EXAMPLES), 2)
-        run_evaluation(stopping, EXAMPLES, STAGES, settings(partial))
+        run_task(Q, stopping, EXAMPLES, STAGES, settings(partial))
     again = Interrupted(scripted(EXAMPLES), 99)
-    assert run_evaluation(again, EXAMPLES, STAGES, settings(partial)) == whole
+    assert run_task(Q, again, EXAMPLES, STAGES, settings(partial)) == whole
     assert again.asked == len(EXAMPLES) - 4
 
 
 def test_a_line_that_was_cut_off_is_answered_again(tmp_path: Path) -> None:
     partial = tmp_path / "partial.jsonl"
-    whole = run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
+    whole = run_task(Q, scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
     partial.write_text(partial.read_text()[:-200])
     again = Interrupted(scripted(EXAMPLES), 99)
-    assert run_evaluation(again, EXAMPLES, STAGES, settings(partial)) == whole
+    assert run_task(Q, again, EXAMPLES, STAGES, settings(partial)) == whole
     assert again.asked == 1
     third = Interrupted(scripted(EXAMPLES), 0)
-    assert run_evaluation(third, EXAMPLES, STAGES, settings(partial)) == whole
+    assert run_task(Q, third, EXAMPLES, STAGES, settings(partial)) == whole
 
 
-@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights", "dtype", "read"])
+@pytest.mark.parametrize("change", ["questions", "sampling", "batch", "weights", "dtype", "prompt"])
 def test_an_unfinished_run_of_something_else_is_not_continued(change: str, tmp_path: Path) -> None:
     partial = tmp_path / "partial.jsonl"
-    run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
+    run_task(Q, scripted(EXAMPLES), EXAMPLES, STAGES, settings(partial))
     examples = EXAMPLES[:-1] if change == "questions" else EXAMPLES
     other = RunSettings(
-        system_prompt=SYSTEM_PROMPT,
         sampling=Sampling(max_new_tokens=7) if change == "sampling" else Sampling(),
         batch_size=3 if change == "batch" else 2,
         stage_checksums={"base": "other"} if change == "weights" else None,
         dtype="float32" if change == "dtype" else None,
-        read="text" if change == "read" else "auto",
         partial=partial,
     )
     with pytest.raises(BadConfig, match="delete"):
-        run_evaluation(scripted(EXAMPLES), examples, STAGES, other)
+        run_task(Questions((), "Say.") if change == "prompt" else Q, scripted(EXAMPLES), examples, STAGES, other)
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadConfig, match="dpo; this chain has base, sft"):
-        run_evaluation(scripted(EXAMPLES), EXAMPLES, ("dpo",), settings())
+        run_task(Q, scripted(EXAMPLES), EXAMPLES, ("dpo",), settings())
 
 
 def test_two_questions_with_one_id_are_refused() -> None:
     twice = (EXAMPLES[0], EXAMPLES[0])
     with pytest.raises(BadConfig, match="same id"):
-        run_evaluation(scripted(EXAMPLES), twice, STAGES, settings())
+        run_task(Q, scripted(EXAMPLES), twice, STAGES, settings())
 
 
 @pytest.mark.parametrize("read", ["auto", "answer", "text"])
 def test_baselines_are_judged_like_a_model(read: Read) -> None:
-    rows = baseline_rows(EXAMPLES, SYSTEM_PROMPT, DATASETS["pathways-train"](), read)
+    task = Questions(read=read)
+    rows = baseline_rows(task, EXAMPLES, DATASETS["pathways-train"]())
     assert "most frequent in training, 60%" in {row.stage for row in rows}
-    model = run_evaluation(scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings(SYSTEM_PROMPT, read=read))
+    model = run_task(task, scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings())
     for row in (*rows, *model):
         assert row.verdict == verify(row.example, row.completion, read=read)
         assert row.prompt[1].content == row.example.prompt

@@ -1,12 +1,40 @@
 """One task is one class, one metric one line: they then stand in every summary."""
 
-import pytest
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
+import pytest
+from typer.testing import CliRunner
+
+from evals.compare import Pairing, compare
 from evals.errors import BadConfig
+from evals.leaderboard import leaderboard, standings
+from evals.model import ScriptedModel
 from evals.papers.collection import read_collection
 from evals.questions import kmp_test
+from evals.questions.task import Questions
+from evals.report import build_report, load_report, save_report, summarise
 from evals.review.report import Wanted, measuring_of
-from evals.task import TASKS, task_class
+from evals.run import RunSettings, baseline_rows, run_task
+from evals.schema.reports import Report
+from evals.task import TASKS, Grade, Message, Task, calibrated, mean, share, shown, task_class
+from hub.cards.figures import tables_of
+from lab.cli import app
+from lab.commands.tables import standings_markdown, summary_table
+from lab.results.calibration import figures
+from lab.results.leaderboard import columns_of
+from lab.results.reports import calibrated as calibrated_of
+from tests.evals.reports import ORIGIN, small_report
+
+ROOT = Path(__file__).parents[2]
+STORED = [
+    *ROOT.glob("training/embedded/*/reports/*-test.json"),
+    *ROOT.glob("training/embedded/*/reports/pathways-*.json"),
+    *ROOT.glob("training/embedded/refiner/*/reports/*.json"),
+    *ROOT.glob("tests/frozen/files/old/*report*.json"),
+]
 
 
 def _questions():
@@ -50,3 +78,81 @@ def test_a_review_is_graded_by_the_concerns_that_humans_share():
 def test_an_unknown_task_is_refused_with_the_names_of_all():
     with pytest.raises(BadConfig, match=", ".join(TASKS)):
         task_class("poetry")
+
+
+# ---- one line for a metric, one class for a task ------------------------------------------------
+
+
+def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
+    sure = shown(calibrated(lambda c, y, w: w @ (c > 0.5)))
+    monkeypatch.setitem(Questions.metrics, "toy_metric", sure)
+    report = small_report(12)
+    boards = standings([report], order="toy_metric")
+    (pair,) = compare([((report, "sft"), (report, "sft"))], Pairing(metrics=["toy_metric"])).comparisons
+
+    assert all("toy_metric" in summary.metrics for summary in report.summaries)
+    assert pair.differences[0].value == 0
+    assert boards[0].rows[0].metrics["toy_metric"].value is not None
+    assert "toy_metric" in standings_markdown(boards)
+    assert "toy_metric" in [column.header for column in summary_table(report).columns]
+    assert "toy metric" in tables_of(report).columns
+    assert "toy_metric" in columns_of(report, "accuracy") or "toy_metric" in columns_of(report, "toy_metric")
+    assert "toy metric" in figures(report, "unaided", {"sft": calibrated_of(report, "sft", "unaided")})
+
+
+class Sums(Task):
+    """Sums that are right or wrong: a whole task."""
+
+    name = "sums"
+    metrics: ClassVar = {
+        "reward": shown(mean(lambda row: row.grade.reward)),
+        "right": share(lambda row: row.grade.reward == 1),
+    }
+    policies = ("zero",)
+
+    def __init__(self):
+        self.rows = [SimpleNamespace(id=f"{n}+1", cluster=str(n // 2), n=n) for n in range(12)]
+
+    def examples(self, split):
+        return self.rows
+
+    def prompt(self, example):
+        return (Message(role="user", content=example.id),)
+
+    def grade(self, examples, completions):
+        return [Grade(reward=float(text == str(row.n + 1))) for row, text in zip(examples, completions, strict=True)]
+
+    def baselines(self, train, asked):
+        return {"zero": ["0"] * len(asked)}
+
+    @staticmethod
+    def sha256(examples):
+        return "0" * 64
+
+
+def test_a_new_task_is_one_class_and_one_line_and_is_run_reported_compared_and_ranked(monkeypatch, tmp_path):
+    monkeypatch.setitem(TASKS, "sums", f"{__name__}:Sums")
+    task = Sums()
+    script = {("able", row.id): str(row.n + 1) for row in task.rows} | {("poor", row.id): "1" for row in task.rows}
+    rows = run_task(task, ScriptedModel(script), task.examples("test"), ("poor", "able"), RunSettings())
+    report = build_report(task.rows, [*rows, *baseline_rows(task, task.rows)], ORIGIN, Sums)
+    save_report(report, tmp_path / "sums.json")
+
+    assert load_report(tmp_path / "sums.json", Report) == report
+    assert [row.stage for row in leaderboard([report])] == ["able", "poor", "zero"]
+    done = CliRunner().invoke(app, ["eval", "compare", str(tmp_path / "sums.json"), "--task", "sums", "--json"])
+    assert done.exit_code == 0, done.output
+    (pair,) = json.loads(done.stdout)["comparisons"]
+    assert (pair["first"]["stage"], pair["second"]["stage"]) == ("poor", "able")
+    assert [each["value"] for each in pair["differences"]] == pytest.approx([11 / 12] * 2)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.name)
+def test_stored_reports_of_every_form_are_read_and_their_figures_are_those_of_their_rows(path):
+    report = load_report(path, Report)
+    if "old" in path.parts:
+        return  # their rows were cut to a few
+    again = summarise(report.rows, draws=10, task=task_class(report.task))
+    for before, after in zip(report.summaries, again, strict=True):
+        for name in after.metrics.keys() & before.metrics.keys() - {"ece_if_calibrated", "ece_if_calibrated_q95"}:
+            assert after.metrics[name].value == pytest.approx(before.metrics[name].value), (before.stage, name)

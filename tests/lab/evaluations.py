@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import cache
 
 from evals.model import ScriptedModel
-from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.questions import DATASETS
+from evals.questions.task import Questions
 from evals.report import Origin, build_report
-from evals.run import RunSettings, baseline_rows, run_evaluation
+from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
 from tests.lab.votes import NOON
 
@@ -29,7 +30,7 @@ def scripted_report(data: str = "pathways-heldout", stages: tuple[str, ...] = tu
     script = {
         (stage, example.prompt): _answer(example, *BEHAVIOUR[stage], chance) for stage in stages for example in examples
     }
-    rows = run_evaluation(ScriptedModel(script), examples, stages, RunSettings(SYSTEM_PROMPT))
+    rows = run_task(Questions(), ScriptedModel(script), examples, stages, RunSettings())
     origin = Origin(
         data_name=data,
         chain_name="scripted",
@@ -39,7 +40,7 @@ def scripted_report(data: str = "pathways-heldout", stages: tuple[str, ...] = tu
         command=f"assay eval run --chain scripted --stage all --data {data}",
     )
     train = DATASETS["kmp-train" if data == "kmp-test" else "pathways-train"]()
-    return build_report(examples, (*rows, *baseline_rows(examples, SYSTEM_PROMPT, train)), origin)
+    return build_report(examples, (*rows, *baseline_rows(Questions(), examples, train)), origin)
 
 
 def _answer(example: Example, share_right: float, confidences: Sequence[int], chance: random.Random) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.compare import COMPARED, Comparisons, Pairing, compare
+from evals.compare import Comparisons, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import Standings
+from evals.questions.task import Questions
 from evals.report import instrument, load_report, save_report
 from lab.cli import app
 from lab.commands.tables import comparison_table
@@ -35,7 +36,7 @@ def test_stages_of_one_report_are_compared_in_the_order_named(tmp_path: Path) ->
     found = document("eval", "compare", stored(tmp_path), "--stages", "sft,base")
     (pair,) = Comparisons.model_validate(found).comparisons
     assert (pair.first.stage, pair.second.stage) == ("sft", "base")
-    assert tuple(each.metric for each in pair.differences) == COMPARED
+    assert tuple(each.metric for each in pair.differences) == Questions.compared
     assert pair.n_clusters <= pair.n
 
 

@@ -130,7 +130,8 @@ def difference_of(**changes):
     """A difference in accuracy that is more than chance, changed."""
     usual = {"metric": "accuracy", "first": 0.2, "second": 0.5, "value": 0.3, "n": 59}
     found = {"low": 0.1, "high": 0.5, "p_permutation": 0.001, "p_holm": 0.004}
-    return Difference(**usual | found | changes)
+    measure = MEASURES[changes.get("metric", "accuracy")]
+    return Difference(**usual | found | changes, better=measure.better, is_tested=measure.is_tested)
 
 
 @pytest.mark.parametrize(

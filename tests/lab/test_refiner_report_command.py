@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from evals.refine.bank import BASELINES
 from evals.refine.records import records_sha256
-from evals.refine.report import read_report
+from evals.report import load_report
 from evals.schema.refiner import RefinerRecord
+from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
@@ -34,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_report_holds_every_answer_of_every_stage_and_of_those_without_a_model(folder: Path):
-    report = read_report(folder / "report.json")
+    report = load_report(folder / "report.json", RefinerReport)
     assert {row.stage for row in report.rows} == {"base", "sft", *BASELINES}
     assert len(report.rows) == len(RECORDS) * (2 + len(BASELINES))
     means = {each.stage: each.metrics["reward"].value for each in report.summaries}
@@ -50,7 +51,7 @@ def test_a_report_tells_nothing_of_the_folders_of_this_machine(folder: Path):
 
 def told(report: Path) -> list[str]:
     """Return the words of the command that a report keeps, its options in order of the alphabet."""
-    words = shlex.split(read_report(report).command)
+    words = shlex.split(load_report(report, RefinerReport).command)
     assert words[:3] == ["assay", "refiner", "run"]
     return sorted(" ".join(words[3:]).removeprefix("--").split(" --"))
 
@@ -74,16 +75,17 @@ def test_the_command_tells_of_votes_and_a_limit_but_not_where_the_judge_is(folde
         *("allow-remote", "chain sft", "data records.jsonl", "judge URL", "limit 1"),
         *("model tiny-judge", "out REPORT.json", "preset assay", "stage sft", "votes 3"),
     ]
-    assert read_report(out).judge_mode == "batched, majority of 3 votes"
+    assert load_report(out, RefinerReport).judge_mode == "batched, majority of 3 votes"
 
 
 def test_two_stages_of_a_report_are_compared(folder: Path):
     words = ["compare", str(folder / "report.json"), "--stages", "silent,reference", "--json"]
     done = CliRunner().invoke(app, words)
     found = json.loads(done.stdout)
-    reward = next(each for each in found["differences"] if each["metric"] == "reward")
-    assert (found["first"], found["second"], found["n"]) == ("silent", "reference", len(RECORDS))
-    assert reward["difference"] > 5
+    (pair,) = found["comparisons"]
+    reward = next(each for each in pair["differences"] if each["metric"] == "reward")
+    assert (pair["first"]["stage"], pair["second"]["stage"], pair["n"]) == ("silent", "reference", len(RECORDS))
+    assert reward["value"] > 5
     assert reward["p_permutation"] == 2 / 2 ** len(RECORDS)
 
 
@@ -99,14 +101,14 @@ def again(folder: Path) -> Path:
 
 
 def test_answers_are_judged_again_without_a_model_and_keep_their_rewards(folder: Path, again: Path):
-    old, new = read_report(folder / "report.json"), read_report(again)
+    old, new = load_report(folder / "report.json", RefinerReport), load_report(again, RefinerReport)
     assert [row.scored for row in new.rows] == [row.scored for row in old.rows]
     assert new.stage_checksums == old.stage_checksums
 
 
 def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(folder: Path, again: Path):
-    first, second = read_report(again).command.split(" && ")
-    assert first == read_report(folder / "report.json").command
+    first, second = load_report(again, RefinerReport).command.split(" && ")
+    assert first == load_report(folder / "report.json", RefinerReport).command
     assert second.startswith("assay refiner rescore REPORT.json")
     assert str(folder) not in again.read_text(encoding="utf-8")
 
@@ -117,7 +119,7 @@ def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
         words += ["--data", str(folder / "records.jsonl")]
         done = CliRunner().invoke(app, [*words, "--out", str(folder / "served.json")])
         assert done.exit_code == 0, done.output
-    assert "tiny-judge" in read_report(folder / "served.json").judge
+    assert "tiny-judge" in load_report(folder / "served.json", RefinerReport).judge
 
 
 @pytest.mark.parametrize("named", ["recs.jsonl (first 2)", "recs (first draft).jsonl (first 2)"])
@@ -127,7 +129,7 @@ def test_a_report_on_the_first_records_is_judged_again_wherever_its_file_is_now(
     moved = shutil.copy(folder / "records.jsonl", tmp_path / "moved (first draft).jsonl")
     done = CliRunner().invoke(app, rescored(first_two(folder, tmp_path, named), "--data", moved))
     assert done.exit_code == 0, done.output
-    new = read_report(tmp_path / "new.json")
+    new = load_report(tmp_path / "new.json", RefinerReport)
     assert new.data_name == named
     assert {row.scored.record_id for row in new.rows} == {row["id"] for row in RECORDS[:2]}
 
@@ -137,7 +139,7 @@ def test_a_name_that_only_looks_like_a_number_of_first_records_is_a_name(
 ):
     monkeypatch.chdir(tmp_path)
     shutil.copy(folder / "records.jsonl", tmp_path / "recs (first draft).jsonl")
-    old = read_report(folder / "report.json")
+    old = load_report(folder / "report.json", RefinerReport)
     kept = old.model_copy(update={"data_name": "recs (first draft).jsonl"})
     (tmp_path / "old.json").write_text(kept.model_dump_json(), encoding="utf-8")
     done = CliRunner().invoke(app, rescored(tmp_path / "old.json"))
@@ -146,7 +148,7 @@ def test_a_name_that_only_looks_like_a_number_of_first_records_is_a_name(
 
 def first_two(folder: Path, place: Path, name: str) -> Path:
     """Write the part of the report that is about its first two records, and return the file."""
-    old = read_report(folder / "report.json")
+    old = load_report(folder / "report.json", RefinerReport)
     records = [RefinerRecord.model_validate(row) for row in RECORDS[:2]]
     known = {record.id for record in records}
     rows = tuple(row for row in old.rows if row.scored.record_id in known)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
 from lab.commands.review import app
-from tests.evals.concerns.test_published import RECORD
+from tests.evals.concerns.test_published import FORMS
 from tests.lab.test_review_command import document, lines
 
 RUN = CliRunner()
@@ -62,7 +62,7 @@ def files(tmp_path_factory) -> Path:
             "--out",
             str(folder / f"{name}.json"),
         )
-    (folder / "bm25.json").write_text(json.dumps(RECORD | {"f1_micro": 0.62}), encoding="utf-8")
+    (folder / "bm25.json").write_text(json.dumps(FORMS["record"] | {"f1_micro": 0.62}), encoding="utf-8")
     return folder
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from evals.refine.bank import refiner_bank
 from evals.refine.records import records_sha256
-from evals.refine.report import read_report
+from evals.report import load_report
 from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.models import embedded_cache
@@ -73,5 +73,5 @@ def test_a_report_on_the_first_records_is_judged_again(report: RefinerReport, tm
     words = ["rescore", str(file), "--judge", "heuristic", "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    again = read_report(out)
+    again = load_report(out, RefinerReport)
     assert again.rows == tuple(rows)

@@ -17,7 +17,7 @@ from evals.review.match import (
     partners,
     vector_similarity,
 )
-from evals.review.rates import Paired, counts_of, intervals_of, rates_of
+from evals.review.rates import counts_of, intervals_of, rates_of
 from evals.review.score import curves_of, first
 from tests.evals.concerns.rows import WordEncoder, panel, predicted, reference
 
@@ -124,25 +124,6 @@ def test_intervals_hold_the_estimate_and_repeat_with_the_seed() -> None:
     assert found["recall"][0] < sums[0] / sums[1] < found["recall"][1]
     assert found["f1"][0] < 2 * sums[0] / (sums[1] + sums[2]) < found["f1"][1]
     assert set(found) == {"recall", "precision", "f1", "recall_major", "f1_above_permuted"}
-
-
-def test_the_paired_test_is_exact_for_few_articles() -> None:
-    first = np.array([[1, 4, 4, 1, 0, 0], [2, 4, 4, 2, 0, 0], [3, 4, 4, 3, 0, 0], [2, 4, 4, 2, 0, 0]])
-    second = first + np.array([2, 0, 0, 0, 0, 0]) * np.array([[1], [1], [0], [1]])
-    found = Paired(first.astype(float), second.astype(float)).test("f1", 200)
-    assert (found.n_informative, found.is_exact) == (3, True)
-    assert found.p_permutation == 2 / 8
-    assert found.difference == pytest.approx(6 * 2 / 32)
-    same = Paired(first.astype(float), first.astype(float)).test("recall", 200)
-    assert (same.p_permutation, same.interval) == (1.0, None)
-
-
-def test_seventeen_articles_that_differ_are_sampled() -> None:
-    first = np.tile([1.0, 4, 4, 1, 0, 0], (17, 1))
-    second = first + np.eye(6)[0]
-    found = Paired(first, second).test("f1", 100)
-    assert (found.is_exact, found.n_informative) == (False, 17)
-    assert found.p_permutation < 0.001
 
 
 PAPERS = [

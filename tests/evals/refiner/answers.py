@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from evals.refine.judge import Verdicts
-from evals.refine.report import Origin
 from evals.refine.score import Prepared, prepare
+from evals.report import Origin
 from evals.schema.refiner import RefinerRecord, RewardConfig, RubricItem
 
 EVIDENCE = {
@@ -21,13 +21,11 @@ ORIGIN = Origin(
     data_name="d",
     chain_name="c",
     stage_checksums={},
-    judge="heuristic",
-    judge_mode="no language model",
-    reward=RewardConfig(),
     settings={},
     versions={},
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
     command="",
+    own={"judge": "heuristic", "judge_mode": "no language model", "reward": RewardConfig()},
 )
 
 
