@@ -138,7 +138,7 @@ def kinds() -> dict[str, RowKind]:
 def write_rows_card(folder: Path, kind: str, files: Iterable[str]) -> None:
     """Write the card of JSONL files beside them, and the guidelines of their kind."""
     parts = {file: part_of(folder / file) for file in files}
-    tables = [Table(file, file, rows_of(part)) for file, part in parts.items()]
+    tables = [Table(file, file, rows) for file, part in parts.items() if (rows := rows_of(part))]
     for name, part in rows_card(kind, tables, parts).items():
         write_whole(folder / name, part.text())
 
@@ -223,8 +223,9 @@ def _values(row: Row, path: str | Sequence[str]) -> list[Any]:
     """Return what stands under a path, one value for each element; none where the column is missing."""
     if not isinstance(path, str):
         return [", ".join(str(row[name]) for name in path)] if all(name in row for name in path) else []
-    name, is_list, inner = path.partition("[]")
-    if name not in row:
+    columns = (each.partition("[]") for each in path.split("|"))
+    name, is_list, inner = next((each for each in columns if each[0] in row), ("", "", ""))
+    if not name:
         return []
     if not is_list:
         return [row[name]]

@@ -296,6 +296,9 @@ def test_the_command_that_writes_reviewed_papers_writes_their_card_and_guideline
     assert {name for each in (ReviewExample, Conversation) for name in each.model_fields} <= set(told.columns)
     assert {name for each in (Concern, HumanConcern) for name in each.model_fields} <= set(told.inner["concerns"])
     assert problems(tmp_path) == []
+    put(tmp_path, "train.jsonl", [{"id": name, "concerns": []} for name in ("p", "q", "q")])
+    write_rows_card(tmp_path, "reviews", ["train.jsonl"])
+    assert "\n| different papers | 2 |\n" in (tmp_path / "README.md").read_text()
 
 
 def test_rows_that_fit_no_column_type_are_not_written_as_parquet(tmp_path):
