@@ -131,7 +131,6 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
 
 
 def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
-    """Hand the plan to SLURM, or write what would be handed over where there is none."""
     from training.launch import slurm
 
     parameters = slurm.parameters_of(plan.launch, plan.output.name, options)
@@ -153,7 +152,6 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _look(plan: "Plan", *, as_json: bool) -> None:
-    """Print what would be done; exit code 1 if the run would be refused."""
     from lab.train.runner import has_gpu
     from training.launch.equipment import missing
     from training.launch.preview import preview
@@ -262,7 +260,6 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
 
 
 def _files(plan: "Plan") -> "Mapping[str, Part]":
-    """Return the settings, rows and earlier stages that lie here and not in our packages."""
     from hub.checks import part_of
 
     words = list(plan.words)

@@ -95,7 +95,6 @@ class TrainForm:
         return {self.config: choice, self.told: "", **told, **typed}
 
     def _acting(self, act: Callable[[str, Recipe], Painted]) -> Callable[..., Painted]:
-        """Return the handler of a button that does something with the recipe in the form."""
 
         def on_click(name: str, stage: str, profile: str | None, rest: str, *typed: str) -> Painted:
             recipe = Recipe(stage, dict(zip(FIELDS, typed, strict=True)), rest, profile or "")

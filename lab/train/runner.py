@@ -161,7 +161,6 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _shown(block: str) -> str:
-    """Return the value of a setting as it is typed; lists with commas."""
     try:
         (value,) = yaml.safe_load(block).values()
     except yaml.YAMLError as error:
@@ -288,7 +287,6 @@ def _refuse_here(settings: TrainingSettings) -> None:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a folder can be written to, or made where it is not there yet."""
     place = folder.resolve()
     while not place.exists():
         place = place.parent

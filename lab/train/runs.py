@@ -104,7 +104,6 @@ def reason(said: str, code: int) -> str:
 
 
 def _raised(lines: Sequence[str]) -> str:
-    """Return the exception that was raised last, but for those of launchers; "" if there is none."""
     found = ""
     for place, line in enumerate(lines):
         bare = RANK.sub("", line, count=1)
@@ -118,7 +117,6 @@ def _raised(lines: Sequence[str]) -> str:
 
 
 def _terminal() -> dict[str, str]:
-    """Return what lets a command draw its progress as on the terminal that its words end up on."""
     if not sys.stderr.isatty():
         return {}
     return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
@@ -360,7 +358,6 @@ def _follow_metrics(seen: Watched) -> Watched:
 
 
 def _row(line: bytes) -> MetricRow | None:
-    """Return one line of metrics; None if it is none, as after a fault of the disk."""
     try:
         row = json.loads(line)
     except ValueError:
@@ -565,7 +562,6 @@ def _heard_of(run: Path, now: datetime) -> State:
 
 
 def _steps(record: RunRecord | None, watched: Watched) -> int | None:
-    """Return how many steps the run takes in all: as set, or as its passes over the data tell."""
     if record is None:
         return None
     if record.status == "finished":

@@ -120,7 +120,6 @@ class TrainPage:
             button.click(self._acting(act, said), [self.view], self.outputs, api_name=name, **QUIET)
 
     def _acting(self, act: Callable[[Path, Any, Any], None], said: str) -> Callable[[View | None], Painted]:
-        """Return the handler of a button that does something to the run that is watched."""
 
         def on_click(view: View | None) -> Painted:
             if view is None:
@@ -204,7 +203,6 @@ class TrainPage:
         return {self.answers: table, self.more: more, self.count: count}
 
     def _status(self, training: Training, seen: Watched) -> Painted:
-        """Return what may change at any moment: how the run stands, its log, and what can be done."""
         now, may_act = self.services.now(), not refusal(self.services.settings.training)
         launched = training.launched
         is_ours = launched and is_from_here(launched) and (training.is_live or training.state == "stalled")
@@ -231,7 +229,6 @@ def _choices(found: Sequence[Training]) -> list[tuple[str, str]]:
 
 
 def _steps(seen: Watched, chosen: int = NEWEST) -> gr.Dropdown:
-    """Return the choice of a step whose answers are shown, the newest on top."""
     steps = [batch.step for batch in reversed(seen.batches)]
     choices = [(say("train.newest"), NEWEST), *((say("train.step", step=n), n) for n in steps)]
     return gr.Dropdown(choices=choices, value=chosen if chosen in steps else NEWEST)

@@ -70,7 +70,6 @@ def none_sampled(training: Training | None) -> str:
 
 
 def _text(text: str, part: Literal["question", "answer"]) -> Html:
-    """Return a text as it is, a long one behind its beginning; marks of a prompt are left out of that."""
     kind = "train-asked" if part == "question" else "train-said"
     if len(text) <= LONGEST[part]:
         return Html(f'<span class="{kind}">{shown(text)}</span>')
@@ -84,7 +83,6 @@ def _text(text: str, part: Literal["question", "answer"]) -> Html:
 
 
 def _reward(value: float | None) -> Html:
-    """Return the reward; its name stands beside it where the heading of the column is not shown."""
     name = shown(say("train.column.reward"))
     return Html(f'<small class="train-narrow">{name} </small><b>{_number(value)}</b>')
 
@@ -165,7 +163,6 @@ def _bar(progress: Progress) -> str:
 
 
 def _course(training: Training, progress: Progress, now: datetime) -> str:
-    """Return how far the run is, how long it takes and took, in one line."""
     if training.is_live and not progress.step:
         words = [say("train.loading")]
     elif progress.steps:
@@ -185,7 +182,6 @@ def _course(training: Training, progress: Progress, now: datetime) -> str:
 
 
 def _trouble(training: Training) -> str:
-    """Return what to know and do about a run that stands badly; "" if it does not."""
     if training.problem:
         return training.problem
     if training.state == "failed" and training.record is not None:
@@ -199,7 +195,6 @@ def _trouble(training: Training) -> str:
 
 
 def _used(record: RunRecord) -> str:
-    """Return energy and cost where the run has measured them, "" where it has not."""
     kept = [(name, value) for name, value in record.result.items() if any(part in name for part in ENERGY)]
     return tiles([(_named(name), _value(value)) for name, value in kept]) if kept else ""
 

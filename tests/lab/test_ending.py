@@ -53,6 +53,7 @@ def test_a_command_that_ends_well_has_no_reason_whatever_it_said(capfd):
     assert capfd.readouterr().err == "error: mended\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_waits_for_the_end_of_the_command_and_then_stops():
     child = (
         "import signal, sys, time\n"

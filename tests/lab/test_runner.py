@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from lab.settings import from_environment, is_loopback
-from lab.train.runner import begin, free_output, go_on, halt, how_started, preview, read_recipe, recipes, refusal
+from lab.settings import from_environment
+from lab.train.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal
 from lab.train.runs import (
     ECHO_SECONDS,
     Launched,
@@ -75,11 +75,6 @@ def test_a_variable_that_makes_no_sense_is_refused():
         from_environment({"ASSAY_ALLOW_TRAINING": "yes"})
 
 
-@pytest.mark.parametrize(("host", "is_ours"), [("::1", True), ("0.0.0.0", False), ("box", False)])
-def test_loopback_is_told_from_other_addresses(host, is_ours):
-    assert is_loopback(host) is is_ours
-
-
 def test_what_is_not_allowed_is_refused_by_the_server_and_not_only_hidden(tmp_path):
     settings = allowed_in(tmp_path, is_shared=True)
     run = run_in(tmp_path / "runs" / "mine", status="stopped")
@@ -131,12 +126,6 @@ def test_a_second_training_is_refused_with_the_name_of_the_first(tmp_path):
     run_in(tmp_path / "runs" / "busy", steps=1)
     with pytest.raises(BadConfig, match="runs/busy is training, and this machine trains 1"):
         begin(recipe_for(tmp_path), allowed_in(tmp_path, at_once=1), now())
-
-
-def test_the_next_free_run_folder_is_proposed(tmp_path):
-    run_in(tmp_path / "sft-1")
-    (tmp_path / "sft-2.lab").mkdir()
-    assert free_output(tmp_path, "sft") == tmp_path / "sft-3"
 
 
 def test_a_run_of_several_processes_from_a_terminal_is_gone_on_with_by_as_many(tmp_path):
@@ -223,6 +212,7 @@ def test_a_process_of_the_same_number_after_a_restart_of_the_machine_is_not_take
         assert not is_alive(known.model_copy(update={"born": 2**60}))
 
 
+@pytest.mark.slow
 def test_a_launch_that_fails_is_told_with_its_log_and_can_be_started_anew(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     run = tmp_path / "runs" / "mine"

@@ -71,15 +71,6 @@ def test_a_grid_is_every_combination_each_in_a_folder_of_its_own(folder: Path):
     assert [each.folder.name for each in sweep.trials] == ["1", "2", "3", "4"]
 
 
-def test_a_list_is_taken_as_it_is(folder: Path):
-    runs = [{"lora_targets": ["q_proj", "v_proj"]}, {"seed": 3}]
-    sweep = read_sweep(sweep_file(folder, grid=None, runs=runs))
-    assert [dict(each.changes) for each in sweep.trials] == [
-        {"lora_targets": "q_proj,v_proj"},
-        {"seed": "3"},
-    ]
-
-
 REFUSED = [
     ({"dev": "kmp-test"}, "kept for testing"),
     ({"dev": None}, "it needs stage, config, output, dev"),

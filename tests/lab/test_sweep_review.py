@@ -18,7 +18,7 @@ from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment
 from tests.training.test_review import chat
 from training.launch.sweep import read_sweep
-from training.reviewer.measure import development_papers, read_measure
+from training.reviewer.measure import development_papers
 
 MEASURE = {
     "max_new_tokens": 60,
@@ -127,10 +127,6 @@ def test_a_reviewer_that_learned_a_development_paper_is_not_measured_by_it(folde
     rows.write_text(json.dumps(chat("s:2")) + "\n", encoding="utf-8")
     with pytest.raises(BadConfig, match=r"1 of 3 development papers .such as s:2."):
         CliRunner().invoke(app, ["train", "sweep", str(sweep_file(folder)), "--dry-run"], catch_exceptions=False)
-
-
-def test_a_measure_has_the_published_cap_and_no_limit_unless_told():
-    assert (read_measure({}, "x").cap, read_measure({}, "x").limit) == (20, 0)
 
 
 def swept(folder: Path, file: Path) -> tuple[list[dict], str]:

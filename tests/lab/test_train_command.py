@@ -19,20 +19,32 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = "training/configs/embedded/sft.yaml"
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny base and four questions."""
+    folder = tmp_path_factory.mktemp("train")
+    write_examples(folder / "rows.jsonl", DATASETS["kmp-train"]()[:4])
+    (folder / "pairs.jsonl").write_text('{"prompt": "Up?", "chosen": "Yes.", "rejected": "No."}\n')
+    tiny_base(folder / "model")
+    return folder
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Path:
-    rows = tmp_path / "rows.jsonl"
-    write_examples(rows, DATASETS["kmp-train"]()[:4])
+def settings(folder: Path, tmp_path: Path) -> Path:
+    """The settings of a small run, whose folder is not there yet."""
+    return written(folder, tmp_path / "sft.yaml", max_length=1024)
+
+
+def written(folder: Path, file: Path, **values: object) -> Path:
     document = {
-        "base": str(tmp_path / "model"),
-        "data": [str(rows)],
-        "output": str(tmp_path / "run"),
+        "base": str(folder / "model"),
+        "data": [str(folder / "rows.jsonl")],
+        "output": str(file.parent / "run"),
         "max_steps": 1,
         "batch": 2,
-        "max_length": 1024,
         "log_steps": 1,
+        **values,
     }
-    file = tmp_path / "sft.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     return file
 
@@ -47,70 +59,64 @@ def dry(*words: object):
     return json.loads(result.stdout)
 
 
-def test_a_dry_run_shows_settings_rows_two_examples_and_the_exact_line(settings: Path):
+def test_a_dry_run_shows_settings_rows_needs_the_line_and_the_tokens_that_are_learned(settings: Path):
     plan = dry("sft", "--config", settings, "--epochs", "2")
     assert plan["command"] == f"accelerate launch --num_processes 1 -m training.sft --config {settings} --epochs 2"
-    assert plan["settings"]["epochs"] == 2
-    assert plan["data"]["rows"] == 4
-    assert len(plan["examples"]) == 2
+    assert (plan["settings"]["epochs"], plan["data"]["rows"], len(plan["examples"])) == (2, 4, 2)
     told, asked = plan["examples"][0]["prompt"]
     assert told == {"role": "system", "content": system_prompt(SYSTEM_PROMPT, asked["content"])}
+    assert plan["rows"] == {"read": 4, "kept": 4}
+    shortest, median, longest = plan["lengths"]
+    assert shortest <= median <= longest <= 1024
+    for example, row in zip(plan["examples"], plan["tokens"], strict=True):
+        mask = row["loss_mask"]
+        assert mask == sorted(mask)
+        learned = [token for token, bit in zip(row["tokens"], mask, strict=True) if bit]
+        assert "".join(learned) == f"{example['completion'][0]['content']}<|im_end|>\n"
+    assert plan["needs"]["steps"] == 1 and plan["needs"]["memory_bytes"]["total"] > 0
+
+    people = invoke("sft", "--config", settings, "--dry-run")
+    assert people.exit_code == 0
+    for shown in ("learning_rate", "rows of rows.jsonl", "optimizer steps", "⟦", "memory in all"):
+        assert shown in people.stdout
+    assert "would run: accelerate launch --num_processes 1 -m training.sft" in people.stderr
 
 
-def test_a_dry_run_for_people_shows_the_same(settings: Path):
-    tiny_base(settings.parent / "model")
-    result = invoke("sft", "--config", settings, "--dry-run")
-    assert result.exit_code == 0
-    for shown in ("learning_rate", "rows of rows.jsonl", "optimizer steps"):
-        assert shown in result.stdout
-    assert "would run: accelerate launch --num_processes 1 -m training.sft" in result.stderr
-
-
-def test_a_dry_run_says_what_dividing_by_the_deviation_of_groups_does_to_confidence(tmp_path):
+def test_a_dry_run_says_what_dividing_by_the_deviation_of_groups_does_to_confidence(tmp_path: Path):
     words = ("grpo", "--config", "training/configs/embedded/grpo.yaml", "--output", tmp_path / "run")
     grouped = (*words, "--scale_rewards", "group")
     (told,) = dry(*grouped)["advice"]
     assert "scale_rewards group" in told
-    shown = " ".join(invoke(*grouped, "--dry-run").stderr.split())
-    assert f"note: {told}" in shown
+    assert f"note: {told}" in " ".join(invoke(*grouped, "--dry-run").stderr.split())
     assert dry(*words)["advice"] == []
 
 
-def test_words_after_two_dashes_go_to_the_launcher(settings: Path):
-    words = ("sft", "--config", settings, "--seed", "3", "--dry-run", "--json", "--")
-    result = invoke(*words, "--num_processes", "2")
-    line = json.loads(result.stdout)["command"]
-    assert line == (f"accelerate launch --num_processes 2 -m training.sft --config {settings} --seed 3")
+def test_words_after_two_dashes_go_to_the_launcher_and_a_profile_becomes_its_configuration(settings: Path):
+    words = ("sft", "--config", settings, "--seed", "3", "--dry-run", "--json")
+    line = json.loads(invoke(*words, "--", "--num_processes", "2").stdout)["command"]
+    assert line == f"accelerate launch --num_processes 2 -m training.sft --config {settings} --seed 3"
+    line = dry("sft", "--config", settings, "--profile", "zero3")["command"]
+    assert line.split(" -m ")[0].endswith("training/configs/accelerate/zero3.yaml")
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("--lerning_rate", "1"), "Did you mean learning_rate"),
-        (("--epochs", "none"), "epochs"),
-        (("--data", "kmp-test"), "kept for testing"),
-        (("stray",), "is not a setting"),
-    ],
-)
-def test_a_wrong_setting_is_refused_before_anything_starts(settings: Path, words, problem: str):
-    result = invoke("sft", "--config", settings, *words)
-    assert isinstance(result.exception, BadConfig)
-    assert problem in str(result.exception)
-    assert not (settings.parent / "run").exists()
+REFUSED = [
+    (("--lerning_rate", "1"), "Did you mean learning_rate"),
+    (("--epochs", "none"), "epochs"),
+    (("--data", "kmp-test"), "kept for testing"),
+    (("stray",), "is not a setting"),
+    (("--profile", "cpu", "--", "--num_processes", "2"), "use --profile multi-cpu"),
+]
 
 
-def test_grpo_on_a_chain_that_is_not_there_is_refused_before_anything_starts(settings: Path):
-    words = ("--chain", settings.parent / "nowhere", "--batch", "8")
-    file = settings.with_name("grpo.yaml")
-    values = yaml.safe_load(settings.read_text(encoding="utf-8"))
-    del values["max_length"]
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    result = invoke("grpo", "--config", file, *words)
-    assert isinstance(result.exception, MissingModel)
-
-
-def test_without_a_settings_file_the_usage_is_shown():
+def test_what_cannot_be_run_is_refused_before_anything_starts(folder: Path, settings: Path):
+    for words, problem in REFUSED:
+        result = invoke("sft", "--config", settings, *words)
+        assert isinstance(result.exception, BadConfig)
+        assert problem in str(result.exception)
+    file = written(folder, settings.with_name("grpo.yaml"), chain=str(folder / "nowhere"), batch=8)
+    assert isinstance(invoke("grpo", "--config", file).exception, MissingModel)
     assert invoke("sft").exit_code == 2
+    assert not (settings.parent / "run").exists()
 
 
 @pytest.mark.parametrize("words", [("--help",), ("sft", "--help"), ("dpo", "--help"), ("grpo", "--help")])
@@ -130,41 +136,15 @@ def test_planning_the_shipped_settings_needs_no_torch(tmp_path: Path):
     assert done.returncode == 0, done.stderr.decode()[-2000:]
 
 
-def test_a_dry_run_shows_tokens_with_what_is_learned_of_them(settings: Path):
-    tiny_base(settings.parent / "model")
-    plan = dry("sft", "--config", settings)
-    assert plan["rows"] == {"read": 4, "kept": 4}
-    shortest, median, longest = plan["lengths"]
-    assert shortest <= median <= longest <= 1024
-    for example, row in zip(plan["examples"], plan["tokens"], strict=True):
-        mask = row["loss_mask"]
-        assert mask == sorted(mask)
-        learned = [token for token, bit in zip(row["tokens"], mask, strict=True) if bit]
-        answer = example["completion"][0]["content"]
-        assert "".join(learned) == f"{answer}<|im_end|>\n"
-    assert plan["needs"]["steps"] == 1
-    assert plan["needs"]["memory_bytes"]["total"] > 0
-
-
-def test_a_dry_run_for_people_marks_the_tokens_that_are_learned_from(settings: Path):
-    tiny_base(settings.parent / "model")
-    result = invoke("sft", "--config", settings, "--dry-run")
-    assert result.exit_code == 0
-    assert "⟦" in result.stdout
-    assert "memory in all" in result.stdout
-
-
 def test_rows_that_are_too_long_are_counted_in_a_dry_run_and_refused_or_dropped(settings: Path):
-    tiny_base(settings.parent / "model")
-    lengths = dry("sft", "--config", settings)["lengths"]
-    words = ("sft", "--config", settings, "--max_length", lengths[2] - 1)
+    longest = dry("sft", "--config", settings)["lengths"][2]
+    words = ("sft", "--config", settings, "--max_length", longest - 1)
     refused = invoke(*words, "--dry-run")
     assert refused.exit_code == 1
     assert "of 4 rows have more than max_length" in refused.stderr
-    plan = dry(*words, "--too_long", "drop")
-    assert plan["rows"]["kept"] < 4
-    left_out = f"left out, more than max_length {lengths[2] - 1} tokens"
-    assert plan["rows"][left_out] == 4 - plan["rows"]["kept"]
+    rows = dry(*words, "--too_long", "drop")["rows"]
+    assert rows["kept"] < 4
+    assert rows[f"left out, more than max_length {longest - 1} tokens"] == 4 - rows["kept"]
 
 
 def test_a_dry_run_without_the_model_says_what_cannot_be_shown(settings: Path):
@@ -175,28 +155,21 @@ def test_a_dry_run_without_the_model_says_what_cannot_be_shown(settings: Path):
 
 
 @pytest.mark.parametrize("stage", ["dpo", "grpo"])
-def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(settings: Path, stage: str):
-    values = yaml.safe_load(settings.read_text(encoding="utf-8"))
-    del values["max_length"]
-    if stage == "dpo":
-        pairs = settings.with_name("pairs.jsonl")
-        pairs.write_text('{"prompt": "Up?", "chosen": "Yes.", "rejected": "No."}\n')
-        values["data"] = [str(pairs)]
-    values |= {"chain": str(settings.parent / "nowhere"), "batch": 8}
-    file = settings.with_name("next.yaml")
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(folder, tmp_path, stage: str):
+    data = {"data": [str(folder / "pairs.jsonl")]} if stage == "dpo" else {}
+    file = written(folder, tmp_path / "next.yaml", chain=str(folder / "nowhere"), batch=8, **data)
     result = invoke(stage, "--config", file, "--dry-run")
     assert result.exit_code == 1
     said = " ".join(result.stderr.split())
-    assert "would be refused: " in said
-    assert "nowhere" in said
-    assert f"would run: accelerate launch --num_processes 1 -m training.{stage}" in said
+    for part in (
+        "would be refused: ",
+        "nowhere",
+        f"would run: accelerate launch --num_processes 1 -m training.{stage}",
+    ):
+        assert part in said
 
 
-def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(
-    settings: Path, monkeypatch: pytest.MonkeyPatch
-):
-    tiny_base(settings.parent / "model")
+def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(settings: Path, monkeypatch):
     monkeypatch.setattr("lab.train.runner.has_gpu", lambda: False)
     monkeypatch.setattr("training.launch.equipment.is_installed", lambda package: package == "torch")
     words = ("sft", "--config", settings, "--profile", "zero2", "--report_to", "wandb")
@@ -209,21 +182,8 @@ def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(
     assert not (settings.parent / "run").exists()
 
 
-def test_a_profile_by_name_becomes_the_configuration_of_the_launcher(settings: Path):
-    line = dry("sft", "--config", settings, "--profile", "zero3")["command"]
-    assert " --config_file " in line
-    assert line.split(" -m ")[0].endswith("training/configs/accelerate/zero3.yaml")
-
-
-def test_several_processes_that_accelerate_would_not_start_are_refused(settings: Path):
-    result = invoke("sft", "--config", settings, "--profile", "cpu", "--", "--num_processes", "2")
-    assert isinstance(result.exception, BadConfig)
-    assert "use --profile multi-cpu" in str(result.exception)
-
-
 def test_slurm_without_a_cluster_writes_the_script_and_says_so(settings: Path):
-    words = ("sft", "--config", settings, "--slurm", "--slurm-option", "partition=gpu", "--json")
-    result = invoke(*words)
+    result = invoke("sft", "--config", settings, "--slurm", "--slurm-option", "partition=gpu", "--json")
     assert result.exit_code == 0, result.output
     script = Path(json.loads(result.stdout)["script"])
     assert script == settings.parent / "run.slurm" / "submission.sh"
@@ -232,32 +192,26 @@ def test_slurm_without_a_cluster_writes_the_script_and_says_so(settings: Path):
     assert not (settings.parent / "run").exists()
 
 
-def typed(settings: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from lab.cli import main; main()"
-    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.run(
-        [sys.executable, "-c", program, "train", "sft", "--config", str(settings), *words],
-        cwd=settings.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.slow
+def test_the_command_trains_and_prints_the_record_of_the_run_or_says_that_it_did_not_finish(settings: Path):
+    def typed(*words: str) -> subprocess.CompletedProcess[str]:
+        program = "import sys; from lab.cli import main; main()"
+        places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return subprocess.run(
+            [sys.executable, "-c", program, "train", "sft", "--config", str(settings), *words],
+            cwd=settings.parent,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
-
-def test_the_command_trains_and_prints_the_record_of_the_run(settings: Path):
-    tiny_base(settings.parent / "model")
-    done = typed(settings, "--seed", "1", "--json")
+    failed = typed("--", "--no_such_option")
+    assert failed.returncode == 1
+    assert failed.stderr.rstrip().endswith("training did not finish: see the first error above")
+    done = typed("--seed", "1", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1" in done.stderr
     record = json.loads(done.stdout)
-    assert (record["status"], record["seed"]) == ("finished", 1)
-    assert record["config"]["data"] == ["rows.jsonl"]
+    assert (record["status"], record["seed"], record["config"]["data"]) == ("finished", 1, ["rows.jsonl"])
     assert str(settings.parent) not in done.stdout
-
-
-@pytest.mark.slow
-def test_a_run_that_ends_badly_says_so_after_all_that_its_launcher_says(settings: Path):
-    done = typed(settings, "--", "--no_such_option")
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("training did not finish: see the first error above")

@@ -1,7 +1,5 @@
 """Which runs are found, how they stand, and what the page says of them."""
 
-import os
-import time
 from datetime import timedelta
 
 import pytest
@@ -75,14 +73,6 @@ def test_a_run_that_the_lab_of_another_machine_has_started_is_judged_by_its_sign
     assert look(run.path, now()).state == "running"
     with pytest.raises(BadConfig, match="on this machine"):
         halt(run.path, allowed_in(tmp_path), now())
-
-
-def test_a_slow_run_is_not_called_stalled_between_two_steps(tmp_path):
-    run = run_in(tmp_path / "mine", steps=2)
-    begun = time.time() - 3600
-    os.utime(run.path / "run.json", (begun, begun))
-    os.utime(run.metrics, (begun + 1800, begun + 1800))  # 900 s a step; silent for 1800
-    assert look(run.path, now()).state == "running"
 
 
 def test_a_run_record_that_cannot_be_read_is_named_and_does_not_hide_the_others(tmp_path):

@@ -36,16 +36,6 @@ def test_nothing_new_is_told_by_the_same_object(tmp_path):
     assert follow(seen, read_completions) is seen
 
 
-def test_only_what_was_added_is_read_again(tmp_path):
-    run = run_in(tmp_path / "mine", steps=2)
-    seen = follow(Watched(run.path), read_completions)
-    run.append_metrics({"step": 3, "loss": 0.1})
-    again = follow(seen, read_completions)
-    assert again.offset == run.metrics.stat().st_size
-    assert again.rows[:2] == seen.rows
-    assert again.rows[0] is seen.rows[0]
-
-
 def test_metrics_that_a_resumed_run_has_cut_are_read_anew(tmp_path):
     run = run_in(tmp_path / "mine", steps=9)
     seen = follow(Watched(run.path), read_completions)
@@ -105,14 +95,6 @@ def test_only_charts_that_the_run_has_figures_for_are_drawn(tmp_path):
         ("reward", [0.5, 0.5, 0.5, 0.7]),
         ("V1", [0.9]),
     ]
-
-
-def test_a_long_course_is_thinned_and_keeps_its_last_point(tmp_path):
-    rows = tuple({"step": step, "loss": float(step)} for step in range(1, 5001))
-    (loss,) = [chart for chart in CHARTS if chart.name == "loss"]
-    for trace in curve(loss, Watched(tmp_path, rows=rows)).data:
-        assert len(trace.x) <= 501
-        assert trace.x[-1] == 5000
 
 
 def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_behind(tmp_path):

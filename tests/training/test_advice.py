@@ -43,6 +43,7 @@ def test_a_proper_score_leads_to_the_truth_undivided_and_to_false_sureness_divid
     assert divided > 0.85 if share_right > 0.5 else divided < 0.15
 
 
+@pytest.mark.slow
 def test_the_document_shows_where_the_confidence_comes_to_rest():
     page = (Path(__file__).parents[2] / "docs/training.md").read_text(encoding="utf-8")
     for how in RATE:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import TrainingStopped
-from training.run.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
+from training.run.checkpoints import check_room, drop_old, last_whole, seal, writing_failed
 
 
 def checkpoint(run: Path, step: int, *, is_sealed: bool = True) -> Path:
@@ -55,14 +55,6 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp
     assert told == [
         f"checkpoint-10 cannot be used ({fault}); looking for the one before it",
     ]
-
-
-def test_a_whole_checkpoint_has_no_fault_and_nothing_is_told_of_it(tmp_path: Path):
-    told: list[str] = []
-    assert last_whole(tmp_path, told.append) is None
-    assert fault_of(checkpoint(tmp_path, 5)) is None
-    assert last_whole(tmp_path, told.append) == tmp_path / "checkpoint-5"
-    assert told == []
 
 
 def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: Path):

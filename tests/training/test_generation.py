@@ -1,17 +1,22 @@
 """Answers of several stages at once: each is what its stage alone would say."""
 
+import json
 import threading
 import time
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
+from evals.review.prompt import array_schema, concern_schema, object_schema
 from evals.schema import Message
-from tests.models import CONTEXT, tiny_chain
+from tests.models import CONTEXT, tiny_base, tiny_chain, tiny_tokenizer
 from training.models.chain import load_chain
-from training.models.generation import SeededRows, keep_top
+from training.models.generation import Form, RowText, SeededRows, Writer, keep_top
+from training.models.manifest import active_adapters
+from training.models.stack import Stack
 
 STAGES = ("base", "sft", "grpo")
 SHORT = Sampling(max_new_tokens=12)
@@ -65,25 +70,11 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(chain, prompts, samplin
     assert together == alone
 
 
-def test_the_same_prompt_twice_gets_the_same_answer(chain, prompts):
-    first, second = chain.generate([prompts[0], prompts[0]], STAGES, DRAWN)
-    assert first == second
-
-
 def test_more_prompts_than_fit_in_a_batch_come_back_in_order(chain):
     prompts = [chain.messages(f"{'long ' * (number % 5)}question {number}") for number in range(11)]
     rows = chain.generate(prompts, STAGES, SHORT)
     assert len(rows) == 11
     assert texts(rows[7:8]) == texts(chain.generate(prompts[7:8], STAGES, SHORT))
-
-
-def test_no_prompts_give_no_answers(chain):
-    assert chain.generate([], STAGES, SHORT) == []
-
-
-def test_another_seed_draws_another_answer(chain, prompts):
-    other = Sampling(max_new_tokens=12, temperature=1.0, top_p=0.95, seed=8)
-    assert texts(chain.generate(prompts, STAGES, DRAWN)) != texts(chain.generate(prompts, STAGES, other))
 
 
 def test_draws_follow_the_probabilities_at_that_temperature():
@@ -123,12 +114,6 @@ def test_streamed_pieces_add_up_to_the_whole_answer(chain, prompts):
         assert {stage: (p.finish_reason, p.n_tokens) for stage, p in last.items()} == {
             each.stage: (each.finish_reason, each.n_tokens) for each in whole
         }
-
-
-def test_text_arrives_while_the_answer_is_still_being_written(chain, prompts):
-    pieces = list(chain.stream(prompts[0], ("base",), SHORT, threading.Event()))
-    assert sum(bool(piece.text) for piece in pieces) > 3
-    assert all(piece.finish_reason is None for piece in pieces[:-1])
 
 
 def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
@@ -229,3 +214,95 @@ def test_a_prompt_without_a_system_message_is_given_the_chain_s_own(chain, promp
     assert chain.generate([bare], STAGES, SHORT) == chain.generate(prompts[:1], STAGES, SHORT)
     other = (Message(role="system", content="Shout."), *bare)
     assert chain.generate([other], STAGES, SHORT) != chain.generate([bare], STAGES, SHORT)
+
+
+# ---- held to a form ----------------------------------------------------------------------------
+
+SCHEMA = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 2,
+    "items": {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "minLength": 1, "maxLength": 5},
+            "severity": {"enum": ["major", "minor"]},
+        },
+        "required": ["text", "severity"],
+        "additionalProperties": False,
+    },
+}
+ASKED = [[Message(role="user", content=text)] for text in ("How many?", "Which way does it go?", "Why?")]
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    folder = tiny_base(tmp_path_factory.mktemp("form"))
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return Writer(Stack(model, {}), tiny_tokenizer(), active_adapters(()))
+
+
+def form(writer: Writer, **options: object) -> Form:
+    return Form(writer.tokenizer, writer.ends, **options)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 3.0])
+def test_even_a_random_model_writes_json_of_the_schema_in_every_row(writer, temperature: float):
+    sampling = Sampling(max_new_tokens=300, temperature=temperature)
+    rows = writer.write(ASKED, ("base",), sampling, form(writer, schema=SCHEMA))
+    for (answer,) in rows:
+        assert answer.finish_reason == "stop"
+        found = json.loads(answer.text)
+        assert 1 <= len(found) <= 2
+        assert all(list(each) == ["text", "severity"] for each in found)
+        assert json.dumps(found, ensure_ascii=False) == answer.text
+
+
+def test_the_same_seed_gives_the_same_held_answer_alone_and_in_a_batch(writer):
+    sampling = Sampling(max_new_tokens=60, temperature=1.0, seed=3)
+    held = form(writer, schema=SCHEMA, repetition_penalty=1.05)
+    together = writer.write(ASKED, ("base",), sampling, held)
+    assert writer.write(ASKED[1:2], ("base",), sampling, held) == together[1:2]
+
+
+def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(writer):
+    sampling = Sampling(max_new_tokens=30)
+    free = writer.write(ASKED[:1], ("base",), sampling)
+    loose = writer.write(ASKED[:1], ("base",), sampling, form(writer))
+    held = writer.write(ASKED[:1], ("base",), sampling, form(writer, repetition_penalty=5.0))
+    assert loose == free
+    assert held != free
+
+
+@pytest.mark.parametrize("schema", [array_schema(), object_schema(), concern_schema()])
+def test_the_schemas_of_a_reply_are_ones_that_answers_can_be_held_to(writer, schema):
+    assert form(writer, schema=schema).processors(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"schema": {"type": "nothing"}}, "cannot be held to this schema"),
+        ({"repetition_penalty": 0.0}, "from 0.1 to 10"),
+    ],
+)
+def test_a_form_that_cannot_be_is_refused(writer, options, said):
+    with pytest.raises(BadConfig, match=said):
+        form(writer, **options)
+
+
+@pytest.mark.parametrize("text", ["plain", "naïve", "КМР × 😀", "日本語", "e\u0301", "👩🏽‍🔬 done"])
+def test_no_piece_ever_shows_part_of_a_character(text):
+    tokenizer = tiny_tokenizer()
+    row = RowText(tokenizer)
+    pieces = [row.add(token) for token in tokenizer.encode(text, add_special_tokens=False)]
+    assert not any("\ufffd" in piece for piece in pieces)
+    assert "".join(pieces) + row.rest() == text
+
+
+def test_bytes_that_never_become_a_character_are_shown_at_the_end():
+    tokenizer = tiny_tokenizer()
+    first_byte = tokenizer.encode("😀", add_special_tokens=False)[0]
+    row = RowText(tokenizer)
+    assert row.add(first_byte) == ""
+    assert row.rest() == "\ufffd"

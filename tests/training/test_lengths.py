@@ -1,39 +1,35 @@
+"""What a dry run shows of each stage's rows: the tokens that TRL learns from, lengths, and what becomes of long ones."""
+
+import json
+from pathlib import Path
+
 import pytest
 from datasets import Dataset
 from trl import DPOConfig, DPOTrainer, SFTConfig
 
 from evals.errors import BadConfig
-from evals.questions import DATASETS
-from tests.models import tiny_base, tiny_tokenizer
-from tests.training.runs import one_thread
-from training.config import GrpoSettings, SftSettings
+from evals.questions import DATASETS, write_examples
+from tests.models import tiny_base, tiny_chain, tiny_tokenizer
+from tests.training.runs import COMMON, settings_file
+from training.config import SftSettings
 from training.data.questions import grpo_row, sft_data, sft_row
 from training.data.tokens import length_of, sequences_of, within
+from training.launch.plan import Plan, plan_of
+from training.launch.preview import preview
 from training.models.base import find_base, load_model
 from training.sft import SupervisedTrainer
 
-__all__ = ["one_thread"]
-
 EXAMPLES = DATASETS["kmp-train"]()[:8]
 PLAIN = {"prompt": "Up or down?", "chosen": " It goes up.", "rejected": " It goes down."}
-
-
-def sft(**values: object) -> SftSettings:
-    return SftSettings(data=("kmp-train",), output="x", **values)
+ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+TOLD = {"max_length": 2048, "report_to": "none", "use_cpu": True, "bf16": False}
 
 
 def test_what_is_learned_of_an_sft_row_is_what_trl_learns_of_it(tmp_path):
-    model = load_model(find_base(str(tiny_base(tmp_path))), "float32")
     rows = [sft_row(example) for example in EXAMPLES]
     trainer = SupervisedTrainer(
-        model=model,
-        args=SFTConfig(
-            output_dir=str(tmp_path / "run"),
-            max_length=2048,
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-        ),
+        model=load_model(find_base(str(tiny_base(tmp_path))), "float32"),
+        args=SFTConfig(output_dir=str(tmp_path / "run"), **TOLD),
         train_dataset=Dataset.from_list(rows),
         processing_class=tiny_tokenizer(),
     )
@@ -45,19 +41,11 @@ def test_what_is_learned_of_an_sft_row_is_what_trl_learns_of_it(tmp_path):
 
 @pytest.mark.parametrize("is_plain", [True, False])
 def test_both_answers_of_a_preference_are_read_as_trl_reads_them(tmp_path, is_plain: bool):
-    row = PLAIN
-    if not is_plain:
-        roles = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
-        row = {key: [{"role": roles[key], "content": text}] for key, text in PLAIN.items()}
+    turns = {key: [{"role": ROLES[key], "content": text}] for key, text in PLAIN.items()}
+    row = PLAIN if is_plain else turns
     trainer = DPOTrainer(
         model=load_model(find_base(str(tiny_base(tmp_path))), "float32"),
-        args=DPOConfig(
-            output_dir=str(tmp_path / "run"),
-            max_length=2048,
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-        ),
+        args=DPOConfig(output_dir=str(tmp_path / "run"), **TOLD),
         train_dataset=Dataset.from_list([row]),
         processing_class=tiny_tokenizer(),
     )
@@ -74,39 +62,82 @@ def test_of_a_question_alone_nothing_is_learned():
     assert found["prompt"].given == len(found["prompt"].ids) == length_of(row, tiny_tokenizer())
 
 
-def sizes() -> dict[str, int]:
-    return {example.id: 100 + place for place, example in enumerate(EXAMPLES)}
-
-
-def test_rows_that_are_too_long_are_refused_by_name_and_never_cut():
+def test_rows_that_are_too_long_are_refused_by_name_even_where_they_may_be_dropped_if_none_is_left():
     data = sft_data(["kmp-train"], 0)
+    sizes = {example.id: 100 + place for place, example in enumerate(EXAMPLES)}
     with pytest.raises(BadConfig) as raised:
-        within(data, sizes(), sft(max_length=101))
+        within(data, sizes, SftSettings(data=("kmp-train",), output="x", max_length=101))
     message = str(raised.value)
     assert message.startswith("6 of 8 rows have more than max_length 101 tokens")
-    assert f"{EXAMPLES[2].id} (102)" in message
-    assert "and 1 more" in message
-    assert "Set max_length to 107" in message
-
-
-def test_rows_that_are_too_long_are_left_out_and_counted_where_the_settings_say_so():
-    data = sft_data(["kmp-train"], 0)
-    kept = within(data, sizes(), sft(max_length=101, too_long="drop"))
-    assert len(kept.examples) == len(data.examples) - 6
-    assert kept.record()["left out, more than max_length 101 tokens"] == 6
-
-
-def test_dropping_every_row_is_refused():
+    for part in (f"{EXAMPLES[2].id} (102)", "and 1 more", "Set max_length to 107"):
+        assert part in message
     with pytest.raises(BadConfig, match="8 of 8 rows"):
-        within(sft_data(["kmp-train"], 0), sizes(), sft(max_length=50, too_long="drop"))
+        within(data, sizes, SftSettings(data=("kmp-train",), output="x", max_length=50, too_long="drop"))
 
 
-def test_questions_of_grpo_have_a_limit_of_their_own():
-    settings = GrpoSettings(data=("kmp-train",), output="x", chain="y", batch=8, max_prompt_length=101)
-    with pytest.raises(BadConfig, match="max_prompt_length 101"):
-        within(sft_data(["kmp-train"], 0), sizes(), settings)
+# ---- a dry run ---------------------------------------------------------------------------------
+
+STAGES = {"sft": "max_length", "dpo": "max_length", "grpo": "max_prompt_length"}
+COLUMNS = {"sft": {("completion", True)}, "dpo": {("chosen", True), ("rejected", True)}, "grpo": {("prompt", False)}}
 
 
-def test_rows_that_fit_are_all_kept():
-    data = sft_data(["kmp-train"], 0)
-    assert within(data, sizes(), sft(max_length=107)) is data
+def pair(question: str, rejected: str = "It goes down.") -> str:
+    texts = {"prompt": question, "chosen": "It goes up.", "rejected": rejected}
+    return json.dumps({key: [{"role": ROLES[key], "content": text}] for key, text in texts.items()}) + "\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny base, a chain on it, questions and pairs."""
+    folder = tmp_path_factory.mktemp("preview")
+    tiny_chain(folder)
+    scored = [row for row in DATASETS["kmp-train"]() if row.ground_truth.kind == "label"]
+    write_examples(folder / "rows.jsonl", scored[:8])
+    lines = "".join(pair(f"What of tissue {number}?" * (1 + number)) for number in range(8))
+    (folder / "pairs.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def planned(folder: Path, stage: str, *words: str, **values: object) -> Plan:
+    document: dict[str, object] = {**COMMON, "batch": 4, "output": str(folder / "new")}
+    document |= {} if stage == "sft" else {"chain": str(folder / "sft")}
+    document |= {"dpo": {"data": [str(folder / "pairs.jsonl")]}, "grpo": {"num_generations": 4}}.get(stage, {})
+    return plan_of(stage, ["--config", str(settings_file(folder, document | values)), *words], is_dry=True)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_long_rows_are_named_and_refused_or_dropped_and_counted_in_every_stage(folder: Path, stage: str):
+    limit = STAGES[stage]
+    seen = preview(planned(folder, stage, **{limit: 4096}))
+    assert (seen.rows, seen.kept, seen.left_out, seen.is_refused) == (8, 8, {}, False)
+    assert {(row.column, row.given < len(row.tokens)) for row in seen.examples} == COLUMNS[stage]
+    shortest, _, longest = seen.lengths
+    assert shortest < longest
+    refused = preview(planned(folder, stage, **{limit: longest - 1}))
+    assert refused.is_refused
+    assert f"rows have more than {limit} {longest - 1} tokens: " in refused.problems[0]
+    assert f"({longest})" in refused.problems[0]
+    dropped = preview(planned(folder, stage, **{limit: longest - 1, "too_long": "drop"}))
+    assert not dropped.is_refused and dropped.kept < 8
+    assert dropped.left_out == {f"left out, more than {limit} {longest - 1} tokens": 8 - dropped.kept}
+
+
+def test_pairs_that_are_left_out_are_counted_with_the_reason(folder: Path, tmp_path: Path):
+    lines = (folder / "pairs.jsonl").read_text(encoding="utf-8")
+    twice = tmp_path / "pairs.jsonl"
+    twice.write_text(lines + lines.splitlines()[0] + "\n" + pair("Up?", "It goes up."), encoding="utf-8")
+    seen = preview(planned(folder, "dpo", data=[str(twice)], max_length=4096))
+    assert seen.left_out == {
+        "left out, the same pair again": 1,
+        "left out, both answers are the same": 1,
+    }
+
+
+def test_a_monitor_with_nothing_left_to_ask_is_refused_in_the_plan(folder: Path):
+    rows = DATASETS["kmp-train"]()[:1]
+    write_examples(folder / "watched.jsonl", rows)
+    (folder / "asked.jsonl").write_text(pair(rows[0].prompt), encoding="utf-8")
+    values = {"data": [str(folder / "asked.jsonl")], "monitor_data": [str(folder / "watched.jsonl")]}
+    with pytest.raises(BadConfig, match="nothing is left to watch"):
+        planned(folder, "dpo", **values)
+    planned(folder, "dpo", "--monitor_steps", "0", **values)

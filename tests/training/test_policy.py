@@ -1,17 +1,23 @@
+"""The model that learns: base, frozen adapters, a new one; how it is computed on a processor, merged and handed over."""
+
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel
 from transformers import LlamaForCausalLM
+from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.utils import use_adapter
 
+from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
-from tests.training.runs import one_thread
+from training.models import speedups
 from training.models.adapters import read_adapter
 from training.models.policy import StackedPeftModel, stacked_policy, write_adapter
-
-__all__ = ["one_thread"]
+from training.models.speedups import Scores, join_adapters, round_frozen
+from training.models.stack import Stack, merge_into
 
 TOKENS = torch.arange(24).reshape(2, 12)
 
@@ -26,86 +32,73 @@ def sft(base: Path) -> Path:
     return tiny_adapter(base, base.parent / "sft", lora_dropout=0.5)
 
 
+def model(base: Path, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(base, dtype=dtype)
+
+
 def lora(**changes: object) -> LoraConfig:
     values = {"r": 2, "lora_alpha": 4, "target_modules": list(ALL_LINEAR), "task_type": "CAUSAL_LM"}
     return LoraConfig(**(values | changes))
 
 
-def policy(base: Path, sft: Path) -> StackedPeftModel:
-    return stacked_policy(model(base), {"sft": sft}, lora())
+def policy(base: Path, sft: Path, *, shaken: bool = False, dtype: torch.dtype = torch.float32) -> StackedPeftModel:
+    """Return a policy over the SFT adapter, its own adapter at zero, or moved as by training."""
+    stacked = stacked_policy(model(base, dtype), {"sft": sft}, lora())
+    if shaken:
+        shake(stacked)
+    return stacked
 
 
-def model(base: Path) -> LlamaForCausalLM:
-    return LlamaForCausalLM.from_pretrained(base, dtype=torch.float32)
+def shake(stacked: StackedPeftModel) -> None:
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(1)
+        for name, parameter in stacked.named_parameters():
+            if ".lora_B.default." in name:
+                parameter.normal_(0.0, 0.2)
 
 
 @torch.no_grad()
 def logits(of: torch.nn.Module) -> torch.Tensor:
-    return of(TOKENS).logits
+    return of(TOKENS).logits.float()
 
 
-def shake(stacked: StackedPeftModel) -> None:
-    """Give the new adapter an effect, as training does."""
-    for name, parameter in stacked.named_parameters():
-        if ".lora_B.default." in name:
-            parameter.data.normal_(0.0, 0.3)
-
-
-def test_a_new_policy_answers_as_base_plus_sft_merged(base: Path, sft: Path):
+def test_a_new_policy_answers_as_the_frozen_adapters_merged_without_dropout(base: Path, sft: Path, tmp_path: Path):
+    second = tiny_adapter(base, tmp_path / "second", seed=5, rank=3)
     merged = PeftModel.from_pretrained(model(base), str(sft)).merge_and_unload()
     stacked = policy(base, sft)
-    assert type(stacked) is StackedPeftModel
     assert (logits(stacked) - logits(merged)).abs().max() < 1e-5
     assert (logits(stacked) - logits(model(base))).abs().max() > 0.1
+    assert torch.equal(logits(stacked.train()), logits(stacked.eval()))
+    merged = PeftModel.from_pretrained(merged, str(second)).merge_and_unload()
+    both = stacked_policy(model(base), {"sft": sft, "dpo": second}, lora())
+    assert (logits(both) - logits(merged)).abs().max() < 1e-5
 
 
-def test_the_frozen_adapter_computes_without_dropout_while_training(base: Path, sft: Path):
-    stacked = policy(base, sft)
-    expected = logits(stacked.eval())
-    assert torch.equal(logits(stacked.train()), expected)
-
-
-def test_only_the_new_adapter_learns(base: Path, sft: Path):
-    learning = {name for name, each in policy(base, sft).named_parameters() if each.requires_grad}
-    assert learning
-    assert all(".default." in name for name in learning)
-
-
-def test_without_the_adapter_the_policy_is_still_base_plus_sft(base: Path, sft: Path):
-    stacked = policy(base, sft)
-    reference = logits(stacked)
-    shake(stacked)
-    assert (logits(stacked) - reference).abs().max() > 0.1
-    with stacked.disable_adapter():
-        assert torch.equal(logits(stacked), reference)
-    with use_adapter(stacked, None):
-        assert torch.equal(logits(stacked), reference)
-    assert (logits(stacked) - reference).abs().max() > 0.1
-
-
-def test_an_adapter_of_the_trainer_leaves_the_frozen_one_active(base: Path, sft: Path):
+def test_without_its_adapter_or_with_one_of_the_trainer_the_policy_is_still_base_plus_sft(base: Path, sft: Path):
     stacked = policy(base, sft)
     reference = logits(stacked)
     stacked.add_adapter("ref", stacked.peft_config["default"])
     shake(stacked)
-    with use_adapter(stacked, "ref"):
+    assert (logits(stacked) - reference).abs().max() > 0.1
+    with stacked.disable_adapter():
         assert torch.equal(logits(stacked), reference)
-        assert not [each for each in stacked.parameters() if each.requires_grad]
+    for name in (None, "ref"):
+        with use_adapter(stacked, name):
+            assert torch.equal(logits(stacked), reference)
+            assert name is None or not [each for each in stacked.parameters() if each.requires_grad]
+    assert (logits(stacked) - reference).abs().max() > 0.1
     assert stacked.active_adapters[0] == "default"
     assert {name.split(".")[-2] for name, each in stacked.named_parameters() if each.requires_grad} == {"default"}
 
 
 def test_a_checkpoint_holds_the_new_adapter_alone_and_loads_back(base: Path, sft: Path, tmp_path: Path):
-    stacked = policy(base, sft)
-    shake(stacked)
+    stacked, other = policy(base, sft, shaken=True), policy(base, sft)
     stacked.save_pretrained(str(tmp_path))
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-    other = policy(base, sft)
     other.load_adapter(str(tmp_path), "default", is_trainable=True)
     assert torch.allclose(logits(other), logits(stacked), atol=1e-6)
-    assert all(
-        each.requires_grad == (".default." in name) for name, each in other.named_parameters() if ".lora_" in name
-    )
+    weights = [(name, each) for name, each in other.named_parameters() if ".lora_" in name]
+    assert all(each.requires_grad == (".default." in name) for name, each in weights)
 
 
 def test_a_new_adapter_that_changes_something_at_once_is_refused(base: Path, sft: Path):
@@ -113,23 +106,149 @@ def test_a_new_adapter_that_changes_something_at_once_is_refused(base: Path, sft
         stacked_policy(model(base), {"sft": sft}, lora(init_lora_weights=False))
 
 
-def test_a_policy_can_stand_on_several_frozen_adapters(base: Path, sft: Path, tmp_path: Path):
-    second = tiny_adapter(base, tmp_path / "second", seed=5, rank=3)
-    merged = PeftModel.from_pretrained(model(base), str(sft)).merge_and_unload()
-    merged = PeftModel.from_pretrained(merged, str(second)).merge_and_unload()
-    stacked = stacked_policy(model(base), {"sft": sft, "dpo": second}, lora())
-    assert (logits(stacked) - logits(merged)).abs().max() < 1e-5
-
-
 def test_the_written_adapter_is_two_files_in_bfloat16_that_the_chain_can_stack(base: Path, sft: Path, tmp_path: Path):
-    stacked = policy(base, sft)
-    shake(stacked)
+    stacked = policy(base, sft, shaken=True)
     checksum = write_adapter(stacked, tmp_path / "adapter")
     write_adapter(stacked, tmp_path / "adapter")
-    files = sorted(path.name for path in (tmp_path / "adapter").iterdir())
-    assert files == ["adapter_config.json", "adapter_model.safetensors"]
-    assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
+    names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+    assert names == ["adapter", "adapter/adapter_config.json", "adapter/adapter_model.safetensors"]
     read = read_adapter(tmp_path / "adapter")
-    assert read.sha256 == checksum
+    assert (read.sha256, len(read.pairs)) == (checksum, 2 * len(ALL_LINEAR))
     assert {pair.down.dtype for pair in read.pairs.values()} == {torch.bfloat16}
-    assert len(read.pairs) == 2 * len(ALL_LINEAR)
+
+
+# ---- faster on a processor ---------------------------------------------------------------------
+
+
+def computed(policy: StackedPeftModel) -> dict[str, torch.Tensor]:
+    """Return the scores, and the gradient of each weight that learns."""
+    policy.zero_grad()
+    scores = policy(input_ids=TOKENS).logits.float()
+    scores.log_softmax(-1)[..., 7].sum().backward()
+    learned = {name: each.grad.clone() for name, each in policy.named_parameters() if each.grad is not None}
+    return {"scores": scores.detach(), **learned}
+
+
+def test_adapters_side_by_side_compute_and_learn_what_they_do_one_by_one(base: Path, sft: Path):
+    stacked = policy(base, sft, shaken=True)
+    apart = computed(stacked)
+    with stacked.disable_adapter():
+        without = logits(stacked)
+    join_adapters(stacked)
+    together = computed(stacked)
+    assert apart.keys() == together.keys() and len(apart) > 2
+    for name, expected in apart.items():
+        torch.testing.assert_close(together[name], expected, rtol=1e-4, atol=1e-4)
+    with stacked.disable_adapter():
+        torch.testing.assert_close(logits(stacked), without)
+    before = logits(stacked)
+    with torch.no_grad():
+        for name, weight in stacked.named_parameters():
+            if ".lora_B.default." in name:
+                weight.mul_(3)
+    after = logits(stacked)  # a changed adapter is seen at once
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, computed(stacked)["scores"])
+
+
+def test_rounding_the_frozen_base_once_changes_no_bit_under_autocast(base: Path, sft: Path):
+    stacked = policy(base, sft, shaken=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        before = computed(stacked)
+        round_frozen(stacked)
+        after = computed(stacked)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert stacked.get_output_embeddings().weight.dtype == torch.float32
+
+
+VOCABULARY, SIZE, TEMPERATURE = 49_152, 16, 0.7
+
+
+def plainly(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor):
+    scores = hidden.double() @ weight.double().t() / TEMPERATURE
+    logs = scores.log_softmax(-1)
+    chosen = logs.gather(-1, labels[:, None])[:, 0]
+    return chosen, -(logs.exp() * logs).sum(-1), scores.mean(-1), chosen >= logs.amax(-1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 19])
+def test_scores_and_gradient_are_those_of_a_plain_softmax_over_the_vocabulary(count: int, monkeypatch):
+    monkeypatch.setattr(speedups, "CHUNK", 8 * VOCABULARY)
+    torch.manual_seed(0)
+    weight, start = torch.randn(VOCABULARY, SIZE), torch.randn(count, SIZE)
+    labels, share = torch.randint(VOCABULARY, (count,)), torch.linspace(0.5, 1, count)
+    if count:
+        labels[0] = int((start[0] @ weight.t()).argmax())
+    found = []
+    for way in (plainly, lambda *x: Scores.apply(*x, TEMPERATURE)):
+        hidden = start.clone().requires_grad_()
+        scored = way(hidden, weight, labels)
+        (scored[0] * share).sum().backward()
+        found.append((*scored, hidden.grad))
+    for expected, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected.to(ours.dtype), rtol=1e-4, atol=1e-4)
+    assert count == 0 or bool(found[1][3][0])
+
+
+# ---- merged weights ----------------------------------------------------------------------------
+
+
+def test_merged_adapters_compute_what_stacked_ones_do(base: Path, sft: Path, tmp_path: Path):
+    adapters = {
+        "sft": read_adapter(sft),
+        "grpo": read_adapter(tiny_adapter(base, tmp_path / "grpo", seed=2, rank=3)),
+    }
+    merged, beside = model(base), model(base)
+    merge_into(merged, adapters)
+    with Stack(beside, adapters).rows([frozenset(adapters)] * 2):
+        stacked = logits(beside)
+    assert (logits(merged) - stacked).abs().max() < 1e-4
+    assert (stacked - logits(model(base))).abs().max() > 1.0
+
+
+def test_bfloat16_weights_are_rounded_once_after_the_sum(base: Path, sft: Path):
+    adapter, merged = read_adapter(sft), model(base, torch.bfloat16)
+    name, pair = next(iter(adapter.pairs.items()))
+    expected = merged.get_submodule(name).weight.float() + pair.up @ pair.down.float()
+    merge_into(merged, {"sft": adapter})
+    assert torch.equal(merged.get_submodule(name).weight, expected.to(torch.bfloat16))
+
+
+def test_quantised_weights_and_adapters_of_another_base_are_refused_before_anything_is_changed(base, sft, tmp_path):
+    packed = model(base)
+    before = packed.model.layers[0].self_attn.q_proj.weight.clone()
+    quantised = torch.zeros(64, 128, dtype=torch.int8)
+    packed.model.layers[1].mlp.down_proj.weight = torch.nn.Parameter(quantised, requires_grad=False)
+    with pytest.raises(BadConfig, match=r"quantised weights .*int8.* Use mode stack"):
+        merge_into(packed, {"sft": read_adapter(sft)})
+    assert torch.equal(packed.model.layers[0].self_attn.q_proj.weight, before)
+    deeper = read_adapter(tiny_adapter(tiny_base(tmp_path / "deeper", layers=3), tmp_path / "adapter"))
+    with pytest.raises(ChainMismatch, match="another base"):
+        merge_into(model(base), {"sft": deeper})
+
+
+def handed_over(policy: StackedPeftModel) -> dict[str, torch.Tensor]:
+    """Return the weights that TRL's own code gives to vLLM."""
+    rollouts = SimpleNamespace(
+        model=policy,
+        _dist=SimpleNamespace(gather_params=lambda _: nullcontext(), is_fsdp=False),
+        _fix_param_name_to_vllm=lambda name, extra_prefixes=(): name,
+    )
+    return {name: weight.clone() for name, weight in VLLMGeneration._iter_named_params(rollouts)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_vllm_would_sample_from_the_whole_chain_and_the_policy_stays_bit_for_bit(base, sft, dtype: torch.dtype):
+    stacked = policy(base, sft, shaken=True, dtype=dtype).eval()
+    before = {name: value.clone() for name, value in stacked.state_dict().items()}
+    plain = model(base, dtype)
+    effect = (logits(plain) - logits(stacked)).abs().max()
+    for _ in range(3):
+        weights = handed_over(stacked)
+    missing = plain.load_state_dict(weights, strict=False)
+    assert missing.unexpected_keys == [] and missing.missing_keys in ([], ["lm_head.weight"])
+    if dtype == torch.float32:
+        assert (logits(plain) - logits(stacked)).abs().max() < 1e-3 < 0.1 < effect
+    after = stacked.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())

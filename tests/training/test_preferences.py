@@ -1,3 +1,5 @@
+"""Preference rows of all kinds become pairs for DPO, or are refused by name."""
+
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +22,11 @@ def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
 
 
 def pair(question: str = "Why?", **columns: object) -> dict[str, object]:
-    return {
-        "prompt": turns(("user", question)),
+    said = {
         "chosen": turns(("assistant", "Because of A.")),
         "rejected": turns(("assistant", "Because of B.")),
-        **columns,
     }
+    return {"prompt": turns(("user", question)), **said, **columns}
 
 
 def file(folder: Path, *rows: Mapping[str, object], name: str = "votes.jsonl") -> str:
@@ -36,11 +37,10 @@ def file(folder: Path, *rows: Mapping[str, object], name: str = "votes.jsonl") -
 
 
 def test_a_conversation_without_a_system_message_is_given_the_one_of_the_chain(tmp_path: Path):
-    own = [*turns(("system", "Be brief.")), *turns(("user", "How?"))]
+    own = turns(("system", "Be brief."), ("user", "How?"))
     data = read_preferences([file(tmp_path, pair(), pair(prompt=own))], SYSTEM)
     first, second = (each.row()["prompt"] for each in data.pairs)
-    assert first == turns(("system", SYSTEM), ("user", "Why?"))
-    assert second == turns(("system", "Be brief."), ("user", "How?"))
+    assert (first, second) == (turns(("system", SYSTEM), ("user", "Why?")), own)
     assert data.record() | {"sha256": ""} == {
         "sha256": "",
         "rows": 2,
@@ -54,9 +54,8 @@ def test_a_folder_is_read_as_an_export_and_its_provenance_is_not_trained_on(tmp_
     row = pair(vote_id="v1", stage_chosen="sft", origin_chosen={"seed": 3}, example_id=None)
     file(tmp_path / "votes", row, name="train.jsonl")
     data = read_preferences([str(tmp_path / "votes")], SYSTEM)
-    assert list(data.counts) == ["votes/train.jsonl"]
+    assert (list(data.counts), data.questions) == (["votes/train.jsonl"], {"Why?"})
     assert set(data.pairs[0].row()) == {"prompt", "chosen", "rejected"}
-    assert data.questions == {"Why?"}
 
 
 def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
@@ -72,61 +71,32 @@ def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
     assert data.notes == {}
 
 
-def test_plain_text_stays_plain_text(tmp_path: Path):
-    row = {"prompt": "Q: why? A:", "chosen": " because", "rejected": " never"}
-    data = read_preferences([file(tmp_path, row)], SYSTEM)
-    assert data.pairs[0].is_plain
-    assert data.pairs[0].row() == row
-
-
-def test_a_prompt_inside_both_answers_is_taken_out_of_them(tmp_path: Path):
-    shared = turns(("system", SYSTEM), ("user", "Why?"))
-    row = {
-        "chosen": [*shared, *turns(("assistant", "A."))],
-        "rejected": [*shared, *turns(("assistant", "B."))],
-    }
-    data = read_preferences([file(tmp_path, row)], SYSTEM)
-    assert data.pairs[0].row() == {
-        "prompt": shared,
-        "chosen": turns(("assistant", "A.")),
-        "rejected": turns(("assistant", "B.")),
-    }
-    assert data.notes == {"prompts taken from the turns that both answers share": 1}
-
-
-SHARING = [
-    (
-        "Human: Why?\n\nAssistant: Because.",
-        "Human: Why?\n\nAssistant: Never.",
-        "Human: Why?\n\nAssistant:",
-    ),
-    ("Q: up? A: upwards", "Q: up? A: upstairs", "Q: up? A:"),
-    ("Why? Yes.", "Why? Yes. Or no.", "Why?"),
+SHARED = turns(("system", SYSTEM), ("user", "Why?"))
+PARTED = [  # chosen and rejected as they stand, the prompt that is taken out of them, what is noted
+    ([*SHARED, *turns(("assistant", "A."))], [*SHARED, *turns(("assistant", "B."))], SHARED, "turns"),
+    ("Human: Why?\n\nAssistant: Because.", "Human: Why?\n\nAssistant: Never.", "Human: Why?\n\nAssistant:", "words"),
+    ("Q: up? A: upwards", "Q: up? A: upstairs", "Q: up? A:", "words"),
+    ("Why? Yes.", "Why? Yes. Or no.", "Why?", "words"),
 ]
 
 
-@pytest.mark.parametrize(("chosen", "rejected", "prompt"), SHARING)
-def test_of_plain_text_the_whole_words_that_both_answers_begin_with_are_the_prompt(
-    chosen: str, rejected: str, prompt: str, tmp_path: Path
-):
-    data = read_preferences([file(tmp_path, {"chosen": chosen, "rejected": rejected})], SYSTEM)
-    row = data.pairs[0].row()
-    assert row["prompt"] == prompt
-    assert (prompt + row["chosen"], prompt + row["rejected"]) == (chosen, rejected)
-    assert data.notes == {"prompts taken from the words that both answers share": 1}
+def test_a_prompt_inside_both_answers_is_taken_out_of_them_and_plain_text_stays_plain(tmp_path: Path):
+    for chosen, rejected, prompt, what in PARTED:
+        data = read_preferences([file(tmp_path, {"chosen": chosen, "rejected": rejected})], SYSTEM)
+        row = data.pairs[0].row()
+        assert (row["prompt"], prompt + row["chosen"], prompt + row["rejected"]) == (prompt, chosen, rejected)
+        assert data.notes == {f"prompts taken from the {what} that both answers share": 1}
+    plain = {"prompt": "Q: why? A:", "chosen": " because", "rejected": " never"}
+    (found,) = read_preferences([file(tmp_path, plain)], SYSTEM).pairs
+    assert found.is_plain and found.row() == plain
 
 
-def test_a_parquet_file_holds_the_same_rows_as_a_jsonl_file(tmp_path: Path):
-    rows = [pair("Why?"), pair("How?")]
+def test_a_parquet_file_holds_the_same_rows_as_a_jsonl_file_and_a_count_takes_the_first_of_them(tmp_path: Path):
+    rows = [pair("1?"), pair("2?"), pair("3?")]
     pandas.DataFrame(rows).to_parquet(tmp_path / "votes.parquet")
-    jsonl = read_preferences([file(tmp_path, *rows)], SYSTEM)
-    parquet = read_preferences([str(tmp_path / "votes.parquet")], SYSTEM)
-    assert [each.row() for each in parquet.pairs] == [each.row() for each in jsonl.pairs]
+    source = file(tmp_path, *rows)
+    jsonl, parquet = (read_preferences([each], SYSTEM) for each in (source, str(tmp_path / "votes.parquet")))
     assert parquet.record()["sha256"] == jsonl.record()["sha256"]
-
-
-def test_only_the_first_rows_are_taken_where_a_count_is_given(tmp_path: Path):
-    source = file(tmp_path, pair("1?"), pair("2?"), pair("3?"))
     assert read_preferences([f"{source}[:2]"], SYSTEM).questions == {"1?", "2?"}
     with pytest.raises(BadConfig, match=r"asks for 9 rows; votes.jsonl has 3"):
         read_preferences([f"{source}[:9]"], SYSTEM)
@@ -135,83 +105,53 @@ def test_only_the_first_rows_are_taken_where_a_count_is_given(tmp_path: Path):
 def test_pairs_that_say_nothing_are_left_out_and_counted(tmp_path: Path):
     same = pair("How?", rejected=turns(("assistant", "Because of A.")))
     data = read_preferences([file(tmp_path, pair(), same, pair())], SYSTEM)
-    assert len(data.pairs) == 1
-    assert data.notes["left out, both answers are the same"] == 1
-    assert data.notes["left out, the same pair again"] == 1
+    assert data.count == 1
+    assert data.left_out == {"both answers are the same": 1, "the same pair again": 1}
 
 
-def test_plain_texts_that_are_the_same_throughout_are_left_out_too(tmp_path: Path):
-    texts = [{"chosen": f"Why? {word}", "rejected": "Why? No."} for word in ("Yes.", "No.")]
-    data = read_preferences([file(tmp_path, *texts)], SYSTEM)
-    assert [each.row() for each in data.pairs] == [{"prompt": "Why?", "chosen": " Yes.", "rejected": " No."}]
-    assert data.notes["left out, both answers are the same"] == 1
-
-
-KMP = kmp_test()[0]
-PATHWAY = pathway_heldout()[0]
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        pair(KMP.prompt),
-        pair(PATHWAY.prompt.upper()),
-        pair("reworded", example_id=KMP.id),
-        {"prompt": f"### Question:\n{KMP.prompt}\n### Answer:\n", "chosen": "A", "rejected": "B"},
-        {
-            "chosen": f"Human: {KMP.prompt}\n\nAssistant: A",
-            "rejected": f"Human: {KMP.prompt}\n\nAssistant: B",
-        },
-        {
-            "chosen": turns(("user", KMP.prompt), ("assistant", "A")),
-            "rejected": turns(("user", KMP.prompt), ("assistant", "B")),
-        },
-    ],
-    ids=["question", "other case", "id", "inside a template", "after a name", "implicit prompt"],
-)
-def test_a_pair_about_a_held_out_question_is_refused(row: dict[str, object], tmp_path: Path):
-    with pytest.raises(BadConfig, match=r"1 pairs about questions that are kept for testing .*row 1"):
-        read_preferences([file(tmp_path, row)], SYSTEM)
-
-
-WRONG = [
-    ({"chosen": "A", "rejected": "B"}, "do not begin with the same words"),
-    ({"chosen": "Why? A", "rejected": turns(("assistant", "B"))}, "mixes plain text and messages"),
-    (pair(prompt="Why?"), "mixes plain text and messages"),
-    (pair(prompt=[]), "has no question"),
-    (pair(prompt=turns(("assistant", "Hello."))), "has no question"),
-    (pair(chosen=[]), "empty answer"),
-    (pair(rejected=turns(("assistant", "Because of A."))), "says anything"),
+KMP, PATHWAY = kmp_test()[0], pathway_heldout()[0]
+HELD_OUT = [
+    pair(KMP.prompt),
+    pair(PATHWAY.prompt.upper()),
+    pair("reworded", example_id=KMP.id),
+    {"prompt": f"### Question:\n{KMP.prompt}\n### Answer:\n", "chosen": "A", "rejected": "B"},
+    {"chosen": f"Human: {KMP.prompt}\n\nAssistant: A", "rejected": f"Human: {KMP.prompt}\n\nAssistant: B"},
+    {key: turns(("user", KMP.prompt), ("assistant", key)) for key in ("chosen", "rejected")},
 ]
 
 
-@pytest.mark.parametrize(("row", "said"), WRONG)
-def test_a_row_that_cannot_be_trained_on_is_named(row: dict[str, object], said: str, tmp_path: Path):
-    with pytest.raises(BadConfig, match=said):
-        read_preferences([file(tmp_path, row)], SYSTEM)
+def test_a_pair_about_a_held_out_question_is_refused(tmp_path: Path):
+    for row in HELD_OUT:
+        with pytest.raises(BadConfig, match=r"1 pairs about questions that are kept for testing .*row 1"):
+            read_preferences([file(tmp_path, row)], SYSTEM)
 
 
-def test_a_bad_line_is_named_with_its_field(tmp_path: Path):
-    source = file(tmp_path, pair(), {"prompt": turns(("user", "Why?")), "chosen": 3})
+WRONG = [
+    ([{"chosen": "A", "rejected": "B"}], "do not begin with the same words"),
+    ([{"chosen": "Why? A", "rejected": turns(("assistant", "B"))}], "mixes plain text and messages"),
+    ([pair(prompt="Why?")], "mixes plain text and messages"),
+    ([pair(prompt=[])], "has no question"),
+    ([pair(prompt=turns(("assistant", "Hello.")))], "has no question"),
+    ([pair(chosen=[])], "empty answer"),
+    ([pair(rejected=turns(("assistant", "Because of A.")))], "says anything"),
+    ([pair(), {"prompt": "Q:", "chosen": "A", "rejected": "B"}], "1 of 2 pairs are plain text"),
+]
+NOWHERE = [
+    ("nowhere.jsonl", "no file nowhere.jsonl"),
+    ("nowhere.parquet", "cannot be read as parquet"),
+    ("kmp-train", "is no preference data set"),
+    ("org/name", "could not be fetched from the Hub"),
+]
+
+
+def test_rows_and_sources_that_cannot_be_trained_on_are_named(tmp_path: Path):
+    for rows, said in WRONG:
+        with pytest.raises(BadConfig) as raised:
+            read_preferences([file(tmp_path, *rows)], SYSTEM)
+        assert said in str(raised.value)
+    for source, said in NOWHERE:
+        with pytest.raises(LabError, match=said):
+            read_preferences([source], SYSTEM)
+    bad = {"prompt": turns(("user", "Why?")), "chosen": 3}
     with pytest.raises(BadRow, match=r"votes.jsonl, line 2, field"):
-        read_preferences([source], SYSTEM)
-
-
-def test_plain_and_conversational_rows_do_not_train_one_run(tmp_path: Path):
-    plain = {"prompt": "Q:", "chosen": "A", "rejected": "B"}
-    with pytest.raises(BadConfig, match="1 of 2 pairs are plain text"):
-        read_preferences([file(tmp_path, pair(), plain)], SYSTEM)
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("nowhere.jsonl", "no file nowhere.jsonl"),
-        ("nowhere.parquet", "cannot be read as parquet"),
-        ("kmp-train", "is no preference data set"),
-        ("org/name", "could not be fetched from the Hub"),
-    ],
-)
-def test_a_source_that_is_not_here_says_what_is_accepted(source: str, said: str):
-    with pytest.raises(LabError, match=said):
-        read_preferences([source], SYSTEM)
+        read_preferences([file(tmp_path, pair(), bad)], SYSTEM)

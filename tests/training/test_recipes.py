@@ -3,8 +3,6 @@
 import shlex
 from pathlib import Path
 
-import pytest
-
 from training.config import STAGES, StageSettings, read_settings
 from training.launch.accelerate import FOLDER, Launch
 from training.launch.plan import plan_of
@@ -35,39 +33,26 @@ def settings_of(name: str) -> StageSettings:
     return read_settings(STAGES[stage_of(file)], file)
 
 
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_recipe_starts_with_the_command_that_runs_it(file: Path):
-    words = command_of(file)
-    assert words[:2] == ["accelerate", "launch"]
-    assert words[-1] == file.relative_to(ROOT).as_posix()
-    assert words[-2] == "--config"
-    if "--config_file" in words:
-        assert (ROOT / words[words.index("--config_file") + 1]).parent == FOLDER
-
-
-@pytest.mark.parametrize("file", RECIPES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_recipe_can_be_planned_without_its_model(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_recipe_starts_with_the_command_that_runs_it_and_can_be_planned_without_its_model(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    stage = stage_of(file)
-    words = ["--config", str(file), "--output", str(tmp_path / "new")]
-    if stage == "dpo":
-        pairs = tmp_path / "pairs.jsonl"
-        pairs.write_text(PAIR, encoding="utf-8")
-        words += ["--data", str(pairs)]
-    if stage == "review":
-        rows = tmp_path / "rows.jsonl"
-        rows.write_text("".join(CHAT.replace("NAME", str(n)) for n in range(64)), encoding="utf-8")
-        words += ["--data", str(rows)]
-    plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
-    needs = plan.needs(len(plan.data.trl_rows()))
-    if plan.settings.base in SHAPE_NOT_KNOWN:
-        assert needs is None
-    else:
-        assert needs.steps >= 1
-        assert needs.total > needs.memory["base"] > 0
-    assert plan.command.startswith(
-        "accelerate launch --config_file training/configs/accelerate/single-gpu.yaml -m training."
-    )
+    pairs, rows = tmp_path / "pairs.jsonl", tmp_path / "rows.jsonl"
+    pairs.write_text(PAIR, encoding="utf-8")
+    rows.write_text("".join(CHAT.replace("NAME", str(n)) for n in range(64)), encoding="utf-8")
+    own = {"dpo": ["--data", str(pairs)], "review": ["--data", str(rows)]}
+    for file in RECIPES:
+        line, stage = command_of(file), stage_of(file)
+        assert (line[:2], line[-2:]) == (["accelerate", "launch"], ["--config", file.relative_to(ROOT).as_posix()])
+        if "--config_file" in line:
+            assert (ROOT / line[line.index("--config_file") + 1]).parent == FOLDER, file
+        words = ["--config", str(file), "--output", str(tmp_path / "new"), *own.get(stage, [])]
+        plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
+        needs = plan.needs(plan.data.count)
+        if plan.settings.base in SHAPE_NOT_KNOWN:
+            assert needs is None
+        else:
+            assert needs.steps >= 1 and needs.total > needs.memory["base"] > 0, file
+        start = "accelerate launch --config_file training/configs/accelerate/single-gpu.yaml -m training."
+        assert plan.command.startswith(start)
 
 
 PUBLISHED = {  # r, alpha, epochs, learning rate, batch, accumulation, then as named
@@ -82,41 +67,20 @@ PUBLISHED = {  # r, alpha, epochs, learning rate, batch, accumulation, then as n
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_published_recipe_has_the_published_settings(name: str):
-    settings = settings_of(name)
-    rank, alpha, epochs, rate, batch, accumulation, others = PUBLISHED[name]
-    assert (settings.lora_r, settings.lora_alpha, settings.lora_dropout) == (rank, alpha, 0.05)
-    assert (settings.epochs, settings.learning_rate) == (epochs, rate)
-    assert (settings.batch, settings.accumulation) == (batch, accumulation)
-    assert (settings.schedule, settings.warmup, settings.seed) == ("cosine", 0.1, 42)
-    assert (settings.weights, settings.autocast) == ("nf4", "bfloat16")
-    assert settings.activation_checkpointing
-    assert len(settings.lora_targets) == 7
-    assert {key: getattr(settings, key) for key in others} == others
-
-
-LENGTHS = {"grpo-mve": (384, 512), "grpo-full-v1": (512, 1024), "grpo-phase4": (512, 1024)}
-WEIGHTS = {
-    "grpo-mve": "mve",
-    "grpo-full-v1": "full",
-    "grpo-full-v2": "full",
-    "grpo-phase4": "phase4",
-}
-
-
-@pytest.mark.parametrize("name", [name for name in PUBLISHED if name.startswith("grpo")])
-def test_a_published_grpo_recipe_sets_what_trl_has_changed_since(name: str):
-    settings = settings_of(name)
-    assert (settings.loss_type, settings.scale_rewards, settings.kl_by_ratio) == (
-        "grpo",
-        "group",
-        False,
-    )
-    if name in LENGTHS:
-        assert (settings.max_prompt_length, settings.max_completion_length) == LENGTHS[name]
-    if name in WEIGHTS:
-        assert settings.verifier_weights == WEIGHTS[name]
+def test_a_published_recipe_has_the_published_settings():
+    for name, (rank, alpha, epochs, rate, batch, accumulation, others) in PUBLISHED.items():
+        told = settings_of(name)
+        assert (told.lora_r, told.lora_alpha, told.lora_dropout) == (rank, alpha, 0.05), name
+        assert (told.epochs, told.learning_rate, told.batch, told.accumulation) == (epochs, rate, batch, accumulation)
+        assert (told.schedule, told.warmup, told.seed) == ("cosine", 0.1, 42), name
+        assert (told.weights, told.autocast, told.activation_checkpointing) == ("nf4", "bfloat16", True), name
+        assert len(told.lora_targets) == 7, name
+        others = (
+            {**others, "loss_type": "grpo", "scale_rewards": "group", "kl_by_ratio": False}
+            if "grpo" in name
+            else others
+        )
+        assert {key: getattr(told, key) for key in others} == others, name
 
 
 REVIEWERS = {  # dropout, length, batch, accumulation, checkpoints kept

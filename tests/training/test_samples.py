@@ -8,7 +8,7 @@ from evals.model import Sampling
 from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.questions.pairs import SampleOrigin, make_pairs
 from tests.models import tiny_chain
-from tests.training.runs import one_thread, sampled_run
+from tests.training.runs import sampled_run
 from training.data.preferences import read_preferences
 from training.data.samples import Draws, chain_samples, run_samples
 from training.models.chain import load_chain
@@ -17,8 +17,6 @@ from training.run.folder import RunFolder
 EMBEDDED = Path(__file__).parents[2] / "training" / "embedded" / "grpo"
 EXAMPLES = DATASETS["pathways-train"]()[:3]
 ORIGIN = SampleOrigin(source="tiny", stage="sft")
-
-__all__ = ["one_thread"]
 
 
 def test_the_answers_of_a_run_come_with_their_question_and_step(tmp_path: Path):

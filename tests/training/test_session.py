@@ -1,41 +1,112 @@
-"""What run.json says of a run: the line that runs it again, and the loss it had."""
+"""What every run does: the arguments it gives TRL, what run.json says of it, and how a base without a template is asked."""
 
+import getpass
+import os
+import subprocess
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from accelerate import PartialState
+from transformers import TrainingArguments
+from trl import DPOConfig, GRPOConfig, SFTConfig
 
 from evals.errors import BadConfig
 from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
-from tests.training.runs import GRPO, SFT, one_thread, record, settings_file
-from training import sft
-from training.config import DpoSettings, Request, SftSettings, make, read_request
+from tests.training.runs import SFT, record, settings_file, train
+from training import dpo, grpo, sft
+from training.config import DpoSettings, GrpoSettings, Request, SftSettings, StageSettings
 from training.data.tokens import with_template
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
+from training.run.energy import Meter, Spent
+from training.run.folder import code_revision, host
 from training.run.session import command_line
 
-__all__ = ["one_thread"]
+LOADING = {
+    "model_init_kwargs",
+    "trust_remote_code",
+    "chat_template_path",
+    "eos_token",
+    "pad_token",
+}
+"""Read only where the trainer loads the model or changes its tokenizer itself; we hand both over."""
+PREPARING = {"dataset_text_field", "dataset_kwargs", "dataset_num_proc"}
+"""How rows are tokenised, not what comes of it; our rows are prompt and completion."""
+LOGGING = {"log_multimodal", "log_completions_hub_repo"}
+NEEDS_WHAT_IS_OFF = {
+    "precompute_ref_batch_size": "precompute_ref_log_probs",
+    "ref_model_mixup_alpha": "sync_ref_model",
+    "ref_model_sync_steps": "sync_ref_model",
+    "entropy_coef_min": "use_adaptive_entropy",
+    "entropy_coef_max": "use_adaptive_entropy",
+    "entropy_coef_delta": "use_adaptive_entropy",
+    "entropy_target": "use_adaptive_entropy",
+    "transformers_continuous_batching_config": "use_transformers_continuous_batching",
+}
+OTHER = {
+    "ds3_gather_for_generation": "memory of ZeRO-3, not what is computed",
+    "max_tool_calling_iterations": "no tools are given",
+    "use_transformers_paged": "deprecated name of use_transformers_continuous_batching",
+    "vllm_importance_sampling_cap": "deprecated name of vllm_importance_sampling_clip_max",
+    "vllm_model_impl": "how vLLM runs the model, not what is computed",
+    "vllm_structured_outputs_regex": "None: answers are free",
+    "vllm_server_host": "vllm_server_base_url is given",
+    "vllm_server_port": "vllm_server_base_url is given",
+    "vllm_server_timeout": "how long to wait for a server",
+    "vllm_group_port": "a port between server and trainer",
+}
+
+STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
+    "sft": (sft, SFTConfig, SftSettings(data=("kmp-train",), output="run")),
+    "dpo": (dpo, DPOConfig, DpoSettings(data=("pairs.jsonl",), output="run", chain="sft")),
+    "grpo": (grpo, GRPOConfig, GrpoSettings(data=("kmp-train",), output="run", chain="sft", batch=8)),
+}
 
 
-def request(*overrides: str) -> Request:
-    settings = SftSettings(data=("a",), output="x")
-    return Request(settings, Path("a.yaml"), overrides)
+def default(field: Field[Any]) -> object:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
-def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(PartialState, "_shared_state", {})  # as in a process that just began
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")  # both as accelerate launch does
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(BadConfig, match="accelerate divides weights among GPUs alone"):
-        sft.train(read_request(SftSettings, ["--config", str(settings_file(tmp_path, SFT))]))
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_default_of_trl_is_relied_on_silently(stage: str):
+    module, config, settings = STAGES[stage]
+    options = module.options(settings)
+    known = {each.name: default(each) for each in fields(TrainingArguments)}
+    theirs = {each.name for each in fields(config) if each.name not in known or known[each.name] != default(each)}
+    off = {name for name, switch in NEEDS_WHAT_IS_OFF.items() if options.get(switch) is False}
+    assert theirs - set(options) - LOADING - PREPARING - LOGGING - off - set(OTHER) == set()
 
+
+PUBLISHED = [
+    ({}, {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}),
+    ({"loss_type": "dapo", "epsilon_high": 0.28}, {"epsilon": 0.2, "epsilon_high": 0.28}),
+    ({"loss_type": "dr_grpo", "scale_rewards": "none"}, {"scale_rewards": "none"}),
+    ({"kl_by_ratio": True}, {"use_bias_correction_kl": True}),
+    ({"importance_sampling": "sequence"}, {"importance_sampling_level": "sequence"}),
+    ({"mask_truncated": True}, {"mask_truncated_completions": True}),
+    (
+        {"batch": 1, "accumulation": 8, "num_generations": 16, "generation_batch": 16},
+        {"steps_per_generation": 16, "num_generations": 16, "gradient_accumulation_steps": 8},
+    ),
+]
+
+
+def test_a_published_recipe_reaches_the_trainer_as_it_was_published(tmp_path: Path):
+    for asked, given in PUBLISHED:
+        values = {"batch": 8, **asked}
+        settings = GrpoSettings(data=("kmp-train",), output=str(tmp_path), chain="sft", **values)
+        resolved = GRPOConfig(**grpo.options(settings))
+        assert {name: getattr(resolved, name) for name in given} == given
+
+
+# ---- run.json ----------------------------------------------------------------------------------
 
 LINES = [
     ("--data=/secret/a.jsonl,/secret/b.jsonl[count]", "--data 'a.jsonl,b.jsonl[count]'"),
@@ -44,33 +115,122 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("override", "shown"), LINES)
-def test_a_line_can_be_repeated_and_keeps_no_folder_of_this_machine(override: str, shown: str):
-    line = command_line("sft", request(override))
-    assert line == f"accelerate launch -m training.sft --config a.yaml {shown}"
-
-
-def test_a_line_has_the_launchers_options_but_no_address(monkeypatch: pytest.MonkeyPatch):
+def test_a_line_can_be_repeated_and_keeps_no_folder_or_address_of_this_machine(monkeypatch: pytest.MonkeyPatch):
+    settings = SftSettings(data=("a",), output="x")
+    for override, shown in LINES:
+        line = command_line("sft", Request(settings, Path("a.yaml"), (override,)))
+        assert line == f"accelerate launch -m training.sft --config a.yaml {shown}"
     words = ("--config_file=/secret/mine.yaml", "--num_processes", "2")
     address = ("--main_process_ip", "10.0.0.1", "--main-process-port=29500")
-    line = ("accelerate", "launch", *words, *address, "-m", "training.sft")
-    monkeypatch.setenv("ASSAY_LAUNCHER", environment(line, 2)["ASSAY_LAUNCHER"])
-    assert command_line("sft", request()).startswith(
-        "accelerate launch --config_file=mine.yaml --num_processes 2 -m training.sft"
-    )
+    given = ("accelerate", "launch", *words, *address, "-m", "training.sft")
+    monkeypatch.setenv("ASSAY_LAUNCHER", environment(given, 2)["ASSAY_LAUNCHER"])
+    line = command_line("sft", Request(settings, Path("a.yaml")))
+    assert line.startswith("accelerate launch --config_file=mine.yaml --num_processes 2 -m training.sft")
 
 
-def test_a_run_says_how_many_processes_trained_it(tmp_path: Path):
-    file = settings_file(tmp_path, {**SFT, "max_steps": 1})
-    sft.train(read_request(SftSettings, ["--config", str(file)]))
-    assert record(tmp_path / "run")["host"]["processes"] == 1
+def test_the_code_revision_is_the_commit_and_says_when_files_were_edited_since(tmp_path: Path):
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+        done = subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "--quiet")
+    (tmp_path / "code.py").write_text("1\n", encoding="utf-8")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "first")
+    (tmp_path / "run.json").write_text("{}", encoding="utf-8")  # which git does not know
+    assert code_revision(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "code.py").write_text("2\n", encoding="utf-8")
+    assert code_revision(tmp_path) == f"{git('rev-parse', 'HEAD')}+changes"
+    assert code_revision(tmp_path / "nowhere") is None
+
+
+def test_the_description_of_the_machine_names_neither_it_nor_its_user():
+    described = host()
+    assert described["cores"] == os.cpu_count()
+    texts = " ".join(str(value) for value in described.values()).split()
+    assert os.uname().nodename not in texts and getpass.getuser() not in texts
+
+
+def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(PartialState, "_shared_state", {})  # as in a process that just began
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")  # both as accelerate launch does
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(BadConfig, match="accelerate divides weights among GPUs alone"):
+        train("sft", settings_file(tmp_path, SFT))
+    assert not (tmp_path / "run").exists()
+
+
+class Driver:
+    """Two GPUs as NVML shows them; the second is too old to count."""
+
+    class NVMLError(Exception):
+        """What NVML raises."""
+
+    def __init__(self) -> None:
+        self.millijoules = {"GPU-a": 5000}
+
+    def nvmlInit(self) -> None:
+        """Do nothing."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        return uuid
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
+        if handle not in self.millijoules:
+            raise self.NVMLError("Not Supported")
+        return self.millijoules[handle]
+
+
+def test_the_energy_of_a_gpu_is_what_its_counter_rose_by():
+    driver, times = Driver(), iter([100.0, 107.0])
+    meter = Meter(["GPU-a"], driver, lambda: next(times))
+    driver.millijoules["GPU-a"] += 2500
+    assert meter.read() == Spent(7.0, 2.5)
+
+
+def test_a_gpu_that_does_not_count_says_so():
+    spent = Meter(["GPU-b"], Driver()).read()
+    assert spent.joules is None
+    assert spent.facts()["measured_by"] == "no energy: NVML tells no energy here (Not Supported)"
+
+
+def test_what_several_processes_and_parts_of_a_run_used_adds_up():
+    first = Spent.together([Spent(60.0, 10.0), Spent(61.0, 20.0)])
+    assert first.and_then(Spent(9.0, 1.0)) == Spent(70.0, 31.0)
+    assert Spent.of({"seconds": 70.0, "joules": {"processors": 1.0, "GPUs": 2.0}}) == Spent(70.0, 3.0)
+    assert Spent(7200.0, 5.4e6).facts() == {"train_seconds": 7200.0, "energy_kwh": 1.5, "measured_by": "GPUs by NVML"}
+
+
+def test_run_json_says_what_a_run_used_over_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, run, driver = settings_file(tmp_path, {**SFT, "max_steps": 3, "save_steps": 1}), tmp_path / "run", Driver()
+    step, stopped = sft.SupervisedTrainer.training_step, []
+    monkeypatch.setattr("training.run.session._meter", lambda: Meter(["GPU-a"], driver))
+
+    def costly(self, *inputs, **options):
+        if self.state.global_step == 2 and not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+        driver.millijoules["GPU-a"] += 36_000
+        return step(self, *inputs, **options)
+
+    monkeypatch.setattr(sft.SupervisedTrainer, "training_step", costly)
+    with pytest.raises(KeyboardInterrupt):
+        train("sft", file)
+    first = record(run)["result"]
+    assert (first["energy_kwh"], first["error"]) == (2e-5, "KeyboardInterrupt")
+    kept = record(train("sft", file).path)["result"]
+    assert (kept["energy_kwh"], kept["measured_by"]) == (3e-5, "GPUs by NVML")
+    assert kept["train_seconds"] > first["train_seconds"] > 0
+
+
+# ---- a base without a chat template ------------------------------------------------------------
 
 
 @pytest.fixture
 def untaught(tmp_path: Path) -> Path:
     """A folder with a base that was only pre-trained: its tokenizer has no chat template."""
-    base = tiny_base(tmp_path / "model")
-    tokenizer = tiny_tokenizer()
+    base, tokenizer = tiny_base(tmp_path / "model"), tiny_tokenizer()
     tokenizer.chat_template = None
     for file in base.glob("*template*"):
         file.unlink()
@@ -78,30 +238,25 @@ def untaught(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked(untaught: Path):
-    plan = plan_of("sft", ["--config", str(settings_file(untaught, SFT))], is_dry=True)
+def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked_and_served_so(untaught: Path):
+    file = settings_file(untaught, {**SFT, "max_steps": 1})
+    plan = plan_of("sft", ["--config", str(file)], is_dry=True)
     seen = preview(plan)
-    assert not seen.is_refused
     assert "no chat template, so questions are put as ### Instruction:" in seen.problems[0]
     row = seen.examples[0]
     asked, learned = "".join(row.tokens[: row.given]), "".join(row.tokens[row.given :])
     example = next(each for each in plan.data.examples if each.id == row.name)
     told = system_prompt(SYSTEM_PROMPT, example.prompt)
-    assert asked.startswith(f"<|im_start|>{told}\n\n### Instruction:\n")
-    assert asked.endswith(f"{example.prompt}\n\n### Response:\n")
+    assert asked == f"<|im_start|>{told}\n\n### Instruction:\n{example.prompt}\n\n### Response:\n"
     assert learned == f"{example.answer}<|im_end|>"
 
-
-def test_a_chain_on_a_base_without_a_chat_template_is_served_as_it_was_trained(untaught: Path):
-    file = settings_file(untaught, {**SFT, "max_steps": 1})
-    sft.train(read_request(SftSettings, ["--config", str(file)]))
-    run, base = untaught / "run", str(untaught / "model")
+    run, base = train("sft", file).path, str(untaught / "model")
     assert "### Instruction:" in record(run)["substitutions"][0]
     assert all(finding.is_ok for finding in check_chain(run, base=base))
     chain = load_chain(run, "float32", base=base)
     assert chain.manifest.stages[0].probe.prompt.endswith("\n\n### Response:\n")
-    asked = [Message(role="user", content="How many?")]
-    assert len(chain.generate([asked], ("base", "sft"), Sampling(max_new_tokens=2))[0]) == 2
+    question = [Message(role="user", content="How many?")]
+    assert len(chain.generate([question], ("base", "sft"), Sampling(max_new_tokens=2))[0]) == 2
 
 
 TURNS = [
@@ -121,16 +276,3 @@ def test_turns_are_written_one_after_the_other(turns: list[tuple[str, str]], tex
     messages = [{"role": role, "content": content} for role, content in turns]
     template = with_template(tokenizer)
     assert template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == text
-
-
-def test_grpo_with_fewer_questions_than_it_asks_at_a_time_is_refused_in_the_plan(tmp_path: Path):
-    values = {**GRPO, "chain": str(tmp_path / "none"), "generation_batch": 36}
-    file = settings_file(tmp_path, values)
-    with pytest.raises(BadConfig, match="asks 9 questions at a time"):
-        plan_of("grpo", ["--config", str(file)], is_dry=True)
-
-
-@pytest.mark.parametrize("name", [" kmp-test", "kmp-test[count]", "kmp-test "])
-def test_a_run_is_never_stopped_by_test_questions_however_they_are_written(name: str):
-    with pytest.raises(BadConfig, match="monitor_stop with kmp-test"):
-        make(DpoSettings, {"data": "a", "output": "x", "chain": "y", "monitor_data": name, "monitor_stop": True}, "f")

@@ -36,6 +36,7 @@ def task(number: str) -> psutil.Process:
     return next(each for each in found if "submitit.core._submit" in each.cmdline())
 
 
+@pytest.mark.slow
 def test_a_job_that_is_pre_empted_saves_queues_itself_again_and_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -59,6 +60,7 @@ def test_a_job_that_is_pre_empted_saves_queues_itself_again_and_finishes(
     assert "going on from checkpoint-" in said
 
 
+@pytest.mark.slow
 def test_a_job_whose_training_fails_fails_with_its_exit_code(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     line = ("accelerate", "launch", "--no-such-option")
@@ -153,10 +155,6 @@ OTHER_SHAPES = ["nodes=2", "ntasks_per_node=4", "gpus_per_node=2"]
 def test_a_job_of_another_shape_than_the_launch_is_refused(option: str):
     with pytest.raises(BadConfig, match="--profile multi-node -- --num_machines 2"):
         parameters_of(Launch("single-gpu"), "mine", [option])
-
-
-def test_the_shape_of_the_launch_may_be_said_again():
-    assert parameters_of(Launch("multi-node"), "mine", ["nodes=2"])["nodes"] == 2
 
 
 TIMES = [

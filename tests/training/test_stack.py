@@ -109,14 +109,6 @@ def test_left_padding_does_not_change_a_row(tiny, stacked):
     assert torch.allclose(found[:, 5:], logits(reference, tokens), rtol=0, atol=1e-5)
 
 
-def test_outside_a_batch_the_model_is_the_bare_base(tiny, stacked):
-    model, stack = stacked
-    tokens = torch.arange(3, 12)[None]
-    with stack.rows([GRPO]):
-        logits(model, tokens)
-    assert torch.allclose(logits(model, tokens), logits(load(tiny["base"]), tokens), atol=1e-6)
-
-
 def test_an_exception_in_the_middle_of_a_batch_leaves_nothing_behind(tiny, stacked):
     model, stack = stacked
     tokens = torch.arange(3, 12)[None]
@@ -137,13 +129,6 @@ def test_a_batch_of_another_size_than_announced_is_an_error(stacked):
     with pytest.raises(ValueError, match="2 rows were given where the stack was told of 1"):  # noqa: SIM117
         with stack.rows([SFT]):
             logits(model, torch.full((2, 4), 5))
-
-
-def test_base_only_batches_skip_the_adapters(stacked, monkeypatch):
-    model, stack = stacked
-    monkeypatch.setattr(torch, "addmm", lambda *_: pytest.fail("adapter mathematics ran"))
-    with stack.rows([BASE, BASE]):
-        logits(model, torch.full((2, 4), 5))
 
 
 def test_layers_with_a_bias_keep_it(tmp_path):

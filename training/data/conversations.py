@@ -202,8 +202,7 @@ def check_chain_prompt(data: Conversations, chain_prompt: str | None) -> None:
 def check_replies(data: Conversations, tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
     """Raise BadConfig unless, in every row, exactly the reply would be learned from.
 
-    A template that hides where the reply begins would train on the paper as well; that is refused
-    rather than done.
+    A template that hides where the reply begins would train on the paper as well; that is refused rather than done.
     """
     for name, row in data.trl_rows().items():
         found = sequences_of(row, tokenizer)["completion"]

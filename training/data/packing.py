@@ -36,5 +36,4 @@ def check_packing(model: PreTrainedModel) -> None:
 
 
 def _last(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor | None) -> torch.Tensor:
-    """Return the logits after the last token."""
     return model(input_ids=ids, position_ids=positions, use_cache=False).logits[0, -1].float()

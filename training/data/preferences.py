@@ -141,7 +141,6 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
 
 
 def _preferences_rows(source: str) -> tuple[str, list[PreferenceRow]]:
-    """Return the public name of a source and its rows."""
     match = SOURCE.fullmatch(source.strip())
     if match is None:
         raise BadConfig(_unknown(source))
@@ -183,7 +182,6 @@ def _from_hub(name: str, revision: str | None) -> Iterable[Mapping[str, Any]]:
 
 
 def _table(name: str, rows: Iterable[Mapping[str, Any]]) -> list[PreferenceRow]:
-    """Return rows of a table as records; BadRow names the first bad one."""
     found = []
     for number, row in enumerate(rows, start=1):
         try:
@@ -196,7 +194,6 @@ def _table(name: str, rows: Iterable[Mapping[str, Any]]) -> list[PreferenceRow]:
 
 
 def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]) -> Preference:
-    """Return one pair with a prompt of its own; BadConfig if it cannot have one."""
     prompt, chosen, rejected = row.prompt, row.chosen, row.rejected
     if prompt is None:
         what = "words" if isinstance(chosen, str) else "turns"

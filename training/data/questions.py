@@ -224,33 +224,23 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
             f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
             f" training on them would make every later figure worthless. {_accepted()}"
         )
-    _refuse_held_out(public_name(match["name"]), found)
+    held_out = [row.id for row in found if is_held_out(row.prompt, row.id)]
+    if held_out:
+        raise BadConfig(
+            f"{public_name(match['name'])} holds {len(held_out)} rows that are marked for training but belong to the"
+            f" standard hold-out (such as {held_out[0]}): eye and thymus, or the KMP test set, by which every chain"
+            " is measured. Take them out; `assay data pathways` writes rows without them."
+        )
     if kind is None:
         return found
     chosen = [example for example in found if example.ground_truth.kind == kind]
     if not chosen:
         kinds = ", ".join(sorted({example.ground_truth.kind for example in found}))
         raise BadConfig(f"{match['name']} has no rows of kind {kind!r}; its kinds are {kinds}.")
-    return tuple(_sample(chosen, int(match["count"] or len(chosen)), source, seed))
-
-
-def _refuse_held_out(name: str, rows: Sequence[Example]) -> None:
-    """Raise BadConfig, naming rows, if any asks what the standard hold-out keeps for testing."""
-    held_out = [row.id for row in rows if is_held_out(row.prompt, row.id)]
-    if held_out:
-        raise BadConfig(
-            f"{name} holds {len(held_out)} rows that are marked for training but belong to the standard"
-            f" hold-out (such as {held_out[0]}): eye and thymus, or the KMP test set, by which every chain"
-            " is measured. Take them out; `assay data pathways` writes rows without them."
-        )
-
-
-def _sample(found: list[Example], count: int, source: str, seed: int) -> list[Example]:
-    """Return `count` rows in their own order, the same ones for the same seed."""
-    if not 0 < count <= len(found):
-        raise BadConfig(f"{source} asks for {count} rows; there are {len(found)} of that kind.")
-    chosen = sorted(random.Random(seed).sample(range(len(found)), count))
-    return [found[index] for index in chosen]
+    count = int(match["count"] or len(chosen))
+    if not 0 < count <= len(chosen):
+        raise BadConfig(f"{source} asks for {count} rows; there are {len(chosen)} of that kind.")
+    return tuple(chosen[at] for at in sorted(random.Random(seed).sample(range(len(chosen)), count)))
 
 
 def _named(name: str) -> tuple[Example, ...]:
@@ -261,22 +251,17 @@ def _named(name: str) -> tuple[Example, ...]:
         rows = DATASETS["kmp-train"]()
         return tuple(row for row in rows if (_share(row.cluster) == GRPO_SHARE) == (name == KMP_GRPO))
     if name.startswith(BY_TISSUE):
-        return _of_tissue(name.removeprefix(BY_TISSUE))
+        tissue, rows = name.removeprefix(BY_TISSUE), pathway_training()
+        found = tuple(row for row in rows if row.tissue == tissue)
+        if not found:
+            known = ", ".join(sorted({row.tissue for row in rows if row.tissue}))
+            raise BadConfig(f"training has no pathway questions about {tissue!r}; its tissues are {known}.")
+        return found
     if name in DATASETS:
         return DATASETS[name]()
     if is_question_set(name):
         return load_questions(name, from_hub, part="train")
     raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
-
-
-def _of_tissue(tissue: str) -> tuple[Example, ...]:
-    """Return the pathway questions about one tissue alone; BadConfig if training has none."""
-    rows = pathway_training()
-    found = tuple(row for row in rows if row.tissue == tissue)
-    if not found:
-        known = ", ".join(sorted({row.tissue for row in rows if row.tissue}))
-        raise BadConfig(f"training has no pathway questions about {tissue!r}; its tissues are {known}.")
-    return found
 
 
 def _accepted() -> str:

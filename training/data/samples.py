@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow
 import pyarrow.parquet
@@ -39,32 +38,21 @@ def run_samples(run: RunFolder) -> RunSamples:
     found: list[Sample] = []
     unknown = 0
     for file in files:
-        for row in _rows(file):
-            sample = _sample(row, record.name, record.stage)
-            if sample is None:
+        try:
+            rows = pyarrow.parquet.read_table(file, columns=["step", "prompt", "completion"]).to_pylist()
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            raise LabError(
+                f"{file} is no table of completions ({str(error).splitlines()[0]}); delete it, or name another run."
+            ) from None
+        for row in rows:
+            prompt = tuple(Message.model_validate(turn) for turn in row["prompt"])
+            example = find(prompt[-1].content)
+            if example is None:
                 unknown += 1
-            else:
-                found.append(sample)
+                continue
+            origin = SampleOrigin(source=record.name, stage=record.stage, step=int(row["step"]))
+            found.append(Sample(example, prompt, row["completion"][-1]["content"], origin))
     return RunSamples(tuple(found), unknown)
-
-
-def _rows(file: Path) -> list[dict[str, Any]]:
-    try:
-        return pyarrow.parquet.read_table(file, columns=["step", "prompt", "completion"]).to_pylist()
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise LabError(
-            f"{file} is no table of completions ({str(error).splitlines()[0]}); delete it, or name another run."
-        ) from None
-
-
-def _sample(row: dict[str, Any], run: str, stage: str) -> Sample | None:
-    """Return one row of the table; None if its question is none of ours."""
-    prompt = tuple(Message.model_validate(turn) for turn in row["prompt"])
-    example = find(prompt[-1].content)
-    if example is None:
-        return None
-    origin = SampleOrigin(source=run, stage=stage, step=int(row["step"]))
-    return Sample(example, prompt, row["completion"][-1]["content"], origin)
 
 
 class Draws(NamedTuple):

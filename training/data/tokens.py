@@ -154,8 +154,7 @@ def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
 def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> Data:
     """Return `data` without the rows that are too long; `lengths` are tokens by the name of the row.
 
-    BadConfig, naming rows, if there are any and the settings do not let them be dropped, or if no row
-    would be left.
+    BadConfig, naming rows, if there are any and the settings do not let them be dropped, or if no row would be left.
     """
     key, longest = settings.limit, settings.longest
     over = {name: size for name, size in lengths.items() if size > longest}
@@ -173,7 +172,6 @@ def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> D
 
 
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many tokens two sequences have in common at their start."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

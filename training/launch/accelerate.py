@@ -1,4 +1,4 @@
-"""How a stage is started: the words of `accelerate launch` for a profile. Knows nothing of torch.
+"""How a stage is started: the words of `accelerate launch` for a profile.
 
 A profile is a configuration file of accelerate under `training/configs/accelerate`, chosen by name.
 """
@@ -124,7 +124,6 @@ class Launch:
         return document
 
     def _count(self, name: str) -> int:
-        """Return a number of processes or machines; BadConfig for what is none."""
         value = self._given(name) or self._profile().get(name, 1)
         if not str(value).isdecimal() or int(value) < 1:
             raise BadConfig(f"--{name} is {value!r}; it takes a whole number of 1 or more.")
@@ -182,6 +181,5 @@ def usable_cores(quota: Path = QUOTA) -> int:
 
 
 def _shown(file: Path) -> str:
-    """Return a path from here where it lies below, so that a line can be read and repeated."""
     here = Path.cwd()
     return str(file.relative_to(here) if file.is_relative_to(here) else file)

@@ -8,6 +8,7 @@ from training.config import SampledSettings, StageSettings
 from training.launch.accelerate import NO_FSDP, Launch
 
 PACKAGES = {
+    "nf4": ("bitsandbytes", "pip install bitsandbytes"),
     "flash_attention_2": ("flash_attn", "pip install flash-attn --no-build-isolation"),
     "flash_attention_3": ("flash_attn_interface", "build flash-attention's hopper/ folder"),
     "trackio": ("trackio", "pip install trackio"),
@@ -31,53 +32,34 @@ def missing(
     launch: Launch | None = None,
 ) -> tuple[str, ...]:
     """Return what settings and launch need and this machine lacks, a sentence each, with what to do."""
-    has = has or is_installed
-    found = _for_launch(launch, has_gpu, has) if launch else []
-    if settings.weights == "nf4" and not has("bitsandbytes"):
-        found.append("weights nf4 needs the package bitsandbytes, which is not installed: pip install bitsandbytes.")
-    for value in (settings.attention, settings.report_to):
+    has, found = has or is_installed, []
+    if launch:
+        named = f"profile {launch.profile}" if launch.profile else "the launcher's configuration"
+        if launch.wants_gpus and not has_gpu:
+            found.append(f"{named} is for GPUs, and there is none here; use --profile cpu or multi-cpu.")
+        elif launch.uses_fsdp and not has_gpu:
+            found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
+        if launch.uses_deepspeed and not has("deepspeed"):
+            found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
+    for value in (settings.weights, settings.attention, settings.report_to):
         package, remedy = PACKAGES.get(value, ("", ""))
         if package and not has(package):
             found.append(f"{value} needs the package {package}, which is not installed: {remedy}.")
     if settings.attention.startswith("flash") and not has_gpu:
         found.append(f"attention {settings.attention} runs on GPUs only; use sdpa here.")
     if isinstance(settings, SampledSettings) and settings.vllm != "off":
-        found += _vllm(settings, has_gpu, has)
+        if not has_gpu:
+            found.append(
+                f"vllm is {settings.vllm}, and vLLM samples on GPUs only; use vllm off here, which samples"
+                " with transformers."
+            )
+        if not has("vllm"):
+            found.append(f"vllm is {settings.vllm}, but vLLM is not installed: {VLLM}.")
     return tuple(found)
 
 
-def check_equipment(
-    settings: StageSettings,
-    *,
-    has_gpu: bool,
-    has: Callable[[str], bool] | None = None,
-    launch: Launch | None = None,
-) -> None:
+def check_equipment(settings: StageSettings, *, has_gpu: bool, launch: Launch | None = None) -> None:
     """Raise BadConfig, saying what to do, if this machine lacks what the settings or the launch need."""
-    lacking = missing(settings, has_gpu=has_gpu, has=has, launch=launch)
+    lacking = missing(settings, has_gpu=has_gpu, launch=launch)
     if lacking:
         raise BadConfig(" ".join(lacking))
-
-
-def _for_launch(launch: Launch, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
-    found = []
-    named = f"profile {launch.profile}" if launch.profile else "the launcher's configuration"
-    if launch.wants_gpus and not has_gpu:
-        found.append(f"{named} is for GPUs, and there is none here; use --profile cpu or multi-cpu.")
-    elif launch.uses_fsdp and not has_gpu:
-        found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
-    if launch.uses_deepspeed and not has("deepspeed"):
-        found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
-    return found
-
-
-def _vllm(settings: SampledSettings, has_gpu: bool, has: Callable[[str], bool]) -> list[str]:
-    found = []
-    if not has_gpu:
-        found.append(
-            f"vllm is {settings.vllm}, and vLLM samples on GPUs only; use vllm off here, which samples"
-            " with transformers."
-        )
-    if not has("vllm"):
-        found.append(f"vllm is {settings.vllm}, but vLLM is not installed: {VLLM}.")
-    return found

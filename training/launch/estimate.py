@@ -145,48 +145,38 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
 
 
 def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> None:
-    """Raise BadConfig if GRPO's answers do not divide into groups and batches, or the rows do not suffice.
+    """Raise BadConfig if GRPO's answers do not divide into groups, batches and vLLM's copies, or rows do not suffice.
 
     With fewer questions than it asks at a time it would take no step.
     """
     if not isinstance(settings, SampledSettings):
         return
-    sampled, group = _sampled(settings, processes), settings.num_generations
-    _check_division(settings, sampled, processes)
-    together = sampled // group
-    if rows < together:
-        raise BadConfig(
-            f"GRPO asks {together} questions at a time ({sampled} answers, {group} to"
-            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
-            f" generation_batch of at most {rows * group}."
-        )
-
-
-def _check_division(settings: SampledSettings, sampled: int, processes: int) -> None:
-    """Raise BadConfig if answers do not divide into groups and batches, or processes into vLLM's copies."""
-    group = settings.num_generations
+    sampled, group, each = _sampled(settings, processes), settings.num_generations, settings.batch * processes
     if sampled % group:
         raise BadConfig(
             f"{sampled} answers are sampled at a time (generation_batch, else batch {settings.batch} x"
             f" accumulation {settings.accumulation} x {processes} processes); that cannot be divided into"
-            f" groups of num_generations {group}. Use a multiple, such as generation_batch"
-            f" {math.lcm(group, settings.batch * processes)}."
+            f" groups of num_generations {group}. Use a multiple, such as generation_batch {math.lcm(group, each)}."
         )
-    if sampled % (settings.batch * processes):
+    if sampled % each:
         raise BadConfig(
             f"generation_batch {sampled} cannot be divided into batches of {settings.batch} on each of"
-            f" {processes} processes; use a multiple of {settings.batch * processes}, such as"
-            f" {math.lcm(group, settings.batch * processes)}."
+            f" {processes} processes; use a multiple of {each}, such as {math.lcm(group, each)}."
         )
     if settings.vllm == "colocate" and processes % settings.vllm_tensor_parallel:
         raise BadConfig(
             f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
             " which share vLLM's copies; use a divisor of them, or another --num_processes."
         )
+    if rows < sampled // group:
+        raise BadConfig(
+            f"GRPO asks {sampled // group} questions at a time ({sampled} answers, {group} to"
+            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
+            f" generation_batch of at most {rows * group}."
+        )
 
 
 def _sampled(settings: SampledSettings, processes: int) -> int:
-    """Return the answers that are sampled at a time over all processes."""
     return settings.generation_batch or settings.batch * settings.accumulation * processes
 
 

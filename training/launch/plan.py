@@ -1,4 +1,4 @@
-"""What a training command would do: settings, rows, the exact line, what it needs. Knows nothing of torch."""
+"""What a training command would do: settings, rows, the exact line, what it needs."""
 
 import shlex
 from collections.abc import Mapping, Sequence

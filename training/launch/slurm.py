@@ -70,7 +70,6 @@ class Job:
         return DelayedSubmission(self)
 
     def _line_here(self) -> list[str]:
-        """Return the line for this machine of the job."""
         words = [sys.executable, "-m", "accelerate.commands.launch", *self.line[2:]]
         if self.machines == 1:
             return words

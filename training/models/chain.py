@@ -29,6 +29,7 @@ from training.models.base import (
     is_at_hand,
     load_model,
     load_tokenizer,
+    silent,
     unpacked_weights,
 )
 from training.models.check import (
@@ -158,7 +159,7 @@ def load_chain(
     names the base model where it is not where the manifest says. A base that one of the chains `beside`
     stands on is not loaded again: both then take turns on it. Raises MissingModel if something is not here, ChainMismatch if something is not what it was when the chain was made.
     """
-    report = progress or _silent
+    report = progress or silent
     if str(name).startswith(BARE):
         return _load_bare(str(name).removeprefix(BARE), dtype, report, cache, beside)
     chain = read_chain(name)
@@ -184,8 +185,7 @@ def check_chain(
 ) -> tuple[Finding, ...]:
     """Return all that was checked, right or wrong; the probe (float32) only if the files are right.
 
-    Raises MissingModel if the chain or its base is not here at all, ChainMismatch if chain.json
-    cannot be read.
+    Raises MissingModel if the chain or its base is not here at all, ChainMismatch if chain.json cannot be read.
     """
     chain = read_chain(name)
     found = find_base(base or base_source(chain, cache), progress, cache)
@@ -245,7 +245,6 @@ class _Running:
 def _load_bare(
     source: str, dtype: Dtype, report: Progress, cache: Path | None, beside: Sequence[LoadedChain]
 ) -> LoadedChain:
-    """Return a base model as a chain with no adapters, so it can be asked before any training."""
     base = find_base(source, _first_half(report), cache)
     report(0.6, "loading the model")
     other = _on_same_base(base, dtype, beside)
@@ -292,7 +291,3 @@ def base_source(chain: Chain, cache: Path | None = None) -> str:
 
 def _first_half(report: Progress) -> Progress:
     return lambda share, text: report(0.5 * share, text)
-
-
-def _silent(share: float, message: str) -> None:
-    """Report to nobody."""

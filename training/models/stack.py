@@ -178,8 +178,7 @@ class JointProduct(nn.Module):
     def part(self, inputs: torch.Tensor, place: int) -> torch.Tensor:
         """Return one layer's outputs; the first to ask computes them for its siblings.
 
-        A kept result is only used for the very tensor it was computed from, and let go with
-        the last sibling.
+        A kept result is only used for the very tensor it was computed from, and let go with the last sibling.
         """
         if place == 0 or self._last is None or self._last[0] is not inputs:
             self._last = (inputs, self.forward(inputs).split(self.sizes, dim=-1))

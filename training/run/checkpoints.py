@@ -2,7 +2,7 @@
 
 A checkpoint is whole when its seal says so: the list of its files with their SHA-256, written after
 every file has reached the disk. One that was cut off by a kill, or damaged since, is passed over, and
-the one before it is used. Knows nothing of torch.
+the one before it is used.
 """
 
 import json

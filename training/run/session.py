@@ -293,7 +293,6 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
 
 
 def _meter() -> Meter:
-    """Return the meter of the GPUs of this process."""
     state, gpus = processes(), []
     if torch.cuda.is_available():
         is_alone = state.num_processes == 1

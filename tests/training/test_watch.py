@@ -1,0 +1,207 @@
+"""Alarms over what a run logs, and looks at what it still knows, held against plain formulas."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import kl_div
+from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
+
+from evals.errors import BadConfig
+from evals.questions import DATASETS, kmp_test
+from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
+from training.config import SftSettings
+from training.data.questions import prompt_of, watched_questions
+from training.models.base import find_base, load_base
+from training.models.policy import StackedPeftModel, lora_of, stacked_policy
+from training.run.alarms import Alarm, AlarmCallback, alarms_of
+from training.run.folder import RunFolder
+from training.run.watch import KL, LENGTH, forgetting
+
+SHARE = Alarm("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
+LENGTHS = Alarm("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)
+
+
+class Log:
+    """A run that logs one figure after the other, and what was said at each step."""
+
+    def __init__(self, folder: Path, *alarms: Alarm, window: int = 2) -> None:
+        self.run = RunFolder(folder)
+        self.callback = AlarmCallback(self.run, alarms, window=window)
+        self.arguments = TrainingArguments(output_dir=str(folder), use_cpu=True)
+        self.step = 0
+
+    def add(self, metric: str, *values: float) -> "Log":
+        for value in values:
+            self.step += 1
+            state = TrainerState(global_step=self.step, is_world_process_zero=True)
+            self.callback.on_log(self.arguments, state, TrainerControl(), {metric: value})
+        return self
+
+    def said(self) -> list[tuple[int, str]]:
+        return [(row["step"], row["alert"]) for row in self.run.metric_rows() if "alert" in row]
+
+
+COURSES = [  # an alarm, what is logged, what is said when
+    (SHARE, (0.4, 0.8, 0.9, 1.0), [(2, "60% of them, 60% before")]),
+    (SHARE, (0.9,), []),
+    (SHARE, (0.9, 0.9, 0.1, 0.1, 0.9, 0.9), [(2, "90% of them, 90% before"), (6, "90% of them, 90% before")]),
+    (LENGTHS, (40, 60, 60, 60, 10, 10), [(6, "from 50 to 10")]),
+    (LENGTHS, (0, 0, 60, 60), []),
+]
+
+
+def test_an_alarm_speaks_once_its_window_is_full_and_again_only_after_all_was_right(tmp_path: Path, capsys):
+    for number, (alarm, values, said) in enumerate(COURSES):
+        log = Log(tmp_path / str(number), alarm)
+        log.run.path.mkdir()
+        assert log.add(alarm.metric, *values).said() == said, number
+    assert "step 2: 60% of them" in capsys.readouterr().err
+    line = json.loads((tmp_path / "0" / "metrics.jsonl").read_text(encoding="utf-8"))
+    assert line == {"step": 2, "alert": "60% of them, 60% before"}
+
+
+def test_only_the_first_of_several_processes_speaks_and_other_figures_say_nothing(tmp_path: Path):
+    log = Log(tmp_path, SHARE, window=1).add("loss", 3.0)
+    state = TrainerState(global_step=2, is_world_process_zero=False)
+    log.callback.on_log(log.arguments, state, TrainerControl(), {"share": 1.0})
+    assert log.said() == []
+
+
+def test_a_resumed_run_remembers_its_start_and_what_was_said(tmp_path: Path):
+    run = RunFolder(tmp_path)
+    for step, length in enumerate((50, 50, 10, 10), start=1):
+        run.append_metrics({"step": step, "length": length})
+    log = Log(tmp_path, LENGTHS)
+    log.callback.on_train_begin(log.arguments, TrainerState(), TrainerControl())
+    assert log.add("length", 10).said() == []
+    assert [text for _, text in log.add("length", 50, 50, 10, 10).said()] == ["from 50 to 10"]
+
+
+SPOKEN = [
+    ("frac_reward_zero_std", [0.62], "62% of groups had equal rewards"),
+    ("completions/clipped_ratio", [0.25], "25% of answers were cut"),
+    ("kl", [0.8], "0.8 nats per token away"),
+    ("completions/mean_length", [40, 15], "from 40 to 15 tokens"),
+    ("completions/mean_length", [40, 90], "from 40 to 90 tokens"),
+    ("entropy", [0.01], "hardly vary"),
+    ("confidence/stated", [0.3], "only 30% of answers have a readable line `Confidence"),
+    ("line/answer", [0.95, 0.6], "only 60% of answers have a line `Answer"),
+    ("verdict/correct", [0.8, 0.4], "right answers fell from 80% to 40%"),
+    ("verifier/V1", [0.8, 0.4], "the mean of V1 fell from 0.80 to 0.40"),
+    ("verifier/V4", [0.8, 0.4], "the mean of V4 fell from 0.80 to 0.40"),
+    ("rewards/chosen", [-1.5], "even the chosen answers became less likely"),
+    ("rewards/margins", [4.0], "separated far beyond"),
+]
+HEALTHY = {
+    "frac_reward_zero_std": 0.1,
+    "completions/clipped_ratio": 0.0,
+    "kl": 0.02,
+    "completions/mean_length": 40.0,
+    "entropy": 0.6,
+    "line/answer": 0.98,
+    "confidence/stated": 1.0,
+    "verdict/correct": 0.6,
+    "verifier/V1": 0.6,
+    "rewards/chosen": 0.2,
+    "rewards/margins": 0.8,
+}
+
+
+def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_run_in_peace(tmp_path: Path):
+    alarms = alarms_of("sampling", "grpo", "dpo")
+    for number, (metric, values, said) in enumerate(SPOKEN):
+        log = Log(tmp_path / str(number), *alarms, window=1)
+        log.run.path.mkdir()
+        ((_, text),) = log.add(metric, *values).said()
+        assert said in text
+    healthy = Log(tmp_path / "healthy", *alarms)
+    for metric, value in HEALTHY.items():
+        healthy.add(metric, *[value] * 6)
+    assert healthy.said() == []
+
+
+# ---- looks -------------------------------------------------------------------------------------
+
+Pair = tuple[StackedPeftModel, PreTrainedTokenizerBase]
+QUESTIONS = tuple(sorted(DATASETS["kmp-train"]()[:11], key=lambda row: -len(row.prompt)))
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A policy that has moved away from its reference, base plus sft."""
+    folder = tmp_path_factory.mktemp("monitor")
+    base = tiny_base(folder / "model")
+    sft = tiny_adapter(base, folder / "sft")
+    model, tokenizer = load_base(find_base(str(base)), "float32")
+    settings = SftSettings(data=("x",), output="x", lora_targets=ALL_LINEAR, lora_dropout=0.5)
+    policy = stacked_policy(model, {"sft": sft}, lora_of(settings, model))
+    policy.add_adapter("ref", policy.peft_config["default"])
+    policy.set_adapter("default")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        for name, parameter in policy.named_parameters():
+            if ".lora_B.ref." in name:
+                parameter.data.zero_()
+            elif ".lora_B.default." in name:
+                parameter.data.normal_(0.0, 0.05)
+    return policy, tokenizer
+
+
+@torch.no_grad()
+def alone(pair: Pair, question: int, tokens: int) -> tuple[float, int]:
+    """The sum of KL over one answer and its length, computed without batch, padding or cache."""
+    policy, tokenizer = pair
+    policy.eval()
+    prompt = prompt_of(QUESTIONS[question], SYSTEM_PROMPT)
+    text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+    ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    total = 0.0
+    for length in range(1, tokens + 1):
+        ours = policy(ids).logits[0, -1].log_softmax(-1)
+        with policy.disable_adapter():
+            theirs = policy(ids).logits[0, -1].log_softmax(-1)
+        total += float(kl_div(theirs, ours, reduction="sum", log_target=True))
+        token = ours.argmax()
+        ids = torch.cat([ids, token.view(1, 1)], dim=1)
+        if token == tokenizer.eos_token_id:
+            return total, length
+    return total, tokens
+
+
+def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair):
+    look = forgetting(*moved, QUESTIONS, SYSTEM_PROMPT, 6)
+    parts = [alone(moved, number, 6) for number in range(len(QUESTIONS))]
+    tokens = sum(length for _, length in parts)
+    assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4) and look[KL] > 0.01
+    assert look[LENGTH] == pytest.approx(tokens / len(QUESTIONS))
+
+
+def test_a_look_leaves_the_policy_and_chance_as_they_were(moved: Pair):
+    policy, _ = moved
+    policy.train()
+    before = torch.random.get_rng_state()
+    forgetting(*moved, QUESTIONS[:3], SYSTEM_PROMPT, 4)
+    assert (policy.training, policy.active_adapters[0]) == (True, "default")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    weights = [(name, each) for name, each in policy.named_parameters() if ".lora_" in name]
+    assert all(each.requires_grad == (".default." in name) for name, each in weights)
+
+
+def test_the_watched_questions_are_one_for_each_of_some_trained_facts_and_none_that_is_asked():
+    found = watched_questions(("kmp-dev",), 100, 0)
+    assert len(found) > 20
+    assert len({row.cluster for row in found}) == len(found)
+    assert {row.split for row in found} == {"train"}
+    assert watched_questions(("kmp-dev",), 10, 0) == watched_questions(("kmp-dev",), 10, 0)
+    assert len(watched_questions(("kmp-dev",), 10, 0)) == 10
+    assert watched_questions(("kmp-dev",), 100, 0, {found[0].prompt}) == found[1:]
+    with pytest.raises(BadConfig, match="nothing is left to watch"):
+        watched_questions(("kmp-dev",), 100, 0, {row.prompt for row in found})
+
+
+def test_the_kmp_test_may_be_watched_and_other_test_rows_may_not():
+    assert set(watched_questions(("kmp-test",), 100, 0)) <= set(kmp_test())
+    with pytest.raises(BadConfig, match="kept for testing"):
+        watched_questions(("pathways-heldout",), 100, 0)
