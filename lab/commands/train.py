@@ -109,8 +109,7 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
     ends in order; this one waits for it.
     """
     from lab.train.runner import has_gpu
-    from training.launch.accelerate import environment
-    from training.launch.equipment import check_equipment
+    from training.launch.accelerate import check_equipment, environment
     from training.run.folder import RunFolder
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
@@ -153,7 +152,7 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
 
 def _look(plan: "Plan", *, as_json: bool) -> None:
     from lab.train.runner import has_gpu
-    from training.launch.equipment import missing
+    from training.launch.accelerate import missing
     from training.launch.preview import preview
 
     seen = preview(plan)

@@ -24,8 +24,7 @@ from lab.settings import TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
 from training.config import STAGES, read_values
-from training.launch.accelerate import Launch
-from training.launch.equipment import check_equipment
+from training.launch.accelerate import Launch, check_equipment
 from training.run.folder import PROCESSES, RunFolder
 
 if TYPE_CHECKING:

@@ -171,7 +171,7 @@ def test_a_dry_run_on_a_chain_that_is_not_here_shows_the_plan_and_ends_with_1(fo
 
 def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(settings: Path, monkeypatch):
     monkeypatch.setattr("lab.train.runner.has_gpu", lambda: False)
-    monkeypatch.setattr("training.launch.equipment.is_installed", lambda package: package == "torch")
+    monkeypatch.setattr("training.launch.accelerate.is_installed", lambda package: package == "torch")
     words = ("sft", "--config", settings, "--profile", "zero2", "--report_to", "wandb")
     problems = " ".join(dry(*words)["problems"])
     for part in ("profile zero2 is for GPUs", "pip install deepspeed", "pip install wandb"):

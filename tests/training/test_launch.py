@@ -11,8 +11,7 @@ from evals.errors import BadConfig
 from tests.models import tiny_base
 from tests.training.runs import SFT, settings_file, train
 from training.config import DpoSettings, GrpoSettings, SftSettings
-from training.launch.accelerate import Launch, environment, profile_file, profiles, usable_cores
-from training.launch.equipment import missing
+from training.launch.accelerate import Launch, environment, missing, profile_file, profiles, usable_cores
 from training.launch.estimate import check_batches, estimate, shape_of, steps_of
 from training.models.policy import lora_of, stacked_policy
 

@@ -41,7 +41,6 @@ from tests.training.runs import (
     train,
 )
 from training import grpo, sft
-from training.data.packing import check_packing
 from training.data.questions import grpo_row
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_base, load_model
@@ -52,6 +51,7 @@ from training.models.stack import Stack
 from training.run import session
 from training.run import trainer as trainers
 from training.run.folder import RunFolder
+from training.sft import check_packing
 
 LEFT = ["adapter", "chain.json", "metrics.jsonl", "run.json"]
 QUESTION = [Message(role="user", content="How many?")]

@@ -25,14 +25,12 @@ from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
 from training.config import STAGES, Request, StageSettings, describe, read_request
 from training.data.tokens import Rows, fitting, notes_of
-from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP
-from training.launch.equipment import check_equipment
+from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment
 from training.launch.estimate import check_batches
 from training.models.base import Base, find_base, load_model, load_tokenizer
 from training.models.manifest import read_chain
 from training.models.policy import StackedPeftModel, policy_of
 from training.models.start import Start, append_stage, start_of
-from training.run.callbacks import MetricsCallback, StopCallback
 from training.run.energy import Meter
 from training.run.folder import (
     LISTS_OF_PATHS,
@@ -48,7 +46,7 @@ from training.run.folder import (
     say,
     versions,
 )
-from training.run.trainer import SafeTrainer
+from training.run.trainer import MetricsCallback, SafeTrainer, StopCallback
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
