@@ -8,6 +8,7 @@ from pathlib import Path
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
 from evals.questions.sets import Fault, QuestionSet, examine, right_answer
+from evals.questions.statistics import counted
 from evals.schema import AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.record import Share
 from evals.verifiers import verify
@@ -73,14 +74,14 @@ def report_on(found: QuestionSet, name: str) -> SetReport:
         rows=len(rows) + len({fault.line for fault in found.faults}),
         faults=found.faults,
         warnings=tuple(warnings_on(rows)),
-        splits=_counted(row.split for row in rows),
-        kinds=_counted(row.ground_truth.kind for row in rows),
-        options=_counted(
+        splits=counted(row.split for row in rows),
+        kinds=counted(row.ground_truth.kind for row in rows),
+        options=counted(
             f"{len(row.ground_truth.options)} options" for row in rows if isinstance(row.ground_truth, ChoiceTruth)
         ),
         groups=len({row.cluster for row in rows}),
         explained=sum(is_explained(row) for row in rows),
-        licences=_counted(row.licence or "not given" for row in rows),
+        licences=counted(row.licence or "not given" for row in rows),
         scored_on="test" if test else "all",
         scores=trick_scores(test or rows, train or rows),
     )
@@ -100,18 +101,14 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
     most = min(known, key=lambda answer: (-known[answer], answer)) if known else ""
     answers = {f"{CONSTANT} ({most})": [f"Answer: {most}"] * len(scored)}
     answers |= baseline_answers(scored, train)
-    return tuple(
-        _score(
-            policy,
-            sum(verify(row, text, read="answer").verdict == "correct" for row, text in zip(scored, texts, strict=True)),
-            len(scored),
+    correct = {
+        policy: sum(
+            verify(row, text, read="answer").verdict == "correct" for row, text in zip(scored, texts, strict=True)
         )
         for policy, texts in answers.items()
-    )
-
-
-def _score(policy: str, correct: int, n: int) -> Score:
-    return Score(policy=policy, correct=correct, n=n, accuracy=correct / n)
+    }
+    n = len(scored)
+    return tuple(Score(policy=name, correct=right, n=n, accuracy=right / n) for name, right in correct.items())
 
 
 def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
@@ -134,12 +131,8 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
         yield _warned("contradiction", problem, "say the right answer, and no other, in plain words", against)
     splits = {row.split for row in rows}
     if "test" not in splits and splits:
-        yield _warned(
-            "splits",
-            "no row is for testing",
-            "mark some groups with split: test, or every figure is of rows that may be trained on",
-            [],
-        )
+        remedy = "mark some groups with split: test, or every figure is of rows that may be trained on"
+        yield _warned("splits", "no row is for testing", remedy, [])
 
 
 def _leaks(rows: Sequence[Example]) -> Iterable[Warned]:
@@ -151,12 +144,7 @@ def _leaks(rows: Sequence[Example]) -> Iterable[Warned]:
         named = ", ".join(list(torn)[:SHOWN])
         problem = f"{len(torn)} groups stand in several splits: {named}"
         remedy = "what is tested has been trained on; give all rows of a group the same split"
-        yield _warned(
-            "group leak",
-            problem,
-            remedy,
-            [row for found in torn.values() for row in found.values()],
-        )
+        yield _warned("group leak", problem, remedy, [row for found in torn.values() for row in found.values()])
     near = near_duplicates(rows)
     if near:
         shown = "; ".join(f"{one} ~ {other}" for one, other in near[:SHOWN])
@@ -199,12 +187,11 @@ def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
         answers = {right_answer(row.ground_truth) for row in members}
         if len(members) >= LEAST and len(answers) == 1:
             problem = f"all {len(members)} questions whose prompt offers {form!r} have the answer {answers.pop()!r}"
-            remedy = "the prompt gives it away; ask some of them the other way round, or add options that are right elsewhere"
+            remedy = "ask some of them the other way round, or add options that are right elsewhere"
             if any(isinstance(row.ground_truth, AbstainTruth) for row in members):
-                remedy = (
-                    "the prompt gives it away; give them the kind of the other questions, with value: cannot be told"
-                )
-            yield _warned("always right", problem, remedy, [row.id for row in members])
+                remedy = "give them the kind of the other questions, with value: cannot be told"
+            told = f"the prompt gives it away; {remedy}"
+            yield _warned("always right", problem, told, [row.id for row in members])
     placed = [
         (row, row.ground_truth.options.index(row.ground_truth.value))
         for row in rows
@@ -222,7 +209,3 @@ def _form(row: Example) -> str:
 
 def _warned(check: str, problem: str, remedy: str, rows: Sequence[str]) -> Warned:
     return Warned(check=check, problem=problem, remedy=remedy, rows=tuple(dict.fromkeys(rows))[:SHOWN])
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

@@ -9,14 +9,13 @@ grade an answer. The folder needs the tool and pydantic, not Assay, and grades t
 What is written for which tool stands in templates/tools.toml.
 """
 
-import ast
 import json
 import re
 import shlex
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
@@ -35,6 +34,9 @@ METRICS = ("accuracy", "reward", "brier", "line_share")
 ASIDE = ", without questions on what a gene set stands for, which have a figure of their own"
 EVALS = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
+GRADER = ("__init__.py", "errors.py", "confidence.py", "normalize.py", "facts", "schema", "verifiers")
+"""Files and folders of `evals` whose copy grades an answer, without what reads answers by a judge."""
+NOT_GRADING = frozenset({"verifiers/judged.py"})
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
 Files = dict[str, str]
 """Path in the folder -> text."""
@@ -105,51 +107,11 @@ def module_name(set_name: str) -> str:
 
 
 def grader_files(package: str) -> Files:
-    """Return the modules that `evals.verifiers` imports, and their data, as files of the package `package`."""
-    found: Files = {}
-    folders: list[Path] = []
-    asked = ["evals.verifiers"]
-    while asked:
-        module = asked.pop()
-        path = _path_of(module)
-        if path is None or (place := path.relative_to(EVALS).as_posix()) in found:
-            continue
-        source = path.read_text(encoding="utf-8")
-        found[place] = OURS.sub(package, source)
-        asked += [module.rpartition(".")[0], *_imports(source)]
-        if path.name == "__init__.py" and path.parent != EVALS:
-            folders.append(path.parent)
-    data = {path for folder in folders for path in _data_of(folder)}
-    found |= {path.relative_to(EVALS).as_posix(): path.read_text(encoding="utf-8") for path in data}
-    return dict(sorted(found.items()))
-
-
-def _path_of(module: str) -> Path | None:
-    """Return the file of a module of ours; None for a name in a module, and for the work of others."""
-    first, *rest = module.split(".")
-    if first != EVALS.name:
-        return None
-    place = EVALS.joinpath(*rest)
-    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
-
-
-def _imports(source: str) -> Iterator[str]:
-    """Yield every module that a source imports, and every name that it takes from one: it may be a module."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
-def _data_of(folder: Path) -> Iterator[Path]:
-    """Yield the data files of a package: in its folder, and in folders below that are no packages."""
-    for path in folder.iterdir():
-        if path.is_file() and path.suffix not in {".py", ".pyc"}:
-            yield path
-        elif path.is_dir() and path.name != "__pycache__" and not (path / "__init__.py").exists():
-            yield from _data_of(path)
+    """Return the modules that grade an answer, and their data, as files of the package `package`."""
+    paths = (path for name in GRADER for path in (EVALS / name, *sorted((EVALS / name).rglob("*"))) if path.is_file())
+    found = {path.relative_to(EVALS).as_posix(): path for path in paths if path.suffix != ".pyc"}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if name not in NOT_GRADING}
+    return {name: OURS.sub(package, text) if name.endswith(".py") else text for name, text in texts.items()}
 
 
 def _folder(

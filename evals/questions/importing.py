@@ -8,6 +8,7 @@ text, then the index. Indices count from 0, or from 1 where no row says 0 and on
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,9 +55,9 @@ def import_rows(
     """
     if layout not in layouts():
         raise BadConfig(f"there is no layout {layout!r}; choose one of {', '.join(layouts())}")
-    table = layouts()[layout]
     if not rows:
         raise LabError(f"{name} holds no rows")
+    table = layouts()[layout]
     shape = _shape(rows[0][1], table, name)
     first = _first_index(rows, shape)
     made: list[tuple[int, dict[str, Any]]] = []
@@ -64,7 +65,7 @@ def import_rows(
     groups: dict[str, str] = {}
     for line, row in rows:
         try:
-            made.append((line, _row(row, table, shape, first, f"{name}/{line}", name, options, groups)))
+            made.append((line, _row(row, table, shape, first, f"{name}/{line}", options, groups)))
         except _Unfit as error:
             bad.append(BadRow(name, line, error.field, str(error)))
     checked = examples_of(made, name)
@@ -85,13 +86,8 @@ class _Unfit(ValueError):
 def _shape(row: Mapping[str, Any], table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the first shape whose fields a row has."""
     for shape in table["shapes"]:
-        needed = [
-            shape[key] if isinstance(shape[key], str) else shape[key][0] for key in ("right", "list") if key in shape
-        ]
-        needed += shape.get("fields", [])[:2]
-        if "answer" in shape and _first(row, shape["answer"])[1] is None:
-            continue
-        if all(_at(row, field) is not None for field in needed):
+        needed = [shape[key] for key in ("right", "list", "answer") if key in shape] + shape.get("fields", [])[:2]
+        if all(_first(row, fields)[1] is not None for fields in needed):
             return shape
     raise LabError(
         f"{name} has the fields {', '.join(row)}, and no layout has them. Needed are a question, its options (a list"
@@ -106,10 +102,10 @@ def _row(
     shape: Mapping[str, Any],
     first: int,
     place: str,
-    name: str,
     wishes: Options,
     groups: dict[str, str],
 ) -> dict[str, Any]:
+    name = place.rpartition("/")[0]
     field, question = _first(row, table["question"])
     if not isinstance(question, str) or not question.strip():
         raise _Unfit(field, f"holds no question, seen {question!r}; write the question as text")
@@ -122,22 +118,25 @@ def _row(
     passage = "\n\n".join(map(str, context)) if isinstance(context, list) else str(context or "")
     prompt = f"{passage.strip()}\n\n{question.strip()}".strip()
     given = _first(row, table["id"])[1]
-    group = _at(row, wishes.group_field) if wishes.group_field else None
-    if wishes.group_field and group is None:
-        raise _Unfit(wishes.group_field, "is missing, and is to be the group; name another with --group")
-    same = groups.setdefault(normalised(prompt), str(group) if group is not None else str(given or place))
+    group = given or place
+    if wishes.group_field:
+        group = _at(row, wishes.group_field)
+        if group is None:
+            raise _Unfit(wishes.group_field, "is missing, and is to be the group; name another with --group")
+    same = groups.setdefault(normalised(prompt), str(group))
     explanation = _first(row, table["explanation"])[1]
     text = explanation.strip() if isinstance(explanation, str) else ""
     if read_lines(text).answer is not None:
         text = ""  # an explanation with an answer line of its own would be read as a second answer
-    tags = [str(tag) for each in table["tags"] if isinstance(tag := row.get(each), str | int) and str(tag).strip()]
     made: dict[str, Any] = {
         "id": f"{name}/{given}" if given is not None else place,
         "prompt": prompt,
         "truth": {"kind": "choice", "value": right, "options": choices},
         "group": same,
         "split": wishes.split or _first(row, table["split"])[1] or _split(same),
-        "tags": tags,
+        "tags": [
+            str(tag) for each in table["tags"] if isinstance(tag := row.get(each), str | int) and str(tag).strip()
+        ],
         "explanation": text or None,
         "source": wishes.source or name,
         "licence": wishes.licence,
@@ -184,27 +183,21 @@ def _unpacked(value: Any) -> tuple[list[Any], list[str]]:
     return (value, []) if isinstance(value, list) else ([], [])
 
 
-def _right(
-    row: Mapping[str, Any],
-    shape: Mapping[str, Any],
-    choices: list[str],
-    labels: list[str],
-    first: int,
-) -> str:
+def _right(row: Mapping[str, Any], shape: Mapping[str, Any], choices: list[str], labels: list[str], first: int) -> str:
     field, answer = _first(row, shape["answer"])
     if isinstance(answer, bool):
         answer = YES_NO[answer]
-    said = str(answer).strip() if answer is not None else ""
     if isinstance(answer, str):
+        said = answer.strip()
         for known in (labels, choices):
             if said in known and len(known) == len(choices):
                 return choices[known.index(said)]
         same = [choice for choice in choices if normalised(choice) == normalised(said)]
+        bare = said.strip("().: ").upper()
+        if not same and len(bare) == 1 and bare in LETTERS[: len(choices)]:
+            same = [choices[LETTERS.index(bare)]]
         if same:
             return same[0]
-        bare = said.strip("().: ").upper()
-        if len(bare) == 1 and bare in LETTERS[: len(choices)]:
-            return choices[LETTERS.index(bare)]
     index = _index(answer)
     if index is not None and 0 <= index - first < len(choices):
         return choices[index - first]
@@ -217,26 +210,19 @@ def _right(
 
 def _first_index(rows: Iterable[Raw], shape: Mapping[str, Any]) -> int:
     """Return 1 if the answers of a file are plainly counted from 1, else 0."""
-    indices: set[int] = set()
-    is_last = False
+    found: list[tuple[int, int]] = []
     for _, row in rows if "answer" in shape else ():
         index = _index(_first(row, shape["answer"])[1])
         if index is not None:
-            indices.add(index)
-            try:
-                is_last = is_last or index == len(_choices(row, shape)[0])
-            except _Unfit:
-                continue
-    return int(is_last and min(indices) >= 1)
+            with suppress(_Unfit):
+                found.append((index, len(_choices(row, shape)[0])))
+    return int(any(index == n for index, n in found) and all(index >= 1 for index, _ in found))
 
 
 def _index(answer: object) -> int | None:
-    if isinstance(answer, bool) or not isinstance(answer, int | str):
-        return None
-    try:
-        return int(answer)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return int(answer) if isinstance(answer, int | str) and not isinstance(answer, bool) else None
+    return None
 
 
 def _split(group: str) -> str:

@@ -40,8 +40,8 @@ def split_statistics(examples: Sequence[Example], text: str) -> SplitStatistics:
     """Return the counts of one split; `text` is its file's content. "none" counts rows of no tissue."""
     return SplitStatistics(
         rows=len(examples),
-        kinds=_counted(example.kind for example in examples),
-        tissues=_counted(example.tissue or "none" for example in examples),
+        kinds=counted(example.kind for example in examples),
+        tissues=counted(example.tissue or "none" for example in examples),
         clusters=len({example.cluster for example in examples}),
         facts=len({fact for example in examples for fact in example.facts}),
         file_sha256=hashlib.sha256(text.encode()).hexdigest(),
@@ -58,6 +58,6 @@ def versions() -> dict[str, str]:
     }
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
+def counted(names: Iterable[str]) -> dict[str, int]:
     """Return names with their counts, the most frequent first, ties by name."""
     return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group
@@ -18,9 +18,6 @@ from lab.commands.chain import AsJson, BaseOption, progress_shown
 from lab.commands.data import know
 from lab.commands.tables import emit, notes
 from lab.settings import comma_separated, from_environment
-
-if TYPE_CHECKING:
-    from training.models.generation import Piece
 
 
 class Answered(Record):
@@ -69,54 +66,24 @@ def ask(
         notes.print(f"note: {substitution}")
     stages = loaded.stages if stage == "all" else tuple(stage.split(","))
     pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
-    texts = _Texts(stages)
+    written: dict[str, Completion] = {}
     with Live(console=Console(quiet=as_json), auto_refresh=False, transient=True) as screen:
         for piece in pieces:
-            texts.add(piece)
-            screen.update(texts.drawn(), refresh=True)
-    asked = Asked(
-        question=question,
-        chain=loaded.manifest.name,
-        settings={**asdict(sampling), "dtype": loaded.dtype},
-        answers=tuple(_judged(question, completion) for completion in texts.completions()),
-    )
-    if as_json:
-        emit(asked, as_json=True)
-    else:
-        Console().print(Group(*(_panel(answer) for answer in asked.answers)))
-
-
-class _Texts:
-    """What each stage has written so far."""
-
-    def __init__(self, stages: tuple[str, ...]) -> None:
-        self._texts = dict.fromkeys(stages, "")
-        self._last: dict[str, Piece] = {}
-
-    def add(self, piece: "Piece") -> None:
-        self._texts[piece.stage] += piece.text
-        self._last[piece.stage] = piece
-
-    def drawn(self) -> Group:
-        return Group(*(Panel(_printable(text), title=stage, title_align="left") for stage, text in self._texts.items()))
-
-    def completions(self) -> list[Completion]:
-        return [
-            Completion(
-                stage=stage,
-                text=text,
-                n_tokens=self._last[stage].n_tokens,
-                finish_reason=self._last[stage].finish_reason or "cancelled",
-            )
-            for stage, text in self._texts.items()
-        ]
-
-
-def _judged(question: str, completion: Completion) -> Answered:
+            text = (written[piece.stage].text if piece.stage in written else "") + piece.text
+            end = piece.finish_reason or "cancelled"
+            written[piece.stage] = Completion(stage=piece.stage, text=text, n_tokens=piece.n_tokens, finish_reason=end)
+            shown = {each: written[each].text if each in written else "" for each in stages}
+            panels = (Panel(_printable(text), title=each, title_align="left") for each, text in shown.items())
+            screen.update(Group(*panels), refresh=True)
     example = find(question)
-    verdict = verify(example, completion.text) if example else None
-    stated = verdict.confidence if verdict else stated_confidence(completion.text)
-    return Answered(completion=completion, confidence=stated, verdict=verdict)
+    answers: list[Answered] = []
+    for completion in (written[each] for each in stages):
+        verdict = verify(example, completion.text) if example else None
+        stated = verdict.confidence if verdict else stated_confidence(completion.text)
+        answers.append(Answered(completion=completion, confidence=stated, verdict=verdict))
+    told = {**asdict(sampling), "dtype": loaded.dtype}
+    asked = Asked(question=question, chain=loaded.manifest.name, settings=told, answers=tuple(answers))
+    emit(asked, as_json=as_json, table=Group(*map(_panel, asked.answers)))
 
 
 def _panel(answer: Answered) -> Panel:
@@ -131,13 +98,8 @@ def _panel(answer: Answered) -> Panel:
             notice += " (read from the text: it has no answer line)"
     if answer.completion.finish_reason == "length":
         notice += " · cut at the length limit"
-    return Panel(
-        _printable(answer.completion.text),
-        title=answer.completion.stage,
-        title_align="left",
-        subtitle=Text(notice),
-        subtitle_align="left",
-    )
+    said, title = _printable(answer.completion.text), answer.completion.stage
+    return Panel(said, title=title, title_align="left", subtitle=Text(notice), subtitle_align="left")
 
 
 def _printable(text: str) -> Text:

@@ -1,73 +1,26 @@
 """What a judge is shown of an answer, and which verdict follows from what it read. No model, no network."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+import yaml
+from pydantic import TypeAdapter
 
-from evals.schema import (
-    CANNOT_BE_TOLD,
-    AbstainTruth,
-    ChoiceTruth,
-    ComparisonTruth,
-    CountTruth,
-    DirectTruth,
-    FactsTruth,
-    GroundTruth,
-    NumberTruth,
-    RubricItem,
-    RubricTruth,
-    SetTruth,
-    TermTruth,
-    UncertaintyTruth,
-)
+from evals.schema import CANNOT_BE_TOLD, AbstainTruth, DirectTruth, FactsTruth, GroundTruth, RubricItem, RubricTruth
 from evals.verifiers import judge
 from evals.verifiers.judged import Answer, Reading, Task, judge_answers, problem_of, task_of, verdict_of
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
-DOWN = DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN")
-SAME = ComparisonTruth(
-    pathway="HALLMARK_MYOGENESIS",
-    tissue_directions={"soleus": "UP", "thymus": "UP"},
-    is_consistent=True,
-)
-SPLIT = UncertaintyTruth(
-    tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", missions_up=("RR-6",), missions_down=("RR-9",)
-)
-ENZYME = ChoiceTruth(value="lyase", options=("hydrolase", "lyase", "none"))
-STOPS = SetTruth(values=("UAA", "UAG", "UGA"))
-BODY = NumberTruth(value=37.0, unit="°C")
-GENES = CountTruth(value=2110, subject="heart")
-FAT = TermTruth(accept=("making fat cells",), others=("burning fat",))
-
-READINGS: tuple[tuple[GroundTruth, str, str, str | None], ...] = (
-    (DOWN, "down", "correct", "down"),
-    (DOWN, "Down.", "correct", "down"),
-    (DOWN, "up", "incorrect", "up"),
-    (DOWN, "missions disagree", "incorrect", "missions disagree"),
-    (DOWN, CANNOT_BE_TOLD, "incorrect", CANNOT_BE_TOLD),
-    (DOWN, "none", "no_claim", None),
-    (DOWN, "both: up; down", "contradictory", "down"),
-    (SPLIT, "missions disagree", "correct", "missions disagree"),
-    (SAME, "same direction", "correct", "same direction"),
-    (SAME, "both: same direction; different directions", "contradictory", "different directions"),
-    (AbstainTruth(), CANNOT_BE_TOLD, "correct", CANNOT_BE_TOLD),
-    (AbstainTruth(), "down", "incorrect", "down"),
-    (ENZYME, "lyase", "correct", "lyase"),
-    (ENZYME, "none", "incorrect", "none"),
-    (BODY, "37 °C", "correct", "37"),
-    (BODY, "40", "incorrect", "40"),
-    (BODY, "both: 37; 40", "contradictory", "40"),
-    (GENES, "2,110 DEGs", "correct", "2,110"),
-    (STOPS, "UGA, UAA and UAG", "correct", "UAA, UAG, UGA"),
-    (STOPS, "UGA, UAA", "incorrect", "UAA, UGA"),
-    (FAT, "the making of fat cells", "correct", "the making of fat cells"),
-    (FAT, "burning fat", "incorrect", "burning fat"),
-)  # fmt: skip
+CASES = yaml.safe_load((Path(__file__).parent / "cases" / "judged.yaml").read_text(encoding="utf-8"))
+TRUTHS = {name: TypeAdapter(GroundTruth).validate_python(truth) for name, truth in CASES["truths"].items()}
+DOWN, SPLIT, ENZYME, BODY = (TRUTHS[name] for name in ("down", "split", "enzyme", "body"))
 
 
 def test_a_reading_gets_the_verdict_that_its_answer_line_would_get():
     wrong = []
-    for truth, answer, verdict, said in READINGS:
+    for name, answer, verdict, said in CASES["readings"]:
+        truth = TRUTHS[name]
         got = verdict_of(Answer(truth, ASKED, "some words"), Reading(answer))
         if (got.verdict, got.answer, got.read_by) != (verdict, said, "judge"):
             wrong.append((truth.kind, answer, got.verdict, got.answer))
@@ -100,23 +53,14 @@ def test_a_reading_outside_the_options_does_not_stand():
     assert [bool(problem_of(OPEN, answer)) for answer in ("the thymus", "none", "")] == [False, False, True]
 
 
-STATED = (
-    ("It falls, I would put it at 80 of 100.", 80.0, 0.8, "stated"),
-    ("It falls.\nConfidence: 80%", 80.0, 0.8, "stated"),
-    ("It falls.\nConfidence: 0.8", 0.8, 0.8, "stated"),
-    ("It falls.\nConfidence: 0.5%", 0.5, 0.005, "stated"),
-    ("It falls.\nConfidence: high", 90.0, 0.85, "stated"),
-    ("It falls in 80% of genes, I am 70 percent sure.", 70.0, 0.7, "stated"),
-    ("It falls.\nConfidence: 140%", 140.0, None, "invalid"),
-    ("It clearly falls.", 95.0, None, "missing"),
-    ("<think>95%</think>It clearly falls.", 95.0, None, "missing"),
-    ("It falls.", None, None, "missing"),
-)
-
-
 def test_a_confidence_that_the_answer_does_not_state_does_not_count():
-    got = [verdict_of(Answer(DOWN, ASKED, text), Reading("down", read)).confidence for text, read, *_ in STATED]
-    assert [(each.value, each.status) for each in got] == [(value, status) for *_, value, status in STATED]
+    got = [
+        verdict_of(Answer(DOWN, ASKED, text), Reading("down", read)).confidence
+        for text, read, *_ in CASES["confidences"]
+    ]
+    assert [(each.value, each.status) for each in got] == [
+        (value, status) for *_, value, status in CASES["confidences"]
+    ]
 
 
 def test_a_false_figure_costs_v2_as_it_does_in_an_answer_that_is_read_as_text():

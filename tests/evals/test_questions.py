@@ -30,7 +30,7 @@ from evals.questions import (
 )
 from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
 from evals.questions.pathways import pathway_tissues, succession
-from evals.schema import AbstainTruth, ComparisonTruth, CountTruth, DirectTruth, LabelTruth, UncertaintyTruth
+from evals.schema import AbstainTruth, CountTruth, DirectTruth, LabelTruth, UncertaintyTruth
 from evals.verifiers import verify
 
 STANDARD = ("eye", "thymus")
@@ -62,54 +62,36 @@ def test_the_named_data_sets_are_the_standard_ones_and_another_process_makes_the
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=pytestconfig.rootpath, env=env
     )
     assert run.stdout.strip() == str({name: data_sha256(rows()) for name, rows in DATASETS.items()})
-    rows = kmp_test()
-    changed = (rows[0].model_copy(update={"confidence": 0.5}), *rows[1:])
-    assert data_sha256(rows) == data_sha256(rows[::-1]) not in (data_sha256(rows[1:]), data_sha256(changed))
     assert len(SYSTEM_PROMPT.split()) < 40
     assert SYSTEM_PROMPT.splitlines()[-2] == "Answer: {answer}" and "Confidence: N%" in SYSTEM_PROMPT.splitlines()[-1]
 
 
-def test_rows_come_back_as_they_were_written_and_nothing_else_is_left(tmp_path):
+def test_rows_come_back_as_they_were_written_and_a_bad_line_is_named_with_its_number_and_field(tmp_path):
     path = tmp_path / "rows.jsonl"
     for rows in (make() for make in DATASETS.values()):
         write_examples(path, rows)
         before = path.read_bytes()
         assert read_examples(path) == rows
+        write_examples(path, rows[::-1])
+        assert data_sha256(read_examples(path)) == data_sha256(rows) != data_sha256(rows[1:])
         write_examples(path, rows)
         assert path.read_bytes() == before
     row = kmp_test()[0].model_copy(update={"prompt": "one\u2028two\x85three"})
     write_examples(path, [row])
-    path.write_text("\n" + path.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
     assert read_examples(path) == (row,)
-    before = path.read_bytes()
     with pytest.raises(LabError, match="cannot write"):
         write_examples(path / "below" / "rows.jsonl", kmp_test())
-    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
-
-
-def test_every_bad_line_is_named_with_its_number_and_field(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    write_examples(path, kmp_test())
-    lines = path.read_text(encoding="utf-8").splitlines()
-    count = {"kind": "count", "value": 3, "subject": "x"}
-    spoilt = [
-        (lines[2][:40], "(whole line)"), ("[]", "(whole line)"), ({"confidence": 80}, "confidence"),
-        ({"surprise": 1}, "surprise"), ({"ground_truth": {"kind": "oracle"}}, "ground_truth"),
-        ({"ground_truth": count | {"value": -3}}, "ground_truth.count.value"),
-        ({"ground_truth": count | {"subject": " "}}, "ground_truth.count.subject"),
-        ({"ground_truth": count | {"value": "many"}}, "ground_truth.count.value"),
-        ({"split": "validation"}, "split"), ({"id": json.loads(lines[0])["id"]}, "id"),
-        ({"confidence": "x" * 10_000}, "confidence"),
-    ]  # fmt: skip
-    wrong = []
-    for change, field in spoilt:
-        bad = change if isinstance(change, str) else json.dumps(json.loads(lines[2]) | change)
-        path.write_text("\n".join([*lines[:2], bad, *lines[3:]]) + "\n", encoding="utf-8")
-        with pytest.raises(BadRow) as caught:
+    assert list(tmp_path.iterdir()) == [path]
+    good, count = json.loads(path.read_text(encoding="utf-8")), {"kind": "count", "value": 3, "subject": "x"}
+    spoilt = {
+        "confidence": {"confidence": 80}, "ground_truth": {"ground_truth": {"kind": "oracle"}}, "split": {"split": "validation"},
+        "ground_truth.count.value": {"ground_truth": count | {"value": -3}}, "id": {},
+        "ground_truth.count.subject": {"ground_truth": count | {"subject": " "}},
+    }  # fmt: skip
+    for field, change in spoilt.items():
+        path.write_text(f"{json.dumps(good)}\n{json.dumps(good | {'id': 'b' if change else good['id']} | change)}\n")
+        with pytest.raises(BadRow, match=f"line 2, field '{field}'"):
             read_examples(path)
-        told = f"{path}, line 3, field {field!r}: " in str(caught.value) and len(str(caught.value)) < 600
-        wrong += [] if told and (caught.value.line, caught.value.field) == (3, field) else [str(caught.value)]
-    assert not wrong
 
 
 def test_answers_are_short_and_end_with_their_line_and_the_confidence_of_their_row():
@@ -137,21 +119,18 @@ def test_every_question_is_found_by_its_wording_whatever_its_case_and_white_spac
 # ---- KMP --------------------------------------------------------------------------------------
 
 
-def test_kmp_training_has_every_kind_once_in_each_wording_and_a_seed_chooses_wordings_only():
+def test_kmp_training_has_every_fact_in_wordings_of_its_own_and_a_seed_chooses_wordings_only():
     rows = kmp_training()
-    found = {"count": 188, "type": 20, "pattern": 36, "chain_of_thought": 55, "comparison": 73, "multi_hop": 35}
-    assert kinds(rows) == found | {"error_correction": 45, "calibration": 72, "definition": 38}
     assert len({row.prompt for row in rows}) == len({row.id for row in rows}) == len(rows)
     assert {row.split for row in rows} == {"train"}
     assert len({" ".join(row.prompt.casefold().split()) for row in WORDINGS}) == len(WORDINGS)
-    first, second, again = kmp_training(seed=3), kmp_training(seed=4), kmp_training(seed=3)
-    assert first == again and {row.prompt for row in first} != {row.prompt for row in second}
+    first, second = kmp_training(seed=3), kmp_training(seed=4)
+    assert first == kmp_training(seed=3) and {row.prompt for row in first} != {row.prompt for row in second}
     assert {fact for row in first for fact in row.facts} == {fact for row in second for fact in row.facts}
     by_id = {row.id: row for row in WORDINGS}
     assert all(by_id[row.id] == row for row in (*rows, *first))
     thrice = kmp_training(drill=3)
-    assert len(thrice) == 3 * len(rows) == len({row.id for row in thrice})
-    assert set(Counter(row.prompt for row in thrice).values()) == {3}
+    assert len({row.id for row in thrice}) == 3 * len(rows) and set(Counter(x.prompt for x in thrice).values()) == {3}
     for drill in (-1, 0, 21):
         with pytest.raises(LabError, match=rf"drill is {drill}; it takes 1"):
             kmp_training(drill=drill)
@@ -207,12 +186,25 @@ def test_confidence_follows_the_evidence_and_is_no_surer_than_a_doubted_figure()
     assert len(leaning) > 20 and set(leaning) == {0.70}
 
 
-def test_the_kmp_test_and_its_rewordings_ask_as_they_should():
-    rows, again = kmp_test(), kmp_rewordings()
+def test_the_kmp_test_asks_what_follows_from_the_figures_and_rewordings_stand_in_no_training_row():
+    rows, again, trained = kmp_test(), kmp_rewordings(), kmp_training()
     assert [row.kind for row in rows] == ["factual"] * 10 + ["reasoning"] * 5 + ["abstain"] * 5
     assert {row.split for row in rows} == {"test"} and len({row.id for row in rows}) == 20
-    assert max(Counter(x.ground_truth.value for x in rows if isinstance(x.ground_truth, LabelTruth)).values()) <= 4
-    trained = kmp_training()
+    genes = {figure.id.removeprefix("kmp/deg/"): figure.genes for figure in load_kmp().counts}
+    truths = {row.id.removeprefix("kmp/test/"): row.ground_truth.value for row in rows if row.kind != "abstain"}
+    for name in ("largest/KMP_x_HU", "smallest/HU_x_IR", "largest/KMP_in_HU_IR", "largest/HU_x_IR"):
+        rank, contrast = name.split("/")
+        by_tissue = {tissue: genes[f"{tissue}/{contrast}"] for tissue in ("heart", "hippocampus", "liver", "soleus")}
+        assert truths[name] == (max if rank == "largest" else min)(by_tissue, key=by_tissue.get)
+    assert truths["additive_sum/heart"] == genes["heart/HU"] + genes["heart/IR"]
+    assert truths["gain/hippocampus"] == genes["hippocampus/HU_IR"] - genes["hippocampus/HU"]
+    for name in ("heart", "hippocampus"):
+        assert truths[f"dominant_stressor/{name}"] == max(("HU", "IR"), key=lambda each: genes[f"{name}/{each}"])
+    is_more = genes["hippocampus/HU_IR"] > genes["hippocampus/HU"] + genes["hippocampus/IR"]
+    assert truths["additivity/hippocampus"] == f"{'more' if is_more else 'less'} than additive"
+    assert (truths["above_5000/liver/KMP_x_HU"] == "yes") == (genes["liver/KMP_x_HU"] > 5000)
+    longer = genes["soleus/KMP_x_HU"] > genes["soleus/HU"]
+    assert (truths["interaction_over_effect/soleus/KMP_x_HU"] == "yes") == longer
     assert len(again) >= 150 and {row.split for row in again} == {"test"}
     assert not {row.prompt for row in again} & {row.prompt for row in trained}
     assert {row.cluster for row in again} <= {row.cluster for row in trained}
@@ -224,19 +216,12 @@ def test_the_kmp_test_and_its_rewordings_ask_as_they_should():
 
 def test_holding_out_tissues_leaves_the_counted_questions():
     test, train = pathway_heldout(STANDARD), pathway_training(STANDARD)
-    assert kinds(test) == {"direct": 48, "mechanism": 48, "uncertainty": 9, "conservation": 2}
-    assert Counter(row.tissue for row in test) == {"thymus": 82, "eye": 25}
     trained = {"direct": 50, "mechanism": 50, "uncertainty": 39, "conservation": 4, "comparison": 1}
     assert kinds(train) == trained
-    by_tissue = {"liver": 72, "skin": 42, "kidney": 25, "gastrocnemius": 4, "multi": 1}
-    assert Counter(row.tissue for row in train) == by_tissue
+    assert kinds(test) == {"direct": 48, "mechanism": 48, "uncertainty": 9, "conservation": 2}
+    assert Counter(row.tissue for row in test) == {"thymus": 82, "eye": 25}
     assert ({row.split for row in test}, {row.split for row in train}) == ({"test"}, {"train"})
     assert kinds(row for row in EVERYTHING if row.tissue not in STANDARD) == trained | {"comparison": 26}
-    assert kinds(pathway_heldout(("eye",))) == {"direct": 10, "mechanism": 10, "uncertainty": 4, "conservation": 1}
-    ways = Counter((x.tissue, x.direction) for row in test if isinstance(x := row.ground_truth, DirectTruth))
-    assert ways == {("thymus", "DOWN"): 30, ("thymus", "UP"): 8, ("eye", "UP"): 9, ("eye", "DOWN"): 1}
-    alike = [x.is_consistent for row in EVERYTHING if isinstance(x := row.ground_truth, ComparisonTruth)]
-    assert Counter(alike) == {True: 5, False: 21}
     assert (pathway_heldout(()), len(EVERYTHING), pathway_training(pathway_tissues())) == ((), 276, ())
     for function in (pathway_training, pathway_heldout):
         for name in ("Eye", "lung", "", "multi"):
