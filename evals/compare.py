@@ -279,7 +279,7 @@ def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedCompar
 
 
 def paired_differences(
-    sides: Sequence[Sequence[Graded]], metrics: Mapping[str, Measure], pairing: Pairing
+    sides: Sequence[Sequence[Any]], metrics: Mapping[str, Measure], pairing: Pairing
 ) -> tuple[list[Difference], list[Tally]]:
     """Return every metric's difference between two sides, p not yet corrected, and both tallies.
 

@@ -111,7 +111,7 @@ def first_of(bad: list[BadRow]) -> BadRow:
     return first
 
 
-def data_sha256(examples: Iterable[Example]) -> str:
+def data_sha256(examples: Iterable[BaseModel]) -> str:
     """Return a checksum of what the examples say; their order does not matter."""
     lines = sorted(_line(example) for example in examples)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -137,7 +137,7 @@ def as_jsonl(examples: Iterable[Example]) -> str:
     return "".join(_line(example) + "\n" for example in examples)
 
 
-def _line(example: Example) -> str:
+def _line(example: BaseModel) -> str:
     return json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
 
 

@@ -226,7 +226,7 @@ Differences = dict[tuple[int, int], Difference]
 
 
 def pairwise_differences(
-    sides: Sequence[Sequence[Graded]], name: str, measure: Measure, draws: int = DRAWS, seed: int = 0
+    sides: Sequence[Sequence[Any]], name: str, measure: Measure, draws: int = DRAWS, seed: int = 0
 ) -> Differences:
     """Return one metric's difference between every two of several sides, corrected by Holm for all pairs.
 

@@ -40,7 +40,7 @@ MEASURES = Questions.metrics
 LOWER_IS_BETTER = frozenset(name for name, each in MEASURES.items() if each.better == "lower")
 Cell = tuple[float, bool]
 """A stated confidence, and whether the claim that it was stated for is correct."""
-Kind = TypeVar("Kind", bound=Report)
+Kind = TypeVar("Kind", bound=Report[Any])
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ STORED: TypeAdapter[Report[Any]] = TypeAdapter(
 )
 
 
-def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:
+def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignore[invalid-parameter-default]
     """Return a stored report of one kind, of any if `kind` is `Report`; LabError if it is missing or not one.
 
     The message names the field that is wrong.

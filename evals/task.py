@@ -11,7 +11,7 @@ the task's `metrics`; it then stands in every summary, comparison, leaderboard, 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Better = Literal["higher", "lower"]
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -144,20 +144,20 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 class Task(Protocol[Row]):
     """See the module. Encoders and judges are plain callables given to the constructor."""
 
-    name: str
-    asked: str = "examples"
+    name: ClassVar[str]
+    asked: ClassVar[str] = "examples"
     """What its examples are called."""
-    metrics: Mapping[str, Measure]
+    metrics: ClassVar[Mapping[str, Measure]]
     """By name, in the order in which they are shown."""
-    compared: Sequence[str] = ()
+    compared: ClassVar[Sequence[str]] = ()
     """The metrics that two stages are compared by; all if none is named."""
-    order: str = "reward"
+    order: ClassVar[str] = "reward"
     """The metric that a leaderboard is ordered by."""
-    headline: str = "all"
+    headline: ClassVar[str] = "all"
     """The group of rows that is shown first."""
-    policies: Collection[str] = ()
+    policies: ClassVar[Collection[str]] = ()
     """Names of the baselines."""
-    report: type[Report[Any]] = Report[GradedRow]
+    report: ClassVar[type[Report[Any]]] = Report[GradedRow]
 
     def examples(self, split: str) -> Sequence[Row]:
         """Return the rows of a split, in their order."""

@@ -7,6 +7,7 @@ scored and are in no group.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Questions(Task[Example]):
     compared = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
     policies = tuple(BASELINES)
     report = EvalReport
-    metrics: Mapping[str, Measure] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "accuracy": shown(share(_verdict("correct"))),
         "reward": shown(mean(lambda row: row.grade.reward or 0.0)),
         **{name: _part(name) for name in VERIFIERS},

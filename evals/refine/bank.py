@@ -84,7 +84,7 @@ def item(title: str, description: str) -> RubricItem:
 
 
 Split = Literal["train", "test"]
-BANK_FIGURES_ORIGIN = "enrichment scores of GeneLab studies"
+SCORES_ORIGIN = "enrichment scores of GeneLab studies"
 WAY = {"UP": "up", "DOWN": "down"}
 MOST = {"train": (36, 16, 14), "test": (24, 9, 8)}
 """Records about a direction, about a disagreement, and without an answer."""
@@ -92,7 +92,7 @@ BESIDE = 2
 """Passages beside those that a question is about."""
 
 
-def bank_figures_records(source: random.Random, split: Split) -> Iterator[RefinerRecord]:
+def score_records(source: random.Random, split: Split) -> Iterator[RefinerRecord]:
     """Yield the records of one split."""
     bank = pathway_training() if split == "train" else pathway_heldout()
     votes = [v for v in all_votes() if (v.tissue in HELD_OUT) == (split == "test")]
@@ -100,13 +100,13 @@ def bank_figures_records(source: random.Random, split: Split) -> Iterator[Refine
     directions, disputes, unanswerable = MOST[split]
     for example in _some(source, bank, "direct", directions):
         vote = by_cluster[example.cluster]
-        yield _direction(example, vote, _bank_figures_beside(source, vote, votes)).record(source)
+        yield _direction(example, vote, _other_sets(source, vote, votes)).record(source)
     for example in _some(source, bank, "uncertainty", disputes):
         vote = by_cluster[example.cluster]
-        yield _dispute(example, vote, _bank_figures_beside(source, vote, votes)).record(source)
+        yield _dispute(example, vote, _other_sets(source, vote, votes)).record(source)
     for example in _some(source, bank, "direct", unanswerable):
         vote = by_cluster[example.cluster]
-        yield _without(example, vote, _bank_figures_beside(source, vote, votes)).record(source)
+        yield _without(example, vote, _other_sets(source, vote, votes)).record(source)
 
 
 def _some(source: random.Random, bank: Sequence[Example], kind: str, most: int) -> list[Example]:
@@ -119,10 +119,10 @@ def _names_a_way(example: Example) -> bool:
     return bool(content(load_hallmark()[example.cluster.partition("/")[2]].name) & {"up", "down"})
 
 
-def _bank_figures_beside(source: random.Random, vote: Votes, votes: Sequence[Votes]) -> tuple[Passage, ...]:
+def _other_sets(source: random.Random, vote: Votes, votes: Sequence[Votes]) -> tuple[Passage, ...]:
     """Return passages about other gene sets in the same tissue."""
     others = [v for v in votes if v.tissue == vote.tissue and v.pathway != vote.pathway]
-    return tuple(_bank_figures_passage(source.choice(each.rows)) for each in source.sample(others, BESIDE))
+    return tuple(_score_passage(source.choice(each.rows)) for each in source.sample(others, BESIDE))
 
 
 def _direction(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Outline:
@@ -133,9 +133,9 @@ def _direction(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Ou
     missions = [mission_name(row.mission) for row in shown]
     claim = f"In mouse {vote.tissue}, the {name} gene set is {WAY[way]} after spaceflight in {listed(missions)}."
     other = _opposite(way)
-    return _bank_figures_outline(
+    return _score_outline(
         example,
-        (*map(_bank_figures_passage, vote.rows), *beside),
+        (*map(_score_passage, vote.rows), *beside),
         ((tuple(map(_key, shown)), claim),),
         (
             item("Direction", f'Says that {name} goes "{WAY[way]}" in "{vote.tissue}".'),
@@ -157,9 +157,9 @@ def _dispute(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Outl
         ),
     )
     names = {w: "|".join(mission_name(r.mission) for r in rows) for w, rows in sides.items()}
-    return _bank_figures_outline(
+    return _score_outline(
         example,
-        (*map(_bank_figures_passage, vote.rows), *beside),
+        (*map(_score_passage, vote.rows), *beside),
         answer,
         (
             item("Disagreement", 'Says that missions "disagree|differ|not agree".'),
@@ -174,7 +174,7 @@ def _without(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Outl
     """Return a record whose passages are about other gene sets: the right answer is to say so."""
     name = _name(vote)
     claim = f"The passages tell of other gene sets in mouse {vote.tissue}, but not of {name}."
-    return _bank_figures_outline(
+    return _score_outline(
         example,
         beside,
         (((), claim),),
@@ -187,7 +187,7 @@ def _without(example: Example, vote: Votes, beside: tuple[Passage, ...]) -> Outl
     )
 
 
-def _bank_figures_outline(
+def _score_outline(
     example: Example,
     passages: tuple[Passage, ...],
     answer: tuple[tuple[tuple[str, ...], str], ...],
@@ -206,12 +206,12 @@ def _bank_figures_outline(
         wanted=wanted,
         unwanted=unwanted,
         group=f"genelab/{example.tissue}",
-        origin=BANK_FIGURES_ORIGIN,
+        origin=SCORES_ORIGIN,
         answerable=answerable,
     )
 
 
-def _bank_figures_passage(row: EnrichmentRow) -> Passage:
+def _score_passage(row: EnrichmentRow) -> Passage:
     p = "no adjusted p" if row.padj is None else f"adjusted p {row.padj:.3g}"
     way = f"it is {WAY[row.direction]} in flight" if row.direction else "no significant change"
     text = (
@@ -233,13 +233,13 @@ def _opposite(way: Direction) -> Direction:
     return "DOWN" if way == "UP" else "UP"
 
 
-BANK_KMP_ORIGIN = "gene counts of the kaempferol study"
+COUNTS_ORIGIN = "gene counts of the kaempferol study"
 DOCUMENT = "kmp-tables"
 COUNTS, LIMITS = 18, 12
 """Records after a count, and after what the tables cannot tell."""
 
 
-def bank_kmp_records(source: random.Random) -> Iterator[RefinerRecord]:
+def count_records(source: random.Random) -> Iterator[RefinerRecord]:
     """Yield the records in no particular order."""
     tested = [frozenset(row.support) for row in kmp_test() if row.support]
     asked = {
@@ -292,7 +292,7 @@ def _count(example: Example, figure: DegCount, beside: Sequence[DegCount]) -> Ou
         ),
         unwanted=(item("Another count", f'Gives a figure of something else, "{others}".'),),
         group="kmp",
-        origin=BANK_KMP_ORIGIN,
+        origin=COUNTS_ORIGIN,
     )
 
 
@@ -306,7 +306,7 @@ def _limit(example: Example, beside: Sequence[DegCount]) -> Outline:
         wanted=(item("Abstains", 'Says that the passages do "not" hold what is asked for.'),),
         unwanted=(item("Answers anyway", 'Answers "yes" or with a figure of its own.'),),
         group="kmp",
-        origin=BANK_KMP_ORIGIN,
+        origin=COUNTS_ORIGIN,
         answerable=False,
     )
 
@@ -319,10 +319,10 @@ def _passage(figure: DegCount) -> Passage:
     return Passage(figure.id, DOCUMENT, text)
 
 
-ORIGIN = "invented study, written for this set"
+WRITTEN_ORIGIN = "invented study, written for this set"
 
 
-def records(source: random.Random, split: Literal["train", "test"]) -> Iterator[RefinerRecord]:
+def written_records(source: random.Random, split: Literal["train", "test"]) -> Iterator[RefinerRecord]:
     """Yield the records of one split: three questions with an answer and one without, per study."""
     for study in studies():
         if study["split"] == split:
@@ -347,7 +347,7 @@ def _outline(study: Mapping[str, Any], number: int, question: Mapping[str, Any])
         wanted=tuple(item(*each) for each in question["wanted"]),
         unwanted=tuple(item(*each) for each in question["unwanted"]),
         group=name,
-        origin=ORIGIN,
+        origin=WRITTEN_ORIGIN,
         answerable=question["answerable"],
     )
 
@@ -374,11 +374,11 @@ def refiner_bank(seed: int = 0) -> Bank:
     """Return all records; the seed chooses distractors, order of passages and order of the rows."""
     source = random.Random(seed)
     train = [
-        *bank_figures_records(source, "train"),
-        *bank_kmp_records(source),
-        *records(source, "train"),
+        *score_records(source, "train"),
+        *count_records(source),
+        *written_records(source, "train"),
     ]
-    test = [*bank_figures_records(source, "test"), *records(source, "test")]
+    test = [*score_records(source, "test"), *written_records(source, "test")]
     return Bank(_shuffled(train, source), _shuffled(test, source))
 
 

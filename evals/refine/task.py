@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
 from evals.refine.citation import copied
@@ -32,7 +33,7 @@ class Refine(Task[RefinerRecord]):
 
     name = "refine"
     asked = "records"
-    metrics: Mapping[str, Measure] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "reward": shown(_mean(lambda row: row.scored.reward)),
         "rubric": shown(_mean(lambda row: row.scored.rubric)),
         "citation_f1": shown(_mean(lambda row: row.scored.citation_f1)),

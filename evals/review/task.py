@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from evals.review.controls import Index, Paper, generic_concerns, permuted
 from evals.review.match import Panel, match, panel_of
@@ -23,7 +24,7 @@ class Review(Task[ReviewExample]):
     name = "review"
     asked = "papers"
     order = "f1_above_permuted"
-    metrics: Mapping[str, Measure] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "f1_above_permuted": Measure(
             lambda row: (
                 None

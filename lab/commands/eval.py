@@ -248,7 +248,7 @@ def rescore(
         emit(document, as_json=False, table=table)
 
 
-def _within(report: "Report", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _within(report: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
     """Return all pairs of the stages named in one report; of the chain's own if none is."""
     from evals.report import stages_of
 
@@ -261,7 +261,7 @@ def _within(report: "Report", named: list[str]) -> "list[tuple[Answers, Answers]
     return [((report, one), (report, other)) for one, other in combinations(chosen, 2)]
 
 
-def _between(first: "Report", second: "Report", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _between(first: "Report[Any]", second: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
     """Return the pairs of stages to compare between two reports; those in both if none is named."""
     from evals.report import stages_of
 
