@@ -181,7 +181,7 @@ def rescored(report: Path, *words: object) -> list[str]:
             ],
             "other records than those",
         ),
-        (["compare", "REPORT", "--stages", "sft,refiner"], "it has base, sft"),
+        (["compare", "REPORT", "--stages", "sft,refiner"], "the stages base, sft"),
         (["run", "--chain", "x", "--judge", "stub", "--out", "o.json"], "stub judge"),
         (["run", "--chain", "x", "--judge", "gpt", "--out", "o.json"], "no judge 'gpt'"),
         (
