@@ -13,32 +13,13 @@ from huggingface_hub import HfApi, get_token
 
 from evals.errors import BadConfig, LabError
 from evals.schema.publishing import JobPlan
+from hub.cards import render
 from hub.checks import Parcel, Part, part_of
 from hub.client import check_repo, explained
 from hub.publish import TROUBLE, Say, Target, publish
 from hub.spaces import package_parts
 
 SECRET = "HF_TOKEN"
-CARD = """---
-license: other
-license_name: see-the-files
----
-
-# Code and data of a training job
-
-Sent by `assay train --hf-job`: what the job runs, as it was here. Not meant for anybody else; the licences of code and data
-are those of where they come from. Personal data: whatever the rows hold; nobody looked.
-"""
-SCRIPT = """set -eu
-pip install --quiet --requirement requirements.txt
-pip install --quiet --no-deps --requirement requirements-embedded.txt
-mkdir -p {output}
-hf download {repo} --local-dir {output} || echo "nothing to go on from"
-status=0
-{line} || status=$?
-hf upload {repo} {output} . --private --commit-message "The run folder"
-exit $status
-"""
 
 
 @dataclass(frozen=True)
@@ -79,11 +60,11 @@ def job_options(words: Sequence[str]) -> JobOptions:
 def plan_job(work: Work, options: JobOptions, user: str) -> tuple[JobPlan, Parcel]:
     """Return what would be submitted, and the code and data that go with it. Asks no Hub."""
     repo = check_repo(options.repo or f"{user}/{work.name}-run")
-    script = SCRIPT.format(output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line))
+    script = render("job.sh.jinja", output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line))
     parts = {
         **package_parts(),
         **work.files,
-        "README.md": part_of(CARD.encode()),
+        "README.md": part_of(render("job.md").encode()),
         "job.sh": part_of(script.encode()),
     }
     parcel = Parcel("dataset", f"{repo}-code", parts)

@@ -52,7 +52,10 @@ def settings(name):
     return yaml.safe_load((bundle_folder(name) / "README.md").read_text().split("---\n")[1])
 
 
-@pytest.mark.parametrize("name", [*APPS, *METRICS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("lab", "reviewer") else name for name in (*APPS, *METRICS)],
+)
 def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
     assert set(bundles()) >= {*APPS, *METRICS}
     parcel = packed(name)
