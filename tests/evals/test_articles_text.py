@@ -32,7 +32,7 @@ def test_plain_text_is_read_with_its_title_abstract_sections_captions_and_refere
 
 
 def test_markdown_keeps_sections_of_the_same_name_tables_and_pictures():
-    article = read_article_file(PAPERS / "bears.md")
+    article = read_article_file(PAPERS / "bears.markdown")
     assert article.title == "Gut bacteria in *hibernating* bears"
     assert article.abstract == "Bears sleep."
     assert named(article) == ["Methods", "Methods"]
