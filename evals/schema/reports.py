@@ -1,4 +1,4 @@
-"""One reviewer at the checkpoints of its training, compared on development papers."""
+"""Reports of every task, and scores of reviewers with their reports, leaderboards and comparisons of checkpoints."""
 
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
@@ -96,6 +96,10 @@ class Report(Record, Generic[Row]):
     summaries: tuple[StageSummary, ...]
     libraries: dict[str, str] = Field(default_factory=dict)
     earlier_versions: tuple[dict[str, str], ...] = ()
+
+    def __hash__(self) -> int:
+        """Reports are keys of caches: each stands for itself."""
+        return id(self)
 
     @property
     def instrument(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`assay leaderboard`: models and trivial baselines of several reports in one table."""
+"""`assay eval` and `assay leaderboard`: run, compare, rescore and rank, for any task; calibration of rows."""
 
 import re
 import shlex
@@ -77,7 +77,7 @@ def calibration(
         Method, typer.Option(help="bca corrects for bias and skew; percentile does not.")
     ] = Method.PERCENTILE,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure how well stated confidences match what was correct.
 

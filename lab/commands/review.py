@@ -17,7 +17,16 @@ from lab.commands.infer import Weights, reviewing_bar
 from lab.commands.tables import board_tables, counted, emit, notes, plain, report_tables, score_tables, table_of
 
 if TYPE_CHECKING:
-    from evals.review.match import Encoder
+    from rich.table import Table
+
+    from evals.review.clean import CleanedRow
+    from evals.review.ensemble import Tool
+    from evals.review.match import Encoder, Threshold
+    from evals.schema import ReviewExample, RunRecord
+    from evals.schema.reports import PublishedResult, ReviewScore, StepScore
+    from evals.schema.reviews import ParsedReview, PredictionRow
+    from training.models.base import Base
+    from training.reviewer.measure import Measure, Measured, Reviewer, Step
 
 Encoders = Annotated[
     str,
@@ -134,11 +143,6 @@ def find_cached(name: str) -> "Encoder":
     return CachedEncoder(find_encoder(name), default_cache() / "vectors", report)
 
 
-if TYPE_CHECKING:
-    from evals.review.ensemble import Tool
-    from evals.review.match import Encoder, Threshold
-
-
 def ensemble(
     files: Annotated[list[Path], typer.Argument(help="Prediction files, two or more.")],
     out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],
@@ -170,8 +174,6 @@ def ensemble(
     from evals.review.match import LEXICAL
     from evals.review.page import drop_record, refuse_overlap
     from evals.review.report import read_vectors
-
-    pass
 
     refuse_overlap(files, out)
     tools = _tools(files)
@@ -224,11 +226,6 @@ def _threshold(written: str, tools: "list[Tool]", encoder: "Encoder | None", see
     return Threshold(number_of(written), "given")
 
 
-if TYPE_CHECKING:
-    from evals.schema import ReviewExample
-    from training.reviewer.measure import Measure, Measured, Reviewer
-
-
 def measure_reviewer(
     reviewer: "Reviewer", papers: "tuple[ReviewExample, ...]", measure: "Measure", folder: Path
 ) -> "Measured":
@@ -245,11 +242,6 @@ def measure_reviewer(
         return measured(reviewer, papers, measure, folder, clocks, find_cached, progress)
 
 
-if TYPE_CHECKING:
-    from evals.schema.reports import PublishedResult, ReviewScore
-    from evals.schema.reviews import PredictionRow
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 ReviewReportOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
 Published = Annotated[
     list[Path] | None,
@@ -400,12 +392,6 @@ def write_report(folder: Path, name: str, page: str, document: object) -> None:
         notes.print(f"wrote {path}")
 
 
-if TYPE_CHECKING:
-    from evals.schema import ReviewExample, RunRecord
-    from evals.schema.reports import StepScore, StepsReport
-    from training.models.base import Base
-    from training.reviewer.measure import Measure, Step
-
 Run = Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")]
 Papers = Annotated[
     str,
@@ -452,7 +438,7 @@ def steps(
 
     Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
     """
-    from evals.review.report import steps_report
+    from evals.review.report import COLUMNS, RULE, steps_cells, steps_page, steps_report
     from lab.settings import from_environment
     from training.models.base import find_base
     from training.reviewer.measure import base_named, chosen, development_papers, read_measure, review_record, steps_of
@@ -477,28 +463,15 @@ def steps(
     found = development_papers(papers, measure.limit)
     told = _check_unlearned(record, found, run.name)
     wanted = chosen(steps_of(folder), step or ())
-    at = find_base(base or base_named(folder, record), _tell, from_environment().cache)
+    at = find_base(
+        base or base_named(folder, record), lambda _, message: notes.print(message), from_environment().cache
+    )
     scores = [_score(each, record, at, found, measure) for each in wanted]
     report = steps_report(run.name, scores, told)
     if out is not None:
-        _write(report, out)
-    for note in told:
+        write_report(out, "steps", steps_page(report), report)
+    for note in (*told, RULE):
         notes.print(f"note: {note}", soft_wrap=True)
-    _show(report, as_json=as_json)
-
-
-def _write(report: "StepsReport", folder: Path) -> None:
-    from evals.review.report import steps_page
-
-    pass
-
-    write_report(folder, "steps", steps_page(report), report)
-
-
-def _show(report: "StepsReport", *, as_json: bool) -> None:
-    from evals.review.report import COLUMNS, RULE, steps_cells
-
-    notes.print(f"note: {RULE}", soft_wrap=True)
     title = f"{report.run}: {len(report.steps)} steps on {report.n_articles} development papers"
     emit(report, as_json=as_json, table=table_of(title, COLUMNS, steps_cells(report)))
 
@@ -541,16 +514,6 @@ def _score(
         seconds_per_article=found.run.seconds_per_article,
     )
 
-
-def _tell(_: float, message: str) -> None:
-    notes.print(message)
-
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from evals.review.clean import CleanedRow
-    from evals.schema.reviews import ParsedReview
 
 app = typer.Typer(no_args_is_help=True, help="Peer review: read, clean, score, merge and compare concerns.")
 

@@ -308,7 +308,7 @@ def readers(
     show: Annotated[bool, typer.Option("--show", help="List every answer that is read otherwise.")] = False,
     draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Hold each way of reading answers against labels: correct or not, four verdicts, who took what for what.
 

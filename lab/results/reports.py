@@ -1,11 +1,10 @@
 """What the Leaderboard and Calibration tabs have in common: which report is shown, and its source."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache
 from itertools import combinations
-from typing import TypeVar, TypeVarTuple
 
 import gradio as gr
 
@@ -21,8 +20,6 @@ from lab.ui.components import Html, Scale, shown
 from lab.ui.text import lines, page, say
 
 KEPT = 128
-Rest = TypeVarTuple("Rest")
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -42,55 +39,26 @@ class Counted:
     unsure: int
 
 
-class _Same:
-    """A report as a key: equal only to itself, so that comparing takes no time."""
-
-    def __init__(self, report: EvalReport) -> None:
-        self.report = report
-
-    def __hash__(self) -> int:
-        return id(self.report)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.report is self.report
-
-
-def once_per_report(
-    compute: Callable[[EvalReport, *Rest], Found],
-) -> Callable[[EvalReport, *Rest], Found]:
-    """Return `compute`, which then runs once for each report object and further arguments."""
-
-    @lru_cache(maxsize=KEPT)
-    def kept(same: _Same, *rest: *Rest) -> Found:
-        return compute(same.report, *rest)
-
-    @wraps(compute)
-    def found(report: EvalReport, *rest: *Rest) -> Found:
-        return kept(_Same(report), *rest)
-
-    return found
-
-
-@once_per_report
+@lru_cache(maxsize=KEPT)
 def ranked(report: EvalReport, group: str, order: str) -> tuple[LeaderboardRow, ...]:
     """Return stages and baselines of one group, the best by `order` first, with their ranks."""
     return leaderboard([report], group, order)
 
 
-@once_per_report
+@lru_cache(maxsize=KEPT)
 def differences(report: EvalReport, group: str, metrics: tuple[str, ...]) -> Comparisons | None:
     """Return the paired differences between every two stages; None where there is one stage only."""
     pairs = [((report, one), (report, other)) for one, other in combinations(stages_of(report), 2)]
     return compare(pairs, Pairing(metrics=metrics, group=group)) if pairs else None
 
 
-@once_per_report
+@lru_cache(maxsize=KEPT)
 def calibrated(report: EvalReport, stage: str, group: str) -> Calibration:
     """Return the calibration of one stage in one group, over the answers that make a claim."""
     return calibration_of(report, stage, group)
 
 
-@once_per_report
+@lru_cache(maxsize=KEPT)
 def counted(report: EvalReport, stage: str, group: str) -> Counted:
     """Return how many answers of a stage count in its calibration, and why the others do not."""
     rows = rows_of(report, stage, group)
