@@ -28,12 +28,13 @@ def adapter(tmp_path):
     return tiny_adapter(tiny_base(tmp_path / "base"), tmp_path / "adapter")
 
 
-@pytest.mark.parametrize(("change", "words"), UNSUPPORTED)
-def test_what_cannot_be_stacked_is_refused_in_words(adapter, change, words):
+def test_what_cannot_be_stacked_is_refused_in_words(adapter):
     config = adapter / CONFIG_NAME
-    config.write_text(json.dumps(json.loads(config.read_text()) | change))
-    with pytest.raises(ChainMismatch, match=words):
-        read_adapter(adapter)
+    plain = json.loads(config.read_text())
+    for change, words in UNSUPPORTED:
+        config.write_text(json.dumps(plain | change))
+        with pytest.raises(ChainMismatch, match=words):
+            read_adapter(adapter)
 
 
 def test_a_rank_of_its_own_per_layer_is_read_from_the_matrices(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import TrainingStopped
-from training.run.checkpoints import check_room, drop_old, last_whole, seal, writing_failed
+from training.run.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
 
 
 def checkpoint(run: Path, step: int, *, is_sealed: bool = True) -> Path:
@@ -17,63 +17,31 @@ def checkpoint(run: Path, step: int, *, is_sealed: bool = True) -> Path:
     return folder
 
 
-def cut_short(folder: Path) -> None:
-    (folder / "weights.bin").write_bytes(bytes(999))
-
-
-def turn_a_bit(folder: Path) -> None:
-    (folder / "weights.bin").write_bytes(bytes(999) + b"\1")
-
-
-def lose_a_file(folder: Path) -> None:
-    (folder / "deep" / "state.json").unlink()
-
-
-def lose_the_seal(folder: Path) -> None:
-    (folder / "seal.json").unlink()
-
-
-def tear_the_seal(folder: Path) -> None:
-    (folder / "seal.json").write_text('{"files"', encoding="utf-8")
-
-
-DAMAGE = [
-    (cut_short, "weights.bin was changed or damaged"),
-    (turn_a_bit, "weights.bin was changed or damaged"),
-    (lose_a_file, "deep/state.json is missing"),
-    (lose_the_seal, "it was not written to its end"),
-    (tear_the_seal, "seal.json cannot be read"),
+WEIGHTS, STATE, SEAL = "weights.bin", "deep/state.json", "seal.json"
+DAMAGE = [  # a file, what becomes of it (None: it is lost), what is said
+    (WEIGHTS, bytes(999), "weights.bin was changed or damaged"),
+    (WEIGHTS, bytes(999) + b"\1", "weights.bin was changed or damaged"),
+    (STATE, None, "deep/state.json is missing"),
+    (SEAL, None, "it was not written to its end"),
+    (SEAL, b'{"files"', "seal.json cannot be read"),
 ]
 
 
-@pytest.mark.parametrize(("damage", "fault"), DAMAGE)
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp_path: Path, damage, fault: str):
-    earlier, newest = checkpoint(tmp_path, 5), checkpoint(tmp_path, 10)
-    damage(newest)
-    told: list[str] = []
-    assert last_whole(tmp_path, told.append) == earlier
-    assert told == [
-        f"checkpoint-10 cannot be used ({fault}); looking for the one before it",
-    ]
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp_path: Path):
+    for number, (name, content, fault) in enumerate(DAMAGE):
+        run, told = tmp_path / str(number), []
+        earlier, newest = checkpoint(run, 5), checkpoint(run, 10)
+        assert (last_whole(run, told.append), told, fault_of(newest)) == (newest, [], None)
+        (newest / name).unlink() if content is None else (newest / name).write_bytes(content)
+        assert last_whole(run, told.append) == earlier
+        assert told == [f"checkpoint-10 cannot be used ({fault}); looking for the one before it"]
 
 
 def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: Path):
-    for step, is_sealed in (
-        (5, True),
-        (7, False),
-        (10, True),
-        (15, False),
-        (20, True),
-        (25, False),
-    ):
+    for step, is_sealed in ((5, True), (7, False), (10, True), (15, False), (20, True), (25, False)):
         checkpoint(tmp_path, step, is_sealed=is_sealed)
     drop_old(tmp_path, 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "checkpoint-10",
-        "checkpoint-15",
-        "checkpoint-20",
-        "checkpoint-25",
-    ]
+    assert {path.name for path in tmp_path.iterdir()} == {f"checkpoint-{step}" for step in (10, 15, 20, 25)}
 
 
 def test_without_room_for_a_checkpoint_training_stops_and_says_how_much_is_needed(tmp_path: Path):

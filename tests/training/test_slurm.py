@@ -81,25 +81,14 @@ def test_without_a_cluster_the_script_is_written_and_carries_its_job_with_it(tmp
     carried = DelayedSubmission.load(tmp_path / "mine.slurm" / "job.pkl")
     assert carried.function == job
     assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
-
-
-def test_the_script_puts_its_job_where_submitit_looks_for_it(tmp_path: Path):
-    folder = tmp_path / "mine.slurm"
-    script = write_script(job_of(tmp_path), folder, parameters_of(Launch("cpu"), "mine", []))
-    setup = next(line for line in script.read_text().splitlines() if " || cp " in line)
+    setup = next(line for line in text.splitlines() if " || cp " in line)
     environment = {**os.environ, "SLURM_JOB_ID": "12"}
+    state = tmp_path / "mine.slurm" / "12_submitted.pkl"  # where submitit looks for its job
     for _ in range(2):  # the second time as after a requeue, when the state is newer than the script
         subprocess.run(["bash", "-c", setup], env=environment, check=True)
-        state = folder / "12_submitted.pkl"
         assert state.is_file()
         state.write_bytes(b"newer")
     assert state.read_bytes() == b"newer"
-
-
-@pytest.mark.parametrize("option", ["partition", "queue=gpu", "=3"])
-def test_an_option_that_slurm_does_not_know_is_refused_with_those_it_does(option: str):
-    with pytest.raises(BadConfig, match=r"write key=value with one of .*partition"):
-        parameters_of(Launch("cpu"), "mine", [option])
 
 
 @pytest.fixture
@@ -148,31 +137,21 @@ def test_several_machines_are_told_their_rank_and_the_first_ones_address(monkeyp
         assert words[words.index(key) + 1] == value
 
 
-OTHER_SHAPES = ["nodes=2", "ntasks_per_node=4", "gpus_per_node=2"]
-
-
-@pytest.mark.parametrize("option", OTHER_SHAPES)
-def test_a_job_of_another_shape_than_the_launch_is_refused(option: str):
-    with pytest.raises(BadConfig, match="--profile multi-node -- --num_machines 2"):
-        parameters_of(Launch("single-gpu"), "mine", [option])
-
-
-TIMES = [
-    ("90", 90),
-    ("90:30", 91),
-    ("1:30:00", 90),
-    ("1-00:00:00", 1440),
-    ("1-12", 2160),
-    ("0-1:30", 90),
+WRONG = [  # a launch, an option, what is said
+    *((Launch("cpu"), option, "write key=value with one of") for option in ("partition", "queue=gpu", "=3")),
+    *(
+        (Launch("single-gpu"), option, "--profile multi-node -- --num_machines 2")
+        for option in ("nodes=2", "ntasks_per_node=4", "gpus_per_node=2")
+    ),
+    *((Launch("cpu"), f"time={text}", "is no time limit; write minutes") for text in ("", "soon", "1-", "1:2:3:4")),
 ]
+TIMES = {"90": 90, "90:30": 91, "1:30:00": 90, "1-00:00:00": 1440, "1-12": 2160, "0-1:30": 90}
 
 
-@pytest.mark.parametrize(("text", "expected"), TIMES)
-def test_a_time_limit_may_be_written_as_slurm_does(text: str, expected: int):
-    assert parameters_of(Launch("cpu"), "mine", [f"time={text}"])["time"] == expected
-
-
-@pytest.mark.parametrize("text", ["", "soon", "1-", "1:2:3:4"])
-def test_a_time_limit_that_is_none_is_refused(text: str):
-    with pytest.raises(BadConfig, match=r"is no time limit; write minutes"):
-        parameters_of(Launch("cpu"), "mine", [f"time={text}"])
+def test_options_of_the_job_are_read_as_slurm_does_and_refused_where_they_are_none_or_another_shape():
+    for launch, option, said in WRONG:
+        with pytest.raises(BadConfig) as raised:
+            parameters_of(launch, "mine", [option])
+        assert said in str(raised.value), option
+    assert parameters_of(Launch("multi-node"), "mine", ["nodes=2"])["nodes"] == 2
+    assert {text: parameters_of(Launch("cpu"), "mine", [f"time={text}"])["time"] for text in TIMES} == TIMES
