@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -124,23 +123,15 @@ def open_arena(environment: Mapping[str, str], **options: Any) -> None:
         if place.repo is None:
             _serve(build_services(settings), place, environment, options)
             return
-        with closing(_Log(VoteLog(connect(), place.repo, Path(folder) / "votes"))) as log:
+        log = VoteLog(connect(), place.repo, Path(folder) / "votes")
+        try:
             _serve(_told(settings, log), place, environment, options)
+        finally:
+            log.push()
+            log.stop()
 
 
-class _Log:
-    """A vote log that pushes a last time when it is closed."""
-
-    def __init__(self, log: VoteLog) -> None:
-        self.write = log.write
-        self._log = log
-
-    def close(self) -> None:
-        self._log.push()
-        self._log.stop()
-
-
-def _told(settings: Settings, log: _Log) -> Services:
+def _told(settings: Settings, log: VoteLog) -> Services:
     def opened() -> Store:
         upgrade(settings.database_url)
         return Store(settings.database_url, tell=log.write)

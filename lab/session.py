@@ -83,7 +83,7 @@ def session(
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionRequest:
     """A question that was checked, and how it is answered.
 
     `pick` chooses among the stages, in order, once the chain is there; `messages` are for tasks with a prompt of
@@ -115,7 +115,7 @@ Drafts = tuple[Draft, ...]
 
 
 def answered(
-    services: Services, asked: Asked, finish: Callable[[Drafts], Moment[Drafts, Kept]]
+    services: Services, asked: QuestionRequest, finish: Callable[[Drafts], Moment[Drafts, Kept]]
 ) -> Iterator[Moment[Drafts, Kept]]:
     """Yield moments of all stages' answers being written; `finish` is given them closed."""
     began: list[datetime] = []

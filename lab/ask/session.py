@@ -9,7 +9,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example, Verdict
 from lab.services import Services
-from lab.session import Asked, BadQuestion, Draft, Drafts, Moment, Tab, answered, new_id, origin, plain_text
+from lab.session import BadQuestion, Draft, Drafts, Moment, QuestionRequest, Tab, answered, new_id, origin, plain_text
 from lab.ui.text import say
 from lab.visitors import Visitor
 
@@ -28,7 +28,7 @@ def checked_question(text: str | None) -> str:
     return question
 
 
-def answering(services: Services, asked: Asked) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
+def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
     """Yield moments until the answers are graded and stored. Raises LabError if the model cannot answer.
 
     A question that we have an answer to gets verdicts. Complete answers are shown once they are kept.
@@ -58,7 +58,7 @@ def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
     return services.store.hash_rater(f"{tab} {visitor.rater}")
 
 
-def _records(services: Services, asked: Asked, example: Example | None, drafts: Drafts) -> tuple[Answer, ...]:
+def _records(services: Services, asked: QuestionRequest, example: Example | None, drafts: Drafts) -> tuple[Answer, ...]:
     chain, asked_at = services.engine.chain(), services.now()
     return tuple(
         Answer(
@@ -128,7 +128,7 @@ def find_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     raise LabError(say("ask.history.gone"))
 
 
-def asking_again(visitor: Visitor, entry: Earlier) -> Asked:
+def asking_again(visitor: Visitor, entry: Earlier) -> QuestionRequest:
     """Return the same question to the same stages with the same settings."""
     first = entry.first
     wanted = tuple(answer.stage for answer in entry.answers)
@@ -137,7 +137,7 @@ def asking_again(visitor: Visitor, entry: Earlier) -> Asked:
         return tuple(stage for stage in wanted if stage in stages) or stages
 
     sampling = Sampling(max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed)
-    return Asked(visitor, first.question, sampling, "ask", pick)
+    return QuestionRequest(visitor, first.question, sampling, "ask", pick)
 
 
 def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:

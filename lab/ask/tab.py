@@ -12,7 +12,7 @@ from evals.model import Sampling
 from evals.schema import Answer, Example
 from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.session import Asked, Drafts, Moment, View, checked_sampling, stop
+from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stop
 from lab.ui.components import (
     ANSWERING,
     QUIET,
@@ -42,7 +42,9 @@ def ask(
     """Yield what to show until every stage has answered. `settings`: seed, length, temperature."""
     try:
         sampling = checked_sampling(*settings)
-        yield from _answers(services, Asked(visitor or new_visitor(), checked_question(question), sampling, "ask"))
+        yield from _answers(
+            services, QuestionRequest(visitor or new_visitor(), checked_question(question), sampling, "ask")
+        )
     except LabError as error:
         yield _problem(error)
 
@@ -56,7 +58,7 @@ def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> I
         yield _problem(error)
 
 
-def _answers(services: Services, asked: Asked, before: Earlier | None = None) -> Iterator[View]:
+def _answers(services: Services, asked: QuestionRequest, before: Earlier | None = None) -> Iterator[View]:
     is_known = questions.find(asked.question) is not None
     for moment in answering(services, asked):
         if moment.is_replaced:

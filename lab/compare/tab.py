@@ -7,6 +7,7 @@ browser before the vote is the two texts and nothing else about them.
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import gradio as gr
 
@@ -16,7 +17,7 @@ from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
 from lab.ask.session import answering, checked_question
 from lab.services import Services
-from lab.session import Asked, Draft, Drafts, Moment, new_id, stage_name, stop
+from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
 from lab.ui.components import ANSWERING, Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
 from lab.ui.text import page, say
 from lab.visitors import Door, Visitor, new_visitor
@@ -83,14 +84,19 @@ def comparison(services: Services, visitor: Visitor, pair: Pair, choice: Choice)
     )
 
 
+@lru_cache(maxsize=64)
+def _drawn(seed: int) -> list[str]:
+    rows = [*questions.kmp_training(), *questions.pathway_training()]
+    return random.Random(seed).sample([row.prompt for row in rows], len(rows))
+
+
 def bank_question(state: Comparing) -> str:
     """Return the question at the place reached: all of the bank's training half, in drawn order.
 
     Votes become training data, so the questions that measure a model are not offered.
     """
-    rows = [*questions.kmp_training(), *questions.pathway_training()]
-    order = random.Random(state.seed).sample(range(len(rows)), len(rows))
-    return rows[order[(state.place - 1) % len(rows)]].prompt
+    order = _drawn(state.seed)
+    return order[(state.place - 1) % len(order)]
 
 
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
@@ -120,7 +126,7 @@ def next_pair(
         if own is None:
             state = replace(state, place=state.place + 1)
         asked = checked_question(own if own is not None else bank_question(state))
-        pair = Asked(visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random))
+        pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random))
         for moment in answering(services, pair):
             if moment.is_replaced:
                 return

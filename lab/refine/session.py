@@ -30,9 +30,9 @@ from lab.refine.export import export, told, write
 from lab.refine.view import refined, title_of
 from lab.services import Services, refine_task
 from lab.session import (
-    Asked,
     Drafts,
     Moment,
+    QuestionRequest,
     View,
     Work,
     answered,
@@ -86,7 +86,7 @@ def refining(services: Services, asked: Refining) -> Iterator[Moment[Drafts, Kep
         ]
         return replace(keep(services, asked, answers), written=drafts)
 
-    question = Asked(
+    question = QuestionRequest(
         visitor=asked.visitor,
         question=asked.record.asked,
         sampling=asked.sampling,

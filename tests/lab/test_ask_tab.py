@@ -221,37 +221,15 @@ def test_stop_is_heard_from_the_first_moment_on(tmp_path):
     assert not any("Confidence" in row.text for row in services.store.answers())
 
 
-def test_what_fails_leaves_its_remedy_on_the_page_and_answers_stay(room, monkeypatch):
+def test_answers_stay_on_the_page_when_they_cannot_be_stored(room, monkeypatch):
     def refuse(*_):
-        raise LabError("no such thing. Run `assay doctor`.")
-
-    view = last(ask(replace(room, engine=Engine(refuse)), somebody(), "What is HSF1?", SETTINGS))
-    assert "No such thing. Run `assay doctor`." in view.notice
-    assert not view.is_busy
+        raise LabError("the disk is full")
 
     monkeypatch.setattr(room.store, "add_answers", refuse)
     view = last(ask(room, somebody(), "What is HSF1?", SETTINGS))
-    assert "could not be stored: no such thing" in view.notice
+    assert "could not be stored: the disk is full" in view.notice
     assert "grpo on What is HSF1?" in view.cards
     assert not view.is_busy
-
-
-def test_ten_visitors_at_once_read_their_own_answers_only(room):
-    shown = {}
-
-    def visit(number):
-        shown[number] = last(ask(room, somebody(), f"question {number}?", SETTINGS)).cards
-
-    threads = [threading.Thread(target=visit, args=(number,)) for number in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-
-    for number in range(10):
-        assert shown[number].count(f" on question {number}? ") == 3
-        assert shown[number].count(" on question ") == 3
-    assert len(room.store.answers()) == 30
 
 
 def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():

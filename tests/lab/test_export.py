@@ -160,6 +160,7 @@ def test_a_folder_with_other_files_or_a_file_in_its_place_is_refused_and_left_al
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.slow
 def test_trl_takes_one_dpo_step_on_the_exported_folder_loaded_by_its_card(tmp_path):
     from datasets import load_dataset
     from transformers import AutoModelForCausalLM

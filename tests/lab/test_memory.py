@@ -35,7 +35,8 @@ print(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 
 def megabytes(folder, *words):
     """Return what a process holds in memory after it used the lab."""
-    environment = {**os.environ, "ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}", "OMP_NUM_THREADS": "1"}
+    settings = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}  # what is held must not depend on which thread held it
+    environment = {**os.environ, "ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}", **settings}
     told = subprocess.run(
         [sys.executable, "-c", USED, *words], env=environment, capture_output=True, text=True, check=False
     )

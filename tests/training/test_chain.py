@@ -176,6 +176,22 @@ def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(origi
     assert load_chain(chain, "float32").stages == ("base", "sft")
 
 
+def test_chains_beside_each_other_share_one_base_and_answer_as_they_would_alone(folder):
+    prompt = load_chain(folder / "grpo", "float32").messages("What is HSF1?")
+    sampling = Sampling(max_new_tokens=8)
+    alone = {
+        name: load_chain(folder / name, "float32").generate([prompt], [name], sampling) for name in ("grpo", "sft")
+    }
+
+    first = load_chain(folder / "grpo", "float32")
+    second = load_chain(folder / "sft", "float32", beside=[first])
+
+    assert second.stack is first.stack
+    assert first.generate([prompt], ["grpo"], sampling) == alone["grpo"]
+    assert second.generate([prompt], ["sft"], sampling) == alone["sft"]
+    assert load_chain(folder / "sft", "bfloat16", beside=[first]).stack is not first.stack
+
+
 @pytest.mark.parametrize("name", ["sft", "base"])
 def test_two_stages_of_one_name_are_refused(folder, name):
     change(folder, lambda manifest: manifest["stages"][1].update(name=name))

@@ -167,7 +167,7 @@ def load_chain(
     report(0.5, "checking the chain")
     other = _on_same_base(found, dtype, beside)
     tokenizer = other.tokenizer if other else load_tokenizer(found)
-    refuse(name, file_findings(chain, found, tokenizer))
+    refuse(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
     report(0.6, "loading the model")
     running = _Running(chain, other.stack if other else _stack_of(found, dtype), tokenizer, dtype)
     report(0.9, "checking what the chain computes")

@@ -35,9 +35,11 @@ class Finding:
     is_missing: bool = False
 
 
-def file_findings(chain: Chain, base: Base, tokenizer: PreTrainedTokenizerBase) -> tuple[Finding, ...]:
-    """Return what is found without loading the model: identity of the base, files of the stages."""
-    made_for, here = chain.manifest.base, identity_of(base, tokenizer)
+def file_findings(
+    chain: Chain, base: Base, tokenizer: PreTrainedTokenizerBase, known: BaseIdentity | None = None
+) -> tuple[Finding, ...]:
+    """Return what is found without loading the model: identity of the base (`known` if it was found before), files."""
+    made_for, here = chain.manifest.base, known or identity_of(base, tokenizer)
     remedy = _remedy(made_for, base)
     is_same = base.has_weights(made_for.weights_sha256)
     weights = made_for.weights_sha256 if is_same else here.weights_sha256
