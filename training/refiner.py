@@ -13,12 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from accelerate.utils import gather_object
-from transformers import (
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
 from training.config import RefinerSettings, Request

@@ -92,11 +92,7 @@ class OneVerifier:
         self.__name__ = f"verifier_{name}"
 
     def __call__(
-        self,
-        *,
-        completions: Sequence[Answer],
-        prompts: Sequence[Answer] | None = None,
-        **columns: Any,
+        self, *, completions: Sequence[Answer], prompts: Sequence[Answer] | None = None, **columns: Any
     ) -> list[float | None]:
         """Return one score per completion. BadConfig as for `VerifierReward`."""
         return [each.scores[self.name] for each in _verdicts(columns, prompts, completions, Scoring(v4=self.v4))]

@@ -87,7 +87,7 @@ def test_a_run_that_may_end_early_keeps_its_best_weights_unless_told_otherwise(s
         assert isinstance(settings, RefinerSettings) and settings.keeps_best is is_best
 
 
-@pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), ("last", 3.0)])
+@pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), pytest.param("last", 3.0, marks=pytest.mark.slow)])
 def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
     start: Path, monkeypatch: pytest.MonkeyPatch, keep: str, largest: float
 ):

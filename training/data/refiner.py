@@ -7,6 +7,7 @@ hold-out, and those of the test split by name, are refused. Knows nothing of tor
 import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -181,8 +182,7 @@ def _is_of_records(source: str) -> bool:
         return False
     with path.open(encoding="utf-8", errors="replace") as file:
         first = next((line for line in file if line.strip()), "")
-    try:
+    with suppress(ValueError):
         row = json.loads(first)
-    except ValueError:
-        return False
-    return isinstance(row, dict) and "tool_output" in row
+        return isinstance(row, dict) and "tool_output" in row
+    return False

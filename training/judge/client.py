@@ -29,7 +29,6 @@ from evals.errors import BadConfig, LabError
 from evals.refine.judge import number_of
 from training.judge.questions import ServerSettings
 
-LOCAL_NAMES = ("localhost", "ip6-localhost")
 RETRIED = (408, 409, 425, 429)
 REFUSED_FIELDS = (400, 404, 415, 422)
 LONGEST_WAIT = 30.0
@@ -69,15 +68,13 @@ def is_local(host: str) -> bool:
     >>> is_local("localhost"), is_local("127.0.0.1"), is_local("10.0.0.1"), is_local("a.localhost.org")
     (True, True, False, False)
     """
-    if host.lower() in LOCAL_NAMES:
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host.lower() in ("localhost", "ip6-localhost") or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def key_of(variable: str, base_url: str, environment: Mapping[str, str] | None = None) -> str | None:
+def key_of(variable: str, base_url: str) -> str | None:
     """Return the key that an environment variable holds; None if no variable is named.
 
     BadConfig if it is not set, or if a key would go to another machine without encryption. The key
@@ -85,7 +82,7 @@ def key_of(variable: str, base_url: str, environment: Mapping[str, str] | None =
     """
     if not variable:
         return None
-    key = (os.environ if environment is None else environment).get(variable, "").strip()
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise BadConfig(
             f"the variable {variable} that is to hold the server's key (judge_key_env, --key-env) is not set;"

@@ -195,10 +195,7 @@ def backend_of(word: str) -> Backend:
 
 
 def judged(
-    judge: Judge,
-    inquiries: Sequence[Inquiry],
-    deadline_seconds: float,
-    tell: Callable[[int], None] | None = None,
+    judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float, tell: Callable[[int], None] | None = None
 ) -> list[Verdicts]:
     """Return the verdicts on each answer, from anywhere; those not there at the deadline are missing.
 

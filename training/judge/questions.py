@@ -61,7 +61,9 @@ def fenced(name: str, text: str, word: str) -> str:
 
 def harmless(text: str) -> str:
     """Return a text in which nothing looks like a fence or a turn of a conversation."""
-    visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
+    visible = text
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        visible = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")
     for pattern in LOOKALIKES:
         visible = pattern.sub(REMOVED, visible)
     return visible

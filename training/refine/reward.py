@@ -60,11 +60,7 @@ class RefinerReward:
     __name__ = "refiner"
 
     def __init__(
-        self,
-        config: RewardConfig,
-        judging: Judging,
-        book: ItemBook | None = None,
-        stop: StopRule | None = None,
+        self, config: RewardConfig, judging: Judging, book: ItemBook | None = None, stop: StopRule | None = None
     ) -> None:
         self.config = config
         self.judging = judging
@@ -201,10 +197,11 @@ def judge_facts(settings: RefinerSettings, judging: Judging) -> dict[str, str]:
     Never an address or a key. BadConfig for a judge that is not fit to reward anything.
     """
     is_http = isinstance(judging.judge, HttpJudge)
+    probed = fit_judge(judging.judge, judging.deadline_seconds)  # first: from then on the label names the model
     return {
         "judged by": judging.judge.label,
         "judge_mode": settings.judge_mode if is_http else "no language model",
         "judge_votes": str(settings.judge_votes),
         "judge_prompt": VERSION if is_http else "none",
-        "judge_probe": fit_judge(judging.judge, judging.deadline_seconds),
+        "judge_probe": probed,
     }

@@ -7,8 +7,8 @@ for step in stream_review(article, engine, asking, stop, clock): ...
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -33,7 +33,6 @@ from training.judge.client import Reply
 from training.models.chain import LoadedChain
 
 Constrain = Literal["auto", "always", "never"]
-CONSTRAIN: tuple[Constrain, ...] = ("auto", "always", "never")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Asking:
     constrain: Constrain = "auto"
 
     def __post_init__(self) -> None:
-        if self.constrain not in CONSTRAIN:
-            raise BadConfig(f"constrain is {self.constrain!r}; it takes {', '.join(CONSTRAIN)}.")
+        if self.constrain not in (known := get_args(Constrain)):
+            raise BadConfig(f"constrain is {self.constrain!r}; it takes {', '.join(known)}.")
         self.budget(self.context or Budget().context)  # refused now, not once a model is loaded
 
     def budget(self, context: int) -> Budget:
@@ -73,7 +72,7 @@ class Room:
 
     counter: TokenCounter
     context: int
-    marks: tuple[str, ...] = field(default=())
+    marks: tuple[str, ...] = ()
 
 
 class Engine(Protocol):
@@ -217,10 +216,7 @@ class ChainEngine:
         self._is_held = asking.constrain != "never"
         self._form = chain.form(array_schema() if self._is_held else None, asking.repetition_penalty)
         self._sampling = Sampling(
-            max_new_tokens=asking.max_new_tokens,
-            temperature=asking.temperature,
-            top_p=asking.top_p,
-            seed=asking.seed,
+            max_new_tokens=asking.max_new_tokens, temperature=asking.temperature, top_p=asking.top_p, seed=asking.seed
         )
 
     def record(self) -> EngineRecord:
@@ -262,10 +258,7 @@ class ChainEngine:
 
 
 def _messages(request: str) -> tuple[Message, ...]:
-    return (
-        Message(role="system", content=system_prompt()),
-        Message(role="user", content=request),
-    )
+    return (Message(role="system", content=system_prompt()), Message(role="user", content=request))
 
 
 Clock = Callable[[], float]
