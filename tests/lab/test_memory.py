@@ -45,6 +45,7 @@ def megabytes(folder, *words):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_ask_review_and_refine_together_take_at_most_a_tenth_more_memory_than_ask_alone(tmp_path):
     alone, together = megabytes(tmp_path), megabytes(tmp_path, "all")
