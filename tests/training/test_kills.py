@@ -142,7 +142,8 @@ TWO: Mapping[str, Mapping[str, object]] = {
 
 @pytest.mark.parametrize("stage", ["grpo", pytest.param("sft", marks=slow), pytest.param("dpo", marks=slow)])
 def test_two_processes_write_one_run_that_learns_what_one_learns_from_twice_the_batch(taught, tmp_path, stage):
-    file, run = on_taught(taught, stage, tmp_path / "run", **TWO[stage]), RunFolder(tmp_path / "run")
+    rows = {"data": [str(eight_rows(tmp_path))]} if stage == "sft" else {}  # a number that divides evenly
+    file, run = on_taught(taught, stage, tmp_path / "run", **TWO[stage], **rows), RunFolder(tmp_path / "run")
     assert killing.run_two(stage, file) == [0, 0], killing.said(file)
     kept = record(run.path)
     assert (kept["status"], kept["host"]["processes"]) == ("finished", 2)
@@ -159,7 +160,7 @@ def test_two_processes_write_one_run_that_learns_what_one_learns_from_twice_the_
             assert len({json.dumps(row["completion"]) for row in rows}) > 2
         assert figures(run, "kl")[0] == 0.0
         return
-    twice = {**TWO[stage], "batch": 2 * int(str(TWO[stage]["batch"]))}
+    twice = {**TWO[stage], **rows, "batch": 2 * int(str(TWO[stage]["batch"]))}
     alone = train(stage, on_taught(taught, stage, tmp_path / "alone" / "run", **twice))
     for name in {"loss", "rewards/margins", "monitor/kl", "monitor/accuracy"}:
         assert figures(run, name) == pytest.approx(figures(alone, name), rel=1e-3, abs=1e-5), name
