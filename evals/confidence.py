@@ -234,7 +234,7 @@ def _share(values: list[float], top: float | None) -> float | None:
     return None if top is None or largest > top else sum(values) / len(values) / top
 
 
-VERSION = "confidence-3"
+VERSION = "confidence-4"
 
 ANCHOR = re.compile(r"(?<![\w-])(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
 NOUNS = ("confidence", "certainty", "probability")

@@ -329,7 +329,7 @@ def test_weights_that_make_no_sense_are_refused(choice: str | dict[str, float], 
 def test_an_unknown_mode_is_refused_and_a_mode_that_is_not_the_usual_one_is_named() -> None:
     with pytest.raises(BadConfig, match="no mode 'brier'; choose one of proper, legacy"):
         verify(DIRECT, "Down.", v4="brier")
-    assert instrument() == {"verifiers": "verifiers-6", "confidence": "confidence-3"}
+    assert instrument() == {"verifiers": "verifiers-6", "confidence": "confidence-4"}
     assert instrument("legacy") == {**instrument(), "v4": "legacy"}
 
 
