@@ -212,10 +212,7 @@ class Venv:
         command = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check"]
         with self.log.open("w") as log:
             process = subprocess.Popen(
-                [*command, "--progress-bar", "off", *arguments],
-                cwd=self.root,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                [*command, "--progress-bar", "off", *arguments], cwd=self.root, stdout=log, stderr=subprocess.STDOUT
             )
             while process.poll() is None:
                 time.sleep(0.2)

@@ -87,13 +87,7 @@ def difference(name: str, first: Resampled, second: Resampled) -> Difference:
     n = min(first.table.n(name), second.table.n(name))
     measure = first.table.metrics[name]
     bare = Difference(
-        metric=name,
-        n=n,
-        first=before,
-        second=after,
-        value=None,
-        is_tested=measure.is_tested,
-        better=measure.better,
+        metric=name, n=n, first=before, second=after, value=None, is_tested=measure.is_tested, better=measure.better
     )
     if before is None or after is None:
         sides = (("first", before), ("second", after))

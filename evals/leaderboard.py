@@ -129,11 +129,7 @@ def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") 
 
 
 def leaderboard(
-    reports: Sequence[Report[Any]],
-    group: str = "",
-    order: str = "",
-    draws: int = DRAWS,
-    seed: int = 0,
+    reports: Sequence[Report[Any]], group: str = "", order: str = "", draws: int = DRAWS, seed: int = 0
 ) -> tuple[LeaderboardRow, ...]:
     """Return the stages and baselines of `reports` in one group, the best by `order` first, ranked.
 

@@ -32,10 +32,7 @@ class Model(Protocol):
         ...
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        stages: Sequence[str],
-        sampling: Sampling,
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
     ) -> list[list[Completion]]:
         """Return one row per prompt, in it one completion per stage, in the order asked."""
         ...
@@ -53,10 +50,7 @@ class ScriptedModel:
         self.stages = tuple(dict.fromkeys(stage for stage, _ in script))
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        stages: Sequence[str],
-        sampling: Sampling,
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
     ) -> list[list[Completion]]:
         """Look every answer up."""
         return [[self._answer(stage, prompt[-1].content) for stage in stages] for prompt in prompts]

@@ -40,10 +40,7 @@ def check_way(name: str) -> Way:
 
 
 def verdicts_on(
-    answers: Sequence[Answer],
-    read: Way = "auto",
-    scoring: Scoring | None = None,
-    judged_by: AnswerReader | None = None,
+    answers: Sequence[Answer], read: Way = "auto", scoring: Scoring | None = None, judged_by: AnswerReader | None = None
 ) -> list[Verdict]:
     """Return the verdicts on answers, read in one way; `judged_by` is the judge that "judge" needs."""
     scoring = scoring or Scoring()
@@ -214,13 +211,7 @@ def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], 
             for kind, members in of_kind.items()
         },
         misread=tuple(
-            Misread(
-                id=row.id,
-                labels=row.labels,
-                verdict=each.verdict,
-                answer=each.answer,
-                reason=each.reason,
-            )
+            Misread(id=row.id, labels=row.labels, verdict=each.verdict, answer=each.answer, reason=each.reason)
             for (row, each), ok in zip(judged, same, strict=True)
             if not ok
         ),
@@ -239,10 +230,7 @@ def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int)
 
     if value in (0.0, 1.0):
         n = len(set(clusters))
-        span, note = (
-            wilson(value * n, n),
-            f"the same in every row: Wilson interval over {n} questions",
-        )
+        span, note = (wilson(value * n, n), f"the same in every row: Wilson interval over {n} questions")
     else:
         span = bootstrap({"share": mean}, clusters, draws, seed).get("share")
     low, high = span if span else (None, None)

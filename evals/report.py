@@ -317,11 +317,7 @@ def calibration_of(
 
 def instrument() -> dict[str, str]:
     """Return the versions of what measures. Reports of different instruments are not comparable."""
-    return {
-        "verifiers": verifiers.VERSION,
-        "confidence": confidence.VERSION,
-        "metrics": VERSION,
-    }
+    return {"verifiers": verifiers.VERSION, "confidence": confidence.VERSION, "metrics": VERSION}
 
 
 def save_report(report: Report[Any], path: Path) -> None:

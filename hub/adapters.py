@@ -182,11 +182,7 @@ def pack_adapter(run: Run, base: Base, wishes: Wishes, earlier: tuple[PublishedS
     if weights.shapes:
         findings += fit_findings(WEIGHTS, weights.shapes, settings)
     own = PublishedStage(
-        name=run.stage.name,
-        repo=wishes.repo,
-        revision=None,
-        sha256=weights.part.sha256,
-        config_sha256=config.sha256,
+        name=run.stage.name, repo=wishes.repo, revision=None, sha256=weights.part.sha256, config_sha256=config.sha256
     )
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}

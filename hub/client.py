@@ -61,15 +61,11 @@ def explained(error: Exception, doing: str) -> HubTrouble:
         )
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
-        return HubTrouble(
-            f"{doing}: {_meaning(status)} ({status}: {_short(error)}).",
-            is_transient=status in TRANSIENT,
-        )
+        return HubTrouble(f"{doing}: {_meaning(status)} ({status}: {_short(error)}).", is_transient=status in TRANSIENT)
     if isinstance(error, ValueError) and "Invalid metadata" in str(error):
         return HubTrouble(f"{doing}: the Hub refuses the card. {_short(error)}")
     return HubTrouble(
-        f"{doing}: the connection failed ({type(error).__name__}: {_short(error)}). {again}",
-        is_transient=True,
+        f"{doing}: the connection failed ({type(error).__name__}: {_short(error)}). {again}", is_transient=True
     )
 
 

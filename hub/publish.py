@@ -335,8 +335,7 @@ class _Publication:
     def make_tag(self, tag: str, revision: str) -> None:
         self.say(f"tagging {tag}")
         self.attempt(
-            f"cannot tag {tag}",
-            lambda: self.api.create_tag(**self.where, tag=tag, revision=revision, exist_ok=True),
+            f"cannot tag {tag}", lambda: self.api.create_tag(**self.where, tag=tag, revision=revision, exist_ok=True)
         )
         tagged = self.look().tags.get(tag)
         if tagged != revision:

@@ -26,12 +26,7 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
         "directions, disagreement and conservation in eye and thymus",
         ("always down", "tissue majority", "copy an option", "system prompt only"),
     ),
-    (
-        "pathways-heldout",
-        "mechanism",
-        "what the set of a finding stands for",
-        ("copy an option", "system prompt only"),
-    ),
+    ("pathways-heldout", "mechanism", "what the set of a finding stands for", ("copy an option", "system prompt only")),
     ("kmp-test", "all", "KMP test", ("always abstain",)),
     ("kmp-rewordings", "all", "KMP facts of training in unseen wordings", ("always abstain",)),
 )
@@ -82,16 +77,7 @@ def stages_block() -> str:
     Each row is of one group of questions, so no two of its figures stand on different ones. What a gene
     set stands for is a group of its own: such questions name the direction.
     """
-    heads = (
-        "answers of",
-        "accuracy",
-        "reward",
-        "readable line",
-        "ECE",
-        "by chance, up to",
-        "Brier",
-        "base rate",
-    )
+    heads = ("answers of", "accuracy", "reward", "readable line", "ECE", "by chance, up to", "Brier", "base rate")
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for name, group, title, baselines in TABLES:
         named = (*stages(name), *(known_stage(name, each) for each in baselines))
@@ -200,11 +186,7 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-BLOCKS: Mapping[str, Callable[[], str]] = {
-    "stages": stages_block,
-    "stated": stated_block,
-    "paired": paired_block,
-}
+BLOCKS: Mapping[str, Callable[[], str]] = {"stages": stages_block, "stated": stated_block, "paired": paired_block}
 
 
 def renewed(text: str) -> str:

@@ -90,8 +90,7 @@ TAGS = (
 )
 TAG = re.compile(rf"</?(?:{TAGS})(?:\s[^<>]*)?/?>", re.I)
 UNSEEN = re.compile(
-    r"<(?P<open>script|style|noscript)\b[^<>]*>|</(?P<close>script|style|noscript)\s*>|<!(?=--)|-->",
-    re.I,
+    r"<(?P<open>script|style|noscript)\b[^<>]*>|</(?P<close>script|style|noscript)\s*>|<!(?=--)|-->", re.I
 )
 BREAK = re.compile(r"<(?:br|hr)(?:\s[^<>]*)?/?>|</(?:p|div|li|tr|h[1-6]|blockquote|section)\s*>", re.I)
 ITEM = re.compile(r"<li(?:\s[^<>]*)?>", re.I)

@@ -115,12 +115,7 @@ def grader_files(package: str) -> Files:
 
 
 def _folder(
-    usable: Sequence[Example],
-    left_out: Mapping[str, int],
-    set_name: str,
-    tool: str,
-    settings: ToolSettings,
-    out: Path,
+    usable: Sequence[Example], left_out: Mapping[str, int], set_name: str, tool: str, settings: ToolSettings, out: Path
 ) -> tuple[Files, Exported]:
     """Return the files of the folder, and the record of what they hold."""
     name = module_name(set_name)

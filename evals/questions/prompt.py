@@ -116,6 +116,5 @@ def _gene_set_named() -> re.Pattern[str]:
     """Return a pattern that finds the name of a Hallmark gene set, or a synonym of it."""
     names = {name for row in load_hallmark().values() for name in (row.name, *row.synonyms)}
     return re.compile(
-        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?!\w)",
-        re.IGNORECASE,
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
     )

@@ -440,10 +440,9 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if kind == "missing":
         problem = "is missing"
     else:
-        problem = {
-            "extra_forbidden": "is no field of a row or of this kind of truth",
-            "string_type": "is no text",
-        }.get(kind, problem)
+        problem = {"extra_forbidden": "is no field of a row or of this kind of truth", "string_type": "is no text"}.get(
+            kind, problem
+        )
         problem += f", seen {_short(error['input'])}"
     if kind == "string_type":
         return field, problem, "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"

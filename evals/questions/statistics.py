@@ -52,10 +52,7 @@ def split_statistics(examples: Sequence[Example], text: str) -> SplitStatistics:
 def versions() -> dict[str, str]:
     """Return the version of the questions and one checksum over all fact tables."""
     tables = sorted(f"{name} {entry.sha256}" for name, entry in load_provenance().items())
-    return {
-        "questions": VERSION,
-        "facts_sha256": hashlib.sha256("\n".join(tables).encode()).hexdigest(),
-    }
+    return {"questions": VERSION, "facts_sha256": hashlib.sha256("\n".join(tables).encode()).hexdigest()}
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:

@@ -11,15 +11,7 @@ from typing import Any, Literal
 from evals.facts import DegCount, EnrichmentRow, load_hallmark, load_kmp
 from evals.questions import is_held_out, kmp_test, kmp_training
 from evals.questions.kmp import degs, long
-from evals.questions.pathways import (
-    HELD_OUT,
-    Votes,
-    all_votes,
-    listed,
-    mission_name,
-    pathway_heldout,
-    pathway_training,
-)
+from evals.questions.pathways import HELD_OUT, Votes, all_votes, listed, mission_name, pathway_heldout, pathway_training
 from evals.refine.grammar import evidence_of
 from evals.refine.words import content
 from evals.schema import Direction, Example
@@ -286,10 +278,7 @@ def _count(example: Example, figure: DegCount, beside: Sequence[DegCount]) -> Ou
         reasoning="I searched the tables of gene counts by tissue and contrast.",
         passages=tuple(map(_passage, (figure, *beside))),
         answer=(((figure.id,), f"In {figure.tissue}, {long(figure.contrast)} gives {said}."),),
-        wanted=(
-            item("Count", f'Gives "{said.split()[0]}".'),
-            item("Tissue", f'Names "{figure.tissue}".'),
-        ),
+        wanted=(item("Count", f'Gives "{said.split()[0]}".'), item("Tissue", f'Names "{figure.tissue}".')),
         unwanted=(item("Another count", f'Gives a figure of something else, "{others}".'),),
         group="kmp",
         origin=COUNTS_ORIGIN,
@@ -373,11 +362,7 @@ class Bank:
 def refiner_bank(seed: int = 0) -> Bank:
     """Return all records; the seed chooses distractors, order of passages and order of the rows."""
     source = random.Random(seed)
-    train = [
-        *score_records(source, "train"),
-        *count_records(source),
-        *written_records(source, "train"),
-    ]
+    train = [*score_records(source, "train"), *count_records(source), *written_records(source, "train")]
     test = [*score_records(source, "test"), *written_records(source, "test")]
     return Bank(_shuffled(train, source), _shuffled(test, source))
 

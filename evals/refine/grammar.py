@@ -12,8 +12,7 @@ TAG = re.compile(r"<(/?)(answer|snippet)(?=[\s/>])([^<>]*)>", re.IGNORECASE)
 LIST = rf"({ID}(?:\s*,\s*{ID})*)"
 IDS = re.compile(rf"\s+id\s*=\s*(?:\"\s*{LIST}\s*\"|'\s*{LIST}\s*'|{LIST})\s*", re.IGNORECASE)
 EVIDENCE_MARKUP = re.compile(
-    r"</?(?:tool[_-]?(?:output|call|calls|response|result)s?|webpages?|snippets)(?=[\s/>=])[^<>]*>",
-    re.IGNORECASE,
+    r"</?(?:tool[_-]?(?:output|call|calls|response|result)s?|webpages?|snippets)(?=[\s/>=])[^<>]*>", re.IGNORECASE
 )
 WORD = re.compile(r"[^\W_]+")
 SENTENCE_END = re.compile(

@@ -161,11 +161,7 @@ def _need(passage: str, inquiry: Inquiry) -> float:
 
 
 def _presence(
-    item: Item,
-    inquiry: Inquiry,
-    spoken: Sequence[str],
-    support: Sequence[float],
-    needs: Sequence[float],
+    item: Item, inquiry: Inquiry, spoken: Sequence[str], support: Sequence[float], needs: Sequence[float]
 ) -> float:
     """Return how far a behaviour is present, 0..1."""
     if item.origin == "static":
@@ -180,11 +176,7 @@ def _presence(
 
 
 def _static(
-    title: str,
-    inquiry: Inquiry,
-    spoken: Sequence[str],
-    support: Sequence[float],
-    needs: Sequence[float],
+    title: str, inquiry: Inquiry, spoken: Sequence[str], support: Sequence[float], needs: Sequence[float]
 ) -> float:
     """Return how far a behaviour of the static set is present, by the nearest thing words can show."""
     if title == "Citation Discipline":

@@ -29,11 +29,7 @@ def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple
         f"<reasoning>\n{record.agent_reasoning}\n</reasoning>",
         f"<tool_output>\n{record.tool_output}\n</tool_output>",
     )
-    return (
-        Message(role="system", content=system_prompt),
-        *earlier,
-        Message(role="user", content="\n".join(parts)),
-    )
+    return (Message(role="system", content=system_prompt), *earlier, Message(role="user", content="\n".join(parts)))
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,7 @@ class Settled:
 
 
 def prepare(
-    record: RefinerRecord,
-    completion: str,
-    config: RewardConfig,
-    items: tuple[Item, ...] | None = None,
+    record: RefinerRecord, completion: str, config: RewardConfig, items: tuple[Item, ...] | None = None
 ) -> Prepared:
     """Return an answer read and checked; `items` in place of all that the record is graded by.
 
@@ -225,9 +222,7 @@ def _claims(prepared: Prepared, verdicts: Verdicts | None) -> tuple[CheckedClaim
                 support=support if asked else 0.0,
                 citations=tuple(
                     Relevance(
-                        id=name,
-                        is_known=name in prepared.evidence,
-                        relevant=given.get(name) if name in asked else 0.0,
+                        id=name, is_known=name in prepared.evidence, relevant=given.get(name) if name in asked else 0.0
                     )
                     for name in claim.ids
                 ),
@@ -241,10 +236,7 @@ def _uncited(prepared: Prepared, verdicts: Verdicts | None) -> tuple[UncitedPass
     needs = verdicts.needs if verdicts else ()
     return tuple(
         UncitedPassage(
-            text=each.text,
-            start=each.start,
-            end=each.end,
-            needs_citation=needs[place] if place < len(needs) else None,
+            text=each.text, start=each.start, end=each.end, needs_citation=needs[place] if place < len(needs) else None
         )
         for place, each in enumerate(prepared.reading.uncited)
     )

@@ -208,10 +208,7 @@ class Recipe:
 
 
 def make_corpus(
-    examples: Sequence[ReviewExample],
-    split: Split,
-    recipe: Recipe,
-    progress: Progress | None = None,
+    examples: Sequence[ReviewExample], split: Split, recipe: Recipe, progress: Progress | None = None
 ) -> Corpus:
     """Return the rows of one split. Papers without text and with too few concerns are dropped and counted."""
     mine = [each for each in examples if each.split == split]

@@ -198,9 +198,7 @@ Listed = tuple[str, Category | Unknown, Severity | Unknown, int]
 
 
 def panel_of(
-    reference: Sequence[ReferenceRow],
-    predictions: Sequence[PredictionRow],
-    figures: FigurePolicy = "both",
+    reference: Sequence[ReferenceRow], predictions: Sequence[PredictionRow], figures: FigurePolicy = "both"
 ) -> Panel:
     """Return both sides of every article of the reference; predictions on other articles are left out.
 

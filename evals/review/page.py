@@ -103,14 +103,7 @@ def made_rows(systems: Iterable[tuple[str, MadeBy | None]]) -> list[tuple[str, .
 def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
     if made is None:
         return (system, *["–"] * (len(COLUMNS) - 1))
-    return (
-        system,
-        _who(made),
-        made.host or "here",
-        _settings(made),
-        made.constraint,
-        made.date.isoformat(),
-    )
+    return (system, _who(made), made.host or "here", _settings(made), made.constraint, made.date.isoformat())
 
 
 def _who(made: MadeBy) -> str:

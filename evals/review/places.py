@@ -88,12 +88,7 @@ class Map:
         if section.section != ABSTRACT:
             page = self._article.sections[section.section].page_at(start)
         return Place(
-            section=section.section,
-            start=start,
-            end=end,
-            quote=section.text[start:end],
-            page=page,
-            is_quoted=is_quoted,
+            section=section.section, start=start, end=end, quote=section.text[start:end], page=page, is_quoted=is_quoted
         )
 
 

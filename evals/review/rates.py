@@ -168,9 +168,7 @@ def label_accuracy(panel: Panel, found: Matching) -> Labels:
         is_labelled = (said[mine] != unknown) & (true[theirs] != unknown)
         right = (said[mine] == true[theirs])[is_labelled]
         return LabelAccuracy(
-            accuracy=float(right.mean()) if len(right) else None,
-            n=len(right),
-            n_unlabelled=int((~is_labelled).sum()),
+            accuracy=float(right.mean()) if len(right) else None, n=len(right), n_unlabelled=int((~is_labelled).sum())
         )
 
     sides: tuple[Lists, Lists] = panel.predicted, panel.human

@@ -361,12 +361,7 @@ def gates_of(score: ReviewScore) -> Gates:
     """Return the published gates, F1 of 0.58 and recall of 0.45, each shown apart."""
     f1 = _gate(score, "f1", F1_GATE)
     recall = _gate(score, "recall", RECALL_GATE)
-    return Gates(
-        f1=f1,
-        recall=recall,
-        as_documented=f1.passes or recall.passes,
-        as_coded=f1.passes and recall.passes,
-    )
+    return Gates(f1=f1, recall=recall, as_documented=f1.passes or recall.passes, as_coded=f1.passes and recall.passes)
 
 
 def _gate(score: ReviewScore, metric: str, needed: float) -> Gate:
@@ -398,10 +393,7 @@ def _system(score: ReviewScore, rows: Rows | None) -> SystemReport:
 
 
 def _groups(
-    score: ReviewScore,
-    kind: str,
-    rates: Mapping[str, Rates],
-    articles: Sequence[ArticleScore] | None = None,
+    score: ReviewScore, kind: str, rates: Mapping[str, Rates], articles: Sequence[ArticleScore] | None = None
 ) -> tuple[GroupRow, ...]:
     spans = score.group_intervals.get(kind, {})
     return tuple(_group(name, each, spans.get(name), articles) for name, each in rates.items())
@@ -464,11 +456,7 @@ def steps_report(run: str, steps: Sequence[StepScore], notes: Sequence[str] = ()
     tests = paired_tests(scores, (ABOVE if has_control else "f1",), first.draws, first.seed)
     lean = [each.model_copy(update={"score": each.score.model_copy(update={"articles": None})}) for each in steps]
     return StepsReport(
-        run=run,
-        n_articles=first.coverage.n_articles,
-        steps=tuple(lean),
-        tests=tests,
-        notes=tuple(notes),
+        run=run, n_articles=first.coverage.n_articles, steps=tuple(lean), tests=tests, notes=tuple(notes)
     )
 
 

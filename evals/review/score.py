@@ -163,10 +163,7 @@ def score(system: str, panel: Panel, measuring: Measuring) -> ReviewScore:
         by_chance = made.permuted(panel, measuring.similarity, measuring.rule, seed=measuring.seed)
     micro = rates_of(counts.table.sum(axis=0), len(panel.article_ids))
     spans = intervals_of(
-        counts.table,
-        None if by_chance is None else by_chance.matched,
-        measuring.draws,
-        measuring.seed,
+        counts.table, None if by_chance is None else by_chance.matched, measuring.draws, measuring.seed
     )
     categories = per_category(panel, found)
     passing = passing_share(found, measuring.threshold.value)

@@ -14,12 +14,7 @@ Polarity = Literal["positive", "negative"]
 Title = Annotated[str, Field(min_length=1, pattern=r"\S")]
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "assay": {},
-    "published": {
-        "gate": "off",
-        "empty_answer": "scored",
-        "max_words_per_claim": 0,
-        "max_ids_per_claim": 0,
-    },
+    "published": {"gate": "off", "empty_answer": "scored", "max_words_per_claim": 0, "max_ids_per_claim": 0},
 }
 """Settings by name: those of new runs, and those of the published model's card."""
 

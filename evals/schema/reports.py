@@ -224,13 +224,7 @@ class Matcher(Record):
     @property
     def instrument(self) -> tuple[str, str, float, str, str]:
         """What must be equal for two scores to stand in one table."""
-        return (
-            self.encoder,
-            self.revision,
-            round(self.threshold, 4),
-            self.assignment,
-            self.figures,
-        )
+        return (self.encoder, self.revision, round(self.threshold, 4), self.assignment, self.figures)
 
 
 class Coverage(Record):

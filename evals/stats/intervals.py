@@ -106,10 +106,7 @@ def cluster_draws(clusters: Sequence[str], draws: int, generator: np.random.Gene
 
 
 def bootstrap(
-    metrics: Mapping[str, Callable[[Floats], Floats]],
-    clusters: Sequence[str],
-    draws: int = DRAWS,
-    seed: int = 0,
+    metrics: Mapping[str, Callable[[Floats], Floats]], clusters: Sequence[str], draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Interval]:
     """Return the percentile interval of each metric of weights, all from the same draws.
 

@@ -46,8 +46,7 @@ def ask(
     temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
     questions: Annotated[
-        str | None,
-        typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict."),
+        str | None, typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

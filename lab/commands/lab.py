@@ -41,8 +41,7 @@ def lab(
         Path | None, typer.Option(help="Who may enter: a file with one name:password per line.")
     ] = None,
     questions: Annotated[
-        str | None,
-        typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask."),
+        str | None, typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -72,11 +71,7 @@ def lab(
 
 
 def open_lab(
-    settings: Settings,
-    ready: Callable[[], None] = lambda: None,
-    *,
-    tabs: Collection[str] | None = None,
-    **options: Any,
+    settings: Settings, ready: Callable[[], None] = lambda: None, *, tabs: Collection[str] | None = None, **options: Any
 ) -> None:
     """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
 

@@ -28,14 +28,12 @@ Repo = Annotated[str, typer.Option("--repo", help="Where to: ORG/NAME.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")]
 Public = Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")]
 CreatePr = Annotated[
-    bool,
-    typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others."),
+    bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
 ]
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
 Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 BaseName = Annotated[
-    str | None,
-    typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same."),
+    str | None, typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same.")
 ]
 BaseRevision = Annotated[str | None, typer.Option("--base-revision", help="Its commit; else what is there now.")]
 WithBase = Annotated[
@@ -121,8 +119,7 @@ def _compare_probe(folder: Path) -> None:
 @app.command()
 def dataset(
     folder: Annotated[
-        Path,
-        typer.Argument(help="A folder of rows, or of reports of `assay eval run`, or the file of a question set."),
+        Path, typer.Argument(help="A folder of rows, or of reports of `assay eval run`, or the file of a question set.")
     ],
     repo: Repo,
     dry_run: DryRun = False,
@@ -265,10 +262,7 @@ def _warn(found: "Sequence[Finding]") -> None:
 
 
 def space(
-    name: Annotated[
-        str,
-        typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …"),
-    ],
+    name: Annotated[str, typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …")],
     repo: Repo,
     report: Annotated[
         list[Path] | None,

@@ -39,8 +39,7 @@ FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first records alone says of its data."""
 KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
 Remote = Annotated[
-    bool,
-    typer.Option("--allow-remote", help="Let a server on another machine read evidence and answers."),
+    bool, typer.Option("--allow-remote", help="Let a server on another machine read evidence and answers.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 JUDGE = "heuristic (word overlap), or the address of a server."
@@ -63,12 +62,10 @@ def judge_options(judge_help: str = JUDGE) -> Callable[[Callable[..., None]], Ca
         key_env: KeyEnv = "",
         allow_remote: Remote = False,
         cache: Annotated[
-            Path | None,
-            typer.Option(help="A file that keeps verdicts, so the same question is asked once."),
+            Path | None, typer.Option(help="A file that keeps verdicts, so the same question is asked once.")
         ] = None,
         votes: Annotated[
-            int,
-            typer.Option(help=f"Votes of a server on each verdict, 1 to {MAX_VOTES}; the majority stands."),
+            int, typer.Option(help=f"Votes of a server on each verdict, 1 to {MAX_VOTES}; the majority stands.")
         ] = 1,
     ) -> HttpSettings:
         return HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from training.reviewer.measure import Measure, Measured, Reviewer, Step
 
 Encoders = Annotated[
-    str,
-    typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder or a sentence-transformers id."),
+    str, typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder or a sentence-transformers id.")
 ]
 Reference = Annotated[Path, typer.Option(help="JSONL: article_id, concerns of human reviewers.")]
 Predictions = Annotated[Path, typer.Option(help="JSONL: article_id, concerns of the system.")]
@@ -56,8 +55,7 @@ def score(
         Assignment, typer.Option(help="One-to-one: the best of all, or the most alike pair first.")
     ] = "optimal",
     figures: Annotated[
-        FigurePolicy,
-        typer.Option(help="Human concerns left out: both (flag or category), flag, or keep all."),
+        FigurePolicy, typer.Option(help="Human concerns left out: both (flag or category), flag, or keep all.")
     ] = "both",
     papers: Annotated[Path | None, typer.Option(help="Articles with texts, for the BM25 control.")] = None,
     retrieve_from: Annotated[
@@ -113,11 +111,9 @@ def score(
         draws=draws,
         seed=seed,
     )
-    found = scored(
-        name or predictions.stem,
-        panel,
-        measuring_of(panel, reference, wanted, find_cached),
-    ).model_copy(update={"made_by": made_by(predictions)})
+    found = scored(name or predictions.stem, panel, measuring_of(panel, reference, wanted, find_cached)).model_copy(
+        update={"made_by": made_by(predictions)}
+    )
     for warning in found.warnings:
         notes.print(f"note: {warning}")
     if out is not None:
@@ -244,16 +240,14 @@ def measure_reviewer(
 
 ReviewReportOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
 Published = Annotated[
-    list[Path] | None,
-    typer.Option("--published", help="A result file of another project, shown apart; repeatable."),
+    list[Path] | None, typer.Option("--published", help="A result file of another project, shown apart; repeatable.")
 ]
 
 
 def report(
     scores: Annotated[list[Path], typer.Argument(help="Scores that `score --out` wrote.")],
     predictions: Annotated[
-        list[str] | None,
-        typer.Option(help="SYSTEM=ROWS.jsonl, to say how its answers ended; repeatable."),
+        list[str] | None, typer.Option(help="SYSTEM=ROWS.jsonl, to say how its answers ended; repeatable.")
     ] = None,
     against: Annotated[str | None, typer.Option(help="The system others are held to.")] = None,
     published: Published = None,
@@ -394,12 +388,10 @@ def write_report(folder: Path, name: str, page: str, document: object) -> None:
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")]
 Papers = Annotated[
-    str,
-    typer.Option("--papers", help="The folder of `assay data review`, or its dev.jsonl; dev papers alone."),
+    str, typer.Option("--papers", help="The folder of `assay data review`, or its dev.jsonl; dev papers alone.")
 ]
 Only = Annotated[
-    list[int] | None,
-    typer.Option("--step", help="Only these steps: repeat it, two or more; all if none."),
+    list[int] | None, typer.Option("--step", help="Only these steps: repeat it, two or more; all if none.")
 ]
 BaseAt = Annotated[str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")]
 ReviewStepsOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
@@ -493,11 +485,7 @@ def _check_unlearned(record: "RunRecord", papers: "tuple[ReviewExample, ...]", n
 
 
 def _score(
-    step: "Step",
-    record: "RunRecord",
-    base: "Base",
-    papers: "tuple[ReviewExample, ...]",
-    measure: "Measure",
+    step: "Step", record: "RunRecord", base: "Base", papers: "tuple[ReviewExample, ...]", measure: "Measure"
 ) -> "StepScore":
     """Return the score of a step, measured first where it was not yet."""
     from evals.schema.reports import StepScore
@@ -530,9 +518,7 @@ Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows 
 
 @app.command()
 def parse(
-    rows: Annotated[Path, typer.Argument(help="JSONL: id, raw.")],
-    out: Out = None,
-    as_json: Json = False,
+    rows: Annotated[Path, typer.Argument(help="JSONL: id, raw.")], out: Out = None, as_json: Json = False
 ) -> None:
     r"""Read the concerns in what a model wrote, however it wrote them.
 

@@ -54,10 +54,7 @@ def plain(document: object) -> object:
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a caption; an empty one says so."""
     table = Table(
-        *map(escape, columns),
-        title=escape(title),
-        title_justify="left",
-        caption=None if rows else "nothing yet",
+        *map(escape, columns), title=escape(title), title_justify="left", caption=None if rows else "nothing yet"
     )
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
@@ -341,12 +338,7 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
         columns = ("rank", "answers of", *shown, "read by")
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
         for rank, row in zip(_ranks(board), board.rows, strict=True):
-            cells = (
-                rank,
-                _name(row),
-                *(_measured(row.metrics.get(n)) for n in shown),
-                reading(row.read_by),
-            )
+            cells = (rank, _name(row), *(_measured(row.metrics.get(n)) for n in shown), reading(row.read_by))
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
         untested = [] if task.metrics[board.order].is_tested else [UNTESTED]
         parts += [
@@ -364,10 +356,7 @@ def save_standings(boards: Sequence[Standings], folder: Path) -> tuple[Path, Pat
     LabError if they cannot be written there.
     """
     document = json.dumps(plain(list(boards)), ensure_ascii=False, indent=1)
-    contents = {
-        folder / "leaderboard.md": standings_markdown(boards),
-        folder / "leaderboard.json": document + "\n",
-    }
+    contents = {folder / "leaderboard.md": standings_markdown(boards), folder / "leaderboard.json": document + "\n"}
     for path, text in contents.items():
         write_whole(path, text)
     markdown, rows = contents

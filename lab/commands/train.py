@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from training.launch.plan import Plan
     from training.launch.preview import Preview, TokenRow
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
-)
+app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.")
 
 WHOEVER = "YOU"
 """Stands in a dry run for the user, who is asked for only when the job is started."""
@@ -37,20 +34,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile",
-        help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2.",
+        "--profile", help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."
     ),
 ]
 Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
 SlurmOption = Annotated[
-    list[str] | None,
-    typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable."),
+    list[str] | None, typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable.")
 ]
 
 HfJob = Annotated[bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")]
 HfOption = Annotated[
-    list[str] | None,
-    typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image."),
+    list[str] | None, typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image.")
 ]
 
 
@@ -282,12 +276,7 @@ def _chain_files(chain: str) -> Iterator[tuple[str, Path]]:
         if adapter.is_relative_to(ROOT / "training"):
             continue
         _inside(Path(chain))
-        files = (
-            adapter / WEIGHTS,
-            adapter / CONFIG,
-            adapter.parent / RECORD,
-            adapter.parent / CHAIN,
-        )
+        files = (adapter / WEIGHTS, adapter / CONFIG, adapter.parent / RECORD, adapter.parent / CHAIN)
         for file in (file for file in files if file.is_file()):
             yield _inside(Path(os.path.relpath(file))), file
 

@@ -41,14 +41,10 @@ SAMPLE = 100
 Url = Annotated[
     str,
     typer.Option(
-        "--judge",
-        help="For --read judge: address of an OpenAI-compatible server whose model says what answers say.",
+        "--judge", help="For --read judge: address of an OpenAI-compatible server whose model says what answers say."
     ),
 ]
-Model = Annotated[
-    str,
-    typer.Option("--judge-model", help="Model to ask of the server; empty = the one that it lists."),
-]
+Model = Annotated[str, typer.Option("--judge-model", help="Model to ask of the server; empty = the one that it lists.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
@@ -77,10 +73,7 @@ class TriedJudge:
         from training.judge.extraction import canaries
 
         of = len(canaries())
-        found = {
-            "judge": self.judge.version,
-            "judge, known answers": f"{of - len(self.failed)} of {of} read right",
-        }
+        found = {"judge": self.judge.version, "judge, known answers": f"{of - len(self.failed)} of {of} read right"}
         if self.agreement is not None:
             with_labels, unread = self.agreement
             found["judge, hand labels"] = (
@@ -190,10 +183,7 @@ Weights = Annotated[
 ]
 Mode = Annotated[
     str,
-    typer.Option(
-        "--v4",
-        help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware.",
-    ),
+    typer.Option("--v4", help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware."),
 ]
 Read = Annotated[
     str,
@@ -256,10 +246,7 @@ def verify(
         verdicts = verdicts_on(asked, way, scoring, tried)
     judged = [_row(row.id, verdict) for row, verdict in zip(answers, verdicts, strict=True)]
     versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
-    notes.print(
-        f"judged {counted(len(judged), 'answer')} by {versions}; read by {read_totals(judged)}",
-        soft_wrap=True,
-    )
+    notes.print(f"judged {counted(len(judged), 'answer')} by {versions}; read by {read_totals(judged)}", soft_wrap=True)
     if tried is not None:
         tried.tell()
     if out is not None:
@@ -291,8 +278,7 @@ def _line(row: VerifiedRow) -> str:
 def readers(
     labels: Annotated[Path, typer.Argument(help="JSONL: rows of `assay eval verify` with a label.")],
     texts: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the files that hold the texts, where the labels only name them."),
+        Path | None, typer.Option(help="Folder of the files that hold the texts, where the labels only name them.")
     ] = None,
     read: Annotated[
         list[str] | None,
@@ -339,10 +325,6 @@ def readers(
     tables = [readers_table(found)]
     for each in found.readers:
         if each.n:
-            tables += [
-                confusion_table(each),
-                kind_table(each),
-                *([misread_table(each)] if show else []),
-            ]
+            tables += [confusion_table(each), kind_table(each), *([misread_table(each)] if show else [])]
     for table in tables:
         emit(found, as_json=False, table=table)

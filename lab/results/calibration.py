@@ -136,11 +136,7 @@ def charts_as_tables(measured: Measured) -> Html:
     ]
     risks = [
         (
-            say(
-                "calibration.risk.row",
-                stage=stage_name(stage),
-                threshold=f"{100 * one.threshold:.0f}",
-            ),
+            say("calibration.risk.row", stage=stage_name(stage), threshold=f"{100 * one.threshold:.0f}"),
             _answered(one.coverage, each.n - each.n_missing_confidence),
             number(one.risk, "share"),
         )
@@ -182,12 +178,7 @@ def _heading(name: str) -> Html:
 
 def _counted(counts: Counted) -> Html:
     number_of = say("calibration.counted", n=counts.stated, all=counts.all)
-    others = say(
-        "calibration.uncounted",
-        no_claim=counts.no_claim,
-        missing=counts.missing,
-        invalid=counts.invalid,
-    )
+    others = say("calibration.uncounted", no_claim=counts.no_claim, missing=counts.missing, invalid=counts.invalid)
     return Html(f'<span class="assay-measure"><b>{shown(number_of)}</b><small>{shown(others)}</small></span>')
 
 
@@ -376,11 +367,7 @@ def _words(report: EvalReport, group: str, stage: str, drawn: Measured) -> str:
         counts = counted(report, stage, group)
         missing = counts.missing + counts.invalid
         line = say(
-            "calibration.empty",
-            stage=stage_name(stage),
-            missing=missing,
-            no_claim=counts.no_claim,
-            all=counts.all,
+            "calibration.empty", stage=stage_name(stage), missing=missing, no_claim=counts.no_claim, all=counts.all
         )
         return empty(line)
     told = "".join(f"<li>{shown(sentence(name, each))}</li>" for name, each in drawn.items())

@@ -48,13 +48,7 @@ def difference_cell(found: Difference) -> Html:
     span = interval(found.low, found.high, scale, plus=True)
     told = [say("leaderboard.n", interval=span, n=found.n)]
     if found.p_permutation is not None and found.p_holm is not None:
-        told.append(
-            say(
-                "leaderboard.p",
-                p=probability(found.p_permutation),
-                corrected=probability(found.p_holm),
-            )
-        )
+        told.append(say("leaderboard.p", p=probability(found.p_permutation), corrected=probability(found.p_holm)))
     if found.note:
         told.append(found.note)
     small = "".join(f"<small>{shown(line)}</small>" for line in told)
@@ -106,12 +100,7 @@ def _figures(found: Difference, span: str, tests: int) -> str:
     if found.p_holm is None:
         return say("leaderboard.figures.untested", difference=difference, interval=span, n=found.n)
     return say(
-        "leaderboard.figures",
-        difference=difference,
-        interval=span,
-        tests=tests,
-        p=probability(found.p_holm),
-        n=found.n,
+        "leaderboard.figures", difference=difference, interval=span, tests=tests, p=probability(found.p_holm), n=found.n
     )
 
 
@@ -158,12 +147,7 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
     has_chains = len({row.chain for row in rows if row.chain}) > 1
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
     ordered, *others = (headed(name) for name in names)
-    columns = (
-        say("leaderboard.name"),
-        Column(ordered, sort=sort),
-        say("leaderboard.against"),
-        *others,
-    )
+    columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
     cells = []
     for row in rows:
         first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)

@@ -153,11 +153,7 @@ def source(report: EvalReport) -> Html:
         "date": f"{report.created_at:%Y-%m-%d}",
         **{name: report.versions.get(name) for name in ("verifiers", "confidence", "metrics")},
         "earlier": "; ".join(map(_listed, report.earlier_versions)),
-        "questions": say(
-            "report.source.questions.cell",
-            name=report.data_name,
-            sha256=report.data_sha256[:12],
-        ),
+        "questions": say("report.source.questions.cell", name=report.data_name, sha256=report.data_sha256[:12]),
         "settings": _listed(report.settings),
         "libraries": _listed(report.libraries),
     }

@@ -350,10 +350,7 @@ def _follow_metrics(seen: Watched) -> Watched:
     rows = [_row(line) for line in whole.splitlines()]
     read = tuple(row for row in rows if row is not None)
     return replace(
-        seen,
-        offset=seen.offset + len(whole),
-        rows=seen.rows + read,
-        unreadable=seen.unreadable + len(rows) - len(read),
+        seen, offset=seen.offset + len(whole), rows=seen.rows + read, unreadable=seen.unreadable + len(rows) - len(read)
     )
 
 

@@ -145,10 +145,7 @@ class TrainPage:
         """Return the page of the run of that name or folder; of the first to show if there is none."""
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
-            return {
-                self.runs: gr.Dropdown(choices=[], value=None),
-                self.timer: gr.Timer(IDLE_SECONDS, active=True),
-            }
+            return {self.runs: gr.Dropdown(choices=[], value=None), self.timer: gr.Timer(IDLE_SECONDS, active=True)}
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path), read_completions)

@@ -230,10 +230,7 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     figure = _figure(
         height=250,
         font_size=13,
-        modebar={
-            "activecolor": COLOURS[0],
-            "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
-        },
+        modebar={"activecolor": COLOURS[0], "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]},
         title={"text": title, "x": 0, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 15}},
         margin={"l": 54, "r": 10, "t": 36, "b": 30},
         showlegend=len(courses) > 1,

@@ -133,10 +133,7 @@ def _parts() -> tuple[Any, list[tuple[str, str]], dict[str, Any]]:
 
     chain = read_chain(CHAIN)
     base = find_base(chain.manifest.base.source)
-    messages = [
-        {"role": "system", "content": chain.manifest.system_prompt},
-        {"role": "user", "content": QUESTION},
-    ]
+    messages = [{"role": "system", "content": chain.manifest.system_prompt}, {"role": "user", "content": QUESTION}]
     options = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
     inputs = load_tokenizer(base).apply_chat_template(messages, **options)
     return base, [(stage.name, str(chain.adapter_folder(stage))) for stage in chain.manifest.stages], dict(inputs)

@@ -31,11 +31,7 @@ class PatientChain(ScriptedChain):
     """Takes its time where the question asks for it, so that a test can look while it writes."""
 
     def stream(
-        self,
-        prompt: Sequence[Message],
-        stages: Sequence[str],
-        sampling: Sampling,
-        stop: threading.Event,
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
     ) -> Iterator[Word]:
         """Yield as a scripted chain does, with a pause after each word."""
         for piece in super().stream(prompt, stages, sampling, stop):

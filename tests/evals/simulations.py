@@ -27,11 +27,7 @@ LEVELS = np.arange(5, 100, 5) / 100
 """Stated confidences, all equally likely: 5 %, 10 % … 95 %."""
 CELLS: tuple[Cell, ...] = tuple((float(c), y) for c in LEVELS for y in (False, True))
 BAND_ROWS = 107
-COVERED = {
-    "mean_accuracy": float(LEVELS.mean()),
-    "brier": float((LEVELS * (1 - LEVELS)).mean()),
-    "ece": 0.0,
-}
+COVERED = {"mean_accuracy": float(LEVELS.mean()), "brier": float((LEVELS * (1 - LEVELS)).mean()), "ece": 0.0}
 """Metrics whose true value is known, over questions drawn as the simulation draws them."""
 Generator = np.random.Generator
 Stating = Callable[[Generator, int], Floats]
@@ -126,10 +122,7 @@ def tables(sets: int = SETS) -> Iterator[Table]:
 
 
 def _differences(sets: int) -> Table:
-    pairs = {
-        "always 50 % against 5 to 95 %": (always_half, anything),
-        "both 5 to 95 %": (anything, anything),
-    }
+    pairs = {"always 50 % against 5 to 95 %": (always_half, anything), "both 5 to 95 %": (anything, anything)}
     title = f"Two calibrated stages called different, of {sets} data sets"
     table = Table("stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title)
     for name, models in pairs.items():

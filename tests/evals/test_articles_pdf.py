@@ -51,11 +51,7 @@ def article():
 
 
 def test_two_columns_written_row_by_row_are_read_one_after_the_other(article):
-    assert [each.name for each in article.sections[-3:]] == [
-        "Introduction",
-        "Materials and methods",
-        "Results",
-    ]
+    assert [each.name for each in article.sections[-3:]] == ["Introduction", "Materials and methods", "Results"]
     assert article.sections[-2].text.endswith("one for each site that was examined in each animal of the study.")
 
 

@@ -135,27 +135,11 @@ def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scor
         ("stated_calibration", {"predictions": [0.8], "references": [1], "n_bins": 0}, "n_bins"),
         ("paired_difference", {"predictions": [], "references": []}, "no row"),
         ("paired_difference", {"predictions": [1.0, None], "references": [1, 0]}, "missing"),
-        (
-            "paired_difference",
-            {"predictions": [1.0], "references": [0.0], "clusters": []},
-            "0 clusters for 1 rows",
-        ),
+        ("paired_difference", {"predictions": [1.0], "references": [0.0], "clusters": []}, "0 clusters for 1 rows"),
         ("stated_calibration", {"predictions": [0.8], "references": [0.5]}, "found 0.5"),
-        (
-            "stated_calibration",
-            {"predictions": [0.8], "references": [1], "n_resamples": -1},
-            "n_resamples must be 0",
-        ),
-        (
-            "paired_difference",
-            {"predictions": [1.0], "references": [float("inf")]},
-            "finite number, found inf",
-        ),
-        (
-            "paired_difference",
-            {"predictions": [1.0], "references": [0.0], "n_resamples": 0},
-            "n_resamples must be 1",
-        ),
+        ("stated_calibration", {"predictions": [0.8], "references": [1], "n_resamples": -1}, "n_resamples must be 0"),
+        ("paired_difference", {"predictions": [1.0], "references": [float("inf")]}, "finite number, found inf"),
+        ("paired_difference", {"predictions": [1.0], "references": [0.0], "n_resamples": 0}, "n_resamples must be 1"),
         ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
     ],
 )

@@ -35,10 +35,7 @@ from evals.verifiers import verify
 
 STANDARD = ("eye", "thymus")
 CONFIDENCE = re.compile(r"\nConfidence: (\d{1,2})%\Z")
-WORDS = {
-    "UP": r"\b(upregulated|goes up|higher|activated)\b",
-    "DOWN": r"\b(downregulated|goes down|lower|suppressed)\b",
-}
+WORDS = {"UP": r"\b(upregulated|goes up|higher|activated)\b", "DOWN": r"\b(downregulated|goes down|lower|suppressed)\b"}
 EVERYTHING = pathway_training(held_out=())
 WORDINGS = kmp_wordings()
 

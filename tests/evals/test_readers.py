@@ -20,12 +20,7 @@ TRUTH = ChoiceTruth(value="Leu", options=("Phe", "Leu", "Ser"))
 
 def row(place: int, line: str | None, label: object, **more: object) -> LabelRow:
     text = f"So it is.\nAnswer: {line}\nConfidence: 90%" if line else "I would not know."
-    given = {
-        "id": str(place),
-        "prompt": f"Question {place // 2}?",
-        "completion": text,
-        "label": label,
-    }
+    given = {"id": str(place), "prompt": f"Question {place // 2}?", "completion": text, "label": label}
     return LabelRow.model_validate({**given, "ground_truth": TRUTH, **more})
 
 
@@ -46,12 +41,7 @@ def test_agreement_is_counted_with_either_of_several_labels_right_and_unread_ans
     assert found.correct.value == pytest.approx(5 / 6)
     assert found.verdicts.value == pytest.approx(4 / 6)
     assert found.correct.low is not None and found.correct.low < 5 / 6 < (found.correct.high or 0)
-    assert found.confusion["incorrect"] == {
-        "correct": 1,
-        "incorrect": 2,
-        "contradictory": 0,
-        "no_claim": 0,
-    }
+    assert found.confusion["incorrect"] == {"correct": 1, "incorrect": 2, "contradictory": 0, "no_claim": 0}
     assert found.confusion["no_claim"]["incorrect"] == 1
     assert [(one.id, one.labels, one.verdict) for one in found.misread] == [
         ("1", ("incorrect",), "correct"),
@@ -80,11 +70,7 @@ def test_a_judge_is_held_against_the_labels_like_any_reader() -> None:
 
 
 def test_two_labellers_are_compared_by_kappa_on_what_each_named_first() -> None:
-    pairs = [
-        ("correct", "correct"),
-        ("incorrect", "no_claim"),
-        (["no_claim", "incorrect"], "no_claim"),
-    ] * 4
+    pairs = [("correct", "correct"), ("incorrect", "no_claim"), (["no_claim", "incorrect"], "no_claim")] * 4
     rows = [row(place, "Leu", "correct", labelled_twice=pair) for place, pair in enumerate(pairs)]
     found = compare_readers([*rows, row(99, "Leu", "correct")], ["answer"], draws=100).labellers
     assert found["percent_agreement"].value == pytest.approx(2 / 3)
@@ -94,9 +80,7 @@ def test_two_labellers_are_compared_by_kappa_on_what_each_named_first() -> None:
     assert compare_readers(ROWS, ["answer"], draws=10).labellers == {}
 
 
-def test_texts_are_read_from_the_files_of_others_and_what_is_not_there_is_named(
-    tmp_path: Path,
-) -> None:
+def test_texts_are_read_from_the_files_of_others_and_what_is_not_there_is_named(tmp_path: Path) -> None:
     answers = {"answers": {"Phi-2": [{"question": "Which?", "response": "Answer: Leu"}]}}
     (tmp_path / "theirs.json").write_text(json.dumps(answers), encoding="utf-8")
     given = {"id": "a", "ground_truth": TRUTH, "label": "correct", "file": "theirs.json"}

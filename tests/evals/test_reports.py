@@ -71,10 +71,7 @@ def test_mechanisms_meanings_and_unscored_rubrics_never_count_in_the_headline() 
     free = as_kind(one, RubricTruth(items=("It falls.",)))
     unscored = free.model_copy(update={"verdict": free.verdict.model_copy(update={"reward": None})})
     counted = [{name: s.metrics["reward"].n for name, s in by_group([direct, row]).items()} for row in (unscored, free)]
-    assert counted == [
-        {"all": 1, "unaided": 1, "direct": 1},
-        {"all": 2, "unaided": 2, "direct": 1, "rubric": 1},
-    ]
+    assert counted == [{"all": 1, "unaided": 1, "direct": 1}, {"all": 2, "unaided": 2, "direct": 1, "rubric": 1}]
 
 
 def test_every_summary_counts_how_its_answers_were_read_and_how_many_have_a_readable_line() -> None:

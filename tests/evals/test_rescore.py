@@ -37,13 +37,7 @@ def test_old_rows_get_todays_verdicts_and_summaries() -> None:
 def test_texts_questions_and_origin_stay_as_they_were_stored() -> None:
     old = as_judged_long_ago(TODAY)
     found = rescore(old).report
-    for name in (
-        "data_name",
-        "data_sha256",
-        "stage_checksums",
-        "created_at",
-        "command",
-    ):
+    for name in ("data_name", "data_sha256", "stage_checksums", "created_at", "command"):
         assert getattr(found, name) == getattr(old, name)
     assert found.settings == {**old.settings, "read": "auto"}
     kept = [(row.example, row.stage, row.prompt, row.completion) for row in found.rows]

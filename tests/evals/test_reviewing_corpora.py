@@ -62,11 +62,7 @@ def test_a_reply_that_leaves_no_room_for_the_paper_is_an_error_that_names_the_nu
 
 def test_each_concern_stands_with_the_part_that_it_is_about():
     parts = ["Mice were flown, n = 4 animals.", "Sclerostin rose by 32% in the cortex."]
-    concerns = [
-        "Why did sclerostin rise?",
-        "Four animals? n = 4 is too few mice.",
-        "Unclear aims overall.",
-    ]
+    concerns = ["Why did sclerostin rise?", "Four animals? n = 4 is too few mice.", "Unclear aims overall."]
     assert assigned(concerns, parts) == [1, 0, 0]
 
 
@@ -107,24 +103,13 @@ def test_papers_without_text_or_enough_concerns_are_dropped_and_other_splits_lef
 
 def test_the_statistics_count_kept_papers_alone_and_audit_what_was_cut():
     short = example(
-        [("Methods", "Text.")],
-        [concern("The groups differ."), concern("See figure 1.", 2, category="figure_issue")],
+        [("Methods", "Text.")], [concern("The groups differ."), concern("See figure 1.", 2, category="figure_issue")]
     )
-    long = example(
-        [("Methods", prose(9000))],
-        [concern("Too long a text.", 1)],
-        id="t:2",
-        source="t",
-        family="2",
-    )
+    long = example([("Methods", prose(9000))], [concern("Too long a text.", 1)], id="t:2", source="t", family="2")
     dropped = example([("Methods", "Text.")], [concern("In figure 2 only.", 1, category="figure_issue")], id="s:3")
     corpus, how = corpus_of(short, long, dropped, how=recipe(max_parts=2))
     found = statistics_of(corpus, how, "here", ("sft_train.jsonl", "x"))
-    assert (found.concerns_before, found.concerns_after, found.concerns_dropped) == (
-        3,
-        2,
-        {"needs a figure": 1},
-    )
+    assert (found.concerns_before, found.concerns_after, found.concerns_dropped) == (3, 2, {"needs a figure": 1})
     assert (found.articles_kept, found.rows, found.parts) == (2, 3, {"1": 1, "2": 1})
     assert found.truncation.by_source["s"].cut == 0
     assert found.truncation.by_source["t"].share_lost > 0.5

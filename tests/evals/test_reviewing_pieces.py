@@ -114,8 +114,7 @@ def test_the_budget_is_the_context_less_instructions_and_reply():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"context": 0}, {"max_parts": 0}, {"overlap": -1}, {"context": 1000, "overlap": 400}],
+    "settings", [{"context": 0}, {"max_parts": 0}, {"overlap": -1}, {"context": 1000, "overlap": 400}]
 )
 def test_a_budget_that_makes_no_sense_is_refused(settings):
     with pytest.raises(BadConfig):

@@ -103,11 +103,7 @@ def test_false_figures_and_missions_cost_v2_and_true_ones_nothing() -> None:
     for group in table:
         row = by_id[group["question"]]
         answer = row.answer.split("\n")[-2:]
-        for verifier, kind, value in (
-            ("V2", "false", 0.0),
-            ("V2", "true", 1.0),
-            ("V3", "against", 0.0),
-        ):
+        for verifier, kind, value in (("V2", "false", 0.0), ("V2", "true", 1.0), ("V3", "against", 0.0)):
             for said in group.get(kind, ()):
                 found = verify(row, "\n".join((said, *answer)), read="answer")
                 if found.verdict != "correct" or found.scores[verifier] != value:
@@ -123,10 +119,7 @@ def test_an_empty_explanation_earns_no_more_than_a_true_one() -> None:
 
 
 def test_auto_reads_the_line_where_there_is_one_and_the_text_else() -> None:
-    lined, prose = (
-        "It rises.\nAnswer: down\nConfidence: 80%",
-        "Adipogenesis is downregulated in mouse thymus.",
-    )
+    lined, prose = ("It rises.\nAnswer: down\nConfidence: 80%", "Adipogenesis is downregulated in mouse thymus.")
     assert verify(DIRECT, lined).read_by == "answer"
     assert verify(DIRECT, lined).answer == "down"
     assert verify(DIRECT, prose).read_by == "text"
@@ -212,11 +205,7 @@ def test_what_applies_depends_on_the_truth_alone() -> None:
 
 def test_a_rubric_has_no_score_and_no_reward_without_a_judge() -> None:
     verdict = verify(KINDS["facts"], KINDS["facts"].answer)
-    assert (
-        applicable(KINDS["facts"].ground_truth),
-        set(verdict.scores.values()),
-        verdict.reward,
-    ) == ((), {None}, None)
+    assert (applicable(KINDS["facts"].ground_truth), set(verdict.scores.values()), verdict.reward) == ((), {None}, None)
 
 
 def test_the_reward_is_the_weighted_mean_of_what_applies_and_faults_take_away() -> None:
@@ -267,12 +256,7 @@ def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_t
         ]
         for mode in MODES
     }
-    assert best == {
-        "proper": [0.3, 0.8],
-        "legacy": [0.5, 0.5],
-        "match_v1": [0, 1],
-        "calibration_aware": [0, 1],
-    }
+    assert best == {"proper": [0.3, 0.8], "legacy": [0.5, 0.5], "match_v1": [0, 1], "calibration_aware": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -386,30 +370,13 @@ def test_numbers_sets_and_choices_of_anybodys_are_judged_by_the_same_rules() -> 
         (NumberTruth(value=-2.5, tolerance={"absolute": 0.1}), "-2.45", "correct"),
         (NumberTruth(value=8484, rounded_credit=0.5), "about 8.5k", "correct"),
         (NumberTruth(value=8484), "about 8.5k", "incorrect"),
-        (
-            TermTruth(accept=("peptide bond",), others=("hydrogen bond",)),
-            "a peptide bond between them",
-            "correct",
-        ),
-        (
-            TermTruth(accept=("peptide bond",), others=("hydrogen bond",)),
-            "hydrogen bonds",
-            "incorrect",
-        ),
+        (TermTruth(accept=("peptide bond",), others=("hydrogen bond",)), "a peptide bond between them", "correct"),
+        (TermTruth(accept=("peptide bond",), others=("hydrogen bond",)), "hydrogen bonds", "incorrect"),
         (ChoiceTruth(value="B", options=("A", "B", "C")), "B", "correct"),
-        (
-            ChoiceTruth(value="B", options=("A", "B", "C"), aliases={"B": ("lyase",)}),
-            "a lyase",
-            "correct",
-        ),
+        (ChoiceTruth(value="B", options=("A", "B", "C"), aliases={"B": ("lyase",)}), "a lyase", "correct"),
         (ChoiceTruth(value=CANNOT_BE_TOLD, options=("A", "B")), "cannot be determined", "correct"),
         (
-            UncertaintyTruth(
-                tissue="eye",
-                pathway="HALLMARK_HYPOXIA",
-                missions_up=("RR-1",),
-                missions_down=("RR-3",),
-            ),
+            UncertaintyTruth(tissue="eye", pathway="HALLMARK_HYPOXIA", missions_up=("RR-1",), missions_down=("RR-3",)),
             "missions agree",
             "incorrect",
         ),

@@ -22,11 +22,7 @@ def main() -> None:
         was, now = table.load(name), TABLES[name]()
         found = table.differences(was, now)
         if failed := [key for key, value in now.items() if isinstance(value, dict) and FAILED in value]:
-            print(
-                f"{name} is not written, these fail:",
-                *(f"  {key}: {now[key]}" for key in failed),
-                sep="\n",
-            )
+            print(f"{name} is not written, these fail:", *(f"  {key}: {now[key]}" for key in failed), sep="\n")
             continue
         table.save(name, now)
         print(f"{name}: {len(now)} rows, {time.process_time() - start:.1f} CPU s")

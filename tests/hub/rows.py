@@ -69,12 +69,7 @@ def eval_row(stage: str, verdict: str = "correct", at: int = 1) -> EvalRow:
 
 def report() -> EvalReport:
     """Return a report of two stages on two questions."""
-    rows = [
-        eval_row("base", "incorrect"),
-        eval_row("base", "no_claim", 2),
-        eval_row("sft"),
-        eval_row("sft", at=2),
-    ]
+    rows = [eval_row("base", "incorrect"), eval_row("base", "no_claim", 2), eval_row("sft"), eval_row("sft", at=2)]
     return EvalReport(
         data_name="kmp-test",
         data_sha256="ab" * 32,

@@ -119,21 +119,12 @@ def test_an_unknown_name_is_answered_with_those_there_are():
 BROKEN = {
     "no app": ({"app.py": None}, "there is no such file"),
     "no version of gradio": ({"README.md": ("sdk_version", "x_version")}, "another may be taken"),
-    "no package spaces": (
-        {"requirements.txt": ("spaces==", "# spaces==")},
-        "does not name the pack",
-    ),
+    "no package spaces": ({"requirements.txt": ("spaces==", "# spaces==")}, "does not name the pack"),
     "code that does not parse": ({"app.py": ("import os", "import os os")}, "can run"),
     "a folder that hides the package": ({"spaces/x.py": ""}, "hides the package"),
-    "a secret": (
-        {"app.py": ("import os", "import os  # hf_" + "AbCd" * 6)},
-        "a Hugging Face token",
-    ),
+    "a secret": ({"app.py": ("import os", "import os  # hf_" + "AbCd" * 6)}, "a Hugging Face token"),
     "a wrong colour": ({"README.md": ("colorFrom: green", "colorFrom: teal")}, "colorFrom"),
-    "a long description": (
-        {"README.md": ("short_description: W", "short_description: " + "W" * 61)},
-        "60",
-    ),
+    "a long description": ({"README.md": ("short_description: W", "short_description: " + "W" * 61)}, "60"),
 }
 
 

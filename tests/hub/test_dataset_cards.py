@@ -241,10 +241,7 @@ def test_a_question_set_with_a_bad_row_is_not_published_and_the_row_is_named(tmp
     assert [(each.path, each.line, each.problem[:13]) for each in errors] == [("set.jsonl", 2, "field 'split'")]
 
 
-FOLDERS = {
-    "reports": put_report,
-    "plain rows": lambda place: put(place, "mine.jsonl", [{"text": "x", "n": 1}]),
-}
+FOLDERS = {"reports": put_report, "plain rows": lambda place: put(place, "mine.jsonl", [{"text": "x", "n": 1}])}
 
 
 @pytest.mark.parametrize("name", FOLDERS)

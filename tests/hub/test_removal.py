@@ -106,8 +106,7 @@ def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand,
 
 
 @pytest.mark.parametrize(
-    ("trouble", "word"),
-    [({"status": 403}, "may not write there"), ({"status": 412}, "somebody committed meanwhile")],
+    ("trouble", "word"), [({"status": 403}, "may not write there"), ({"status": 412}, "somebody committed meanwhile")]
 )
 def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stand, votes, trouble, word):
     before = held(stand, votes)
@@ -119,8 +118,7 @@ def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stan
 
 
 @pytest.mark.parametrize(
-    ("trouble", "commits"),
-    [({"status": 500}, 2), ({"drop": True}, 2), ({"drop": True, "after": True}, 1)],
+    ("trouble", "commits"), [({"status": 500}, 2), ({"drop": True}, 2), ({"drop": True, "after": True}, 1)]
 )
 def test_a_removal_that_was_cut_off_is_completed_by_the_same_call(stand, votes, trouble, commits):
     stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))

@@ -112,12 +112,7 @@ def test_rescoring_brings_a_report_up_to_date_in_another_file(tmp_path: Path) ->
     assert isinstance(found, dict)
     assert (found["n"], found["n_changed"], found["before"]) == (len(rows), 1, OLD)
     assert found["changes"][0]["example_id"] == row.example.id
-    assert {
-        "stage": row.stage,
-        "before": "contradictory",
-        "after": row.verdict.verdict,
-        "n": 1,
-    } in (found["counts"])
+    assert {"stage": row.stage, "before": "contradictory", "after": row.verdict.verdict, "n": 1} in (found["counts"])
     written = load_report(out)
     assert (written.rows, written.versions) == (REPORT.rows, instrument())
     assert written.earlier_versions == (OLD,)

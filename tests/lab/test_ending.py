@@ -66,11 +66,7 @@ def test_ctrl_c_waits_for_the_end_of_the_command_and_then_stops():
         "except KeyboardInterrupt:\n    sys.stderr.write('interrupted\\n')\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", parent],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [sys.executable, "-c", parent], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "ready\n"

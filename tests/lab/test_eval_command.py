@@ -155,13 +155,7 @@ def test_readers_shows_agreement_confusion_and_kappa(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "completion": said, "label": "correct", **asked},
         {"id": "2", "completion": said, "label": ["no_claim", "incorrect"], **asked},
-        {
-            "id": "3",
-            "completion": "",
-            "label": "no_claim",
-            "labelled_twice": ["no_claim"] * 2,
-            **asked,
-        },
+        {"id": "3", "completion": "", "label": "no_claim", "labelled_twice": ["no_claim"] * 2, **asked},
     ]
     path = jsonl(tmp_path, rows)
     found = document("readers", path, "--read", "answer", "--draws", "50")
@@ -170,11 +164,7 @@ def test_readers_shows_agreement_confusion_and_kappa(tmp_path: Path) -> None:
     assert (reader["reader"], reader["n"], reader["n_unread"]) == ("answer", 2, 1)
     assert reader["verdicts"]["value"] == 0.5 and found["labellers"]["cohen_kappa"]["n"] == 1
     shown = RUN.invoke(app, ["readers", path, "--show"], catch_exceptions=False).stdout
-    for part in (
-        "3 labelled answers to 1 question",
-        "Label, and what auto reads",
-        "What text reads otherwise",
-    ):
+    for part in ("3 labelled answers to 1 question", "Label, and what auto reads", "What text reads otherwise"):
         assert part in " ".join(shown.split())
     with pytest.raises(BadRow, match="label"):
         document("readers", jsonl(tmp_path, [{**rows[0], "label": "right"}]))

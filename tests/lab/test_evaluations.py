@@ -53,9 +53,7 @@ def test_a_report_of_some_of_the_stages_is_current(tmp_path: Path) -> None:
     assert read(tmp_path, scripted_report(stages=("base", "sft"))).outdated == ()
 
 
-def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_file(
-    tmp_path: Path,
-) -> None:
+def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_file(tmp_path: Path) -> None:
     made = chain_of_the_report()
     base = {"weights_sha256": "sha of what it unpacks into", "packed_sha256": "sha-of-base"}
     back = made.model_copy(update={"base": made.base.model_copy(update=base)})
@@ -90,9 +88,7 @@ def test_a_report_of_something_else_is_named_with_the_command_that_measures_agai
     assert "so it is not shown. Measure again with <code>assay eval run" in told
 
 
-def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_again(
-    tmp_path: Path,
-) -> None:
+def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_again(tmp_path: Path) -> None:
     old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
     measured = read(tmp_path, old)
     (found,) = measured.outdated
@@ -102,9 +98,7 @@ def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_ag
     assert measured.is_outdated(measured.reports[0])
 
 
-def test_an_outdated_report_is_not_shown_beside_one_of_today_on_the_same_questions(
-    tmp_path: Path,
-) -> None:
+def test_an_outdated_report_is_not_shown_beside_one_of_today_on_the_same_questions(tmp_path: Path) -> None:
     old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
     assert read(tmp_path, old, scripted_report()).reports == (scripted_report(),)
 

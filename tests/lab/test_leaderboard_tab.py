@@ -137,10 +137,7 @@ def difference_of(**changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {},
-            "+30.0 points +10.0 to +50.0 points · n = 59 p 0.001, corrected 0.004 shown to be bet",
-        ),
+        ({}, "+30.0 points +10.0 to +50.0 points · n = 59 p 0.001, corrected 0.004 shown to be bet"),
         ({"p_holm": 0.05}, "not shown to differ"),
         ({"low": 0.0}, "not shown to differ"),
         ({"value": -0.3, "low": -0.5, "high": -0.1}, "−50.0 to −10.0 points"),

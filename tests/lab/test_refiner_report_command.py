@@ -169,16 +169,7 @@ def rescored(report: Path, *words: object) -> list[str]:
         (["compare", "REPORT", "--stages", "sft"], "two stages"),
         (["rescore", "REPORT", "--judge", "heuristic", "--out", "o.json"], "records.jsonl"),
         (
-            [
-                "rescore",
-                "REPORT",
-                "--judge",
-                "heuristic",
-                "--data",
-                "refiner-train",
-                "--out",
-                "o.json",
-            ],
+            ["rescore", "REPORT", "--judge", "heuristic", "--data", "refiner-train", "--out", "o.json"],
             "other records than those",
         ),
         (["compare", "REPORT", "--stages", "sft,refiner"], "the stages base, sft"),
@@ -188,18 +179,9 @@ def rescored(report: Path, *words: object) -> list[str]:
             ["run", "--chain", "x", "--judge", "heuristic", "--votes", "3", "--out", "o.json"],
             "3 votes are asked of heuristic",
         ),
-        (
-            ["run", "--chain", "x", "--judge", "http://a", "--votes", "16", "--out", "o.json"],
-            "takes 1 to 15",
-        ),
-        (
-            ["run", "--chain", "x", "--judge", "https://a.org/v1", "--out", "o.json"],
-            "not on this machine",
-        ),
-        (
-            ["run", "--chain", "x", "--judge", "heuristic", "--data", "y", "--out", "o.json"],
-            "refiner-test",
-        ),
+        (["run", "--chain", "x", "--judge", "http://a", "--votes", "16", "--out", "o.json"], "takes 1 to 15"),
+        (["run", "--chain", "x", "--judge", "https://a.org/v1", "--out", "o.json"], "not on this machine"),
+        (["run", "--chain", "x", "--judge", "heuristic", "--data", "y", "--out", "o.json"], "refiner-test"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_a_model_is_loaded(folder, words, says_what):

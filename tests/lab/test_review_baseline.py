@@ -40,14 +40,7 @@ def run(*words: object) -> dict:
 
 def corpus(folder: Path) -> Path:
     rows = [
-        example(
-            [("Methods", prose(20))],
-            [concern(text)],
-            id=f"s:{n}",
-            family=str(n),
-            split="test",
-            title=f"Paper {n}",
-        )
+        example([("Methods", prose(20))], [concern(text)], id=f"s:{n}", family=str(n), split="test", title=f"Paper {n}")
         for n, text in enumerate(TEXTS)
     ]
     file = folder / "test.jsonl"
@@ -88,9 +81,7 @@ def test_a_score_says_who_answered_where_how_and_when(place: Path):
     assert json.loads((place / "scores" / "own.json").read_text())["made_by"] is None
 
 
-def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_and_date(
-    place: Path,
-):
+def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_and_date(place: Path):
     scores = sorted((place / "scores").glob("*.json"))
     board = run("review", "leaderboard", *scores, "--out", place / "board")
     assert board["boards"][0]["rows"][0]["made_by"]["served"] == [DATED]
@@ -133,14 +124,7 @@ def test_the_key_stands_in_no_file(place: Path):
 
 
 def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(tmp_path: Path):
-    words = (
-        "--papers",
-        corpus(tmp_path),
-        "--server",
-        "http://127.0.0.1:9",
-        "--key-env",
-        "NO_KEY_X",
-    )
+    words = ("--papers", corpus(tmp_path), "--server", "http://127.0.0.1:9", "--key-env", "NO_KEY_X")
     with pytest.raises(BadConfig, match="NO_KEY_X that is to hold the server's key"):
         run("review", "infer", *words, "--out", tmp_path / "p.jsonl")
 

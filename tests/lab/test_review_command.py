@@ -69,11 +69,7 @@ WRONG = [
 def test_a_bad_row_is_named_and_nothing_is_written(row, command, error, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     with pytest.raises(error, match="line 1"):
-        RUN.invoke(
-            app,
-            [command, lines(tmp_path / "in.jsonl", [row]), "--out", str(out)],
-            catch_exceptions=False,
-        )
+        RUN.invoke(app, [command, lines(tmp_path / "in.jsonl", [row]), "--out", str(out)], catch_exceptions=False)
     assert not out.exists()
 
 
@@ -91,17 +87,11 @@ def scored(tmp_path: Path, *options: str) -> dict:
     reference = [
         {"article_id": "elife:1", "source": "elife", "concerns": humans},
         {"article_id": "elife:2", "source": "elife", "concerns": humans[1:]},
-        {
-            "id": "plos:3",
-            "concerns": [{"text": "Wrong test used.", "category": "x", "severity": "y"}],
-        },
+        {"id": "plos:3", "concerns": [{"text": "Wrong test used.", "category": "x", "severity": "y"}]},
     ]
     predictions = [
         {"article_id": "elife:1", "concerns": ["No control arm.", "Typos."]},
-        {
-            "article_id": "elife:2",
-            "concerns": [{"text": "The n is so small.", "severity": "minor"}],
-        },
+        {"article_id": "elife:2", "concerns": [{"text": "The n is so small.", "severity": "minor"}]},
     ]
     matrices = [
         {"article_id": "elife:1", "matrix": [[0.9, 0.1], [0.2, 0.1]]},
@@ -142,9 +132,7 @@ def test_score_lists_articles_and_pairs_when_asked(tmp_path: Path) -> None:
     assert found["articles"][0]["pairs"] == [{"predicted": 0, "human": 0, "similarity": 0.9}]
 
 
-def test_words_are_matched_only_when_asked_for_and_permuted_control_stands_beside(
-    tmp_path: Path,
-) -> None:
+def test_words_are_matched_only_when_asked_for_and_permuted_control_stands_beside(tmp_path: Path) -> None:
     found = scored(tmp_path, "--encoder", "lexical")
     assert found["matcher"]["encoder"] == "lexical"
     assert found["headline"]["f1_permuted"] == found["controls"]["permuted"]["f1"]
@@ -174,10 +162,7 @@ def test_a_missing_encoder_stops_with_the_way_to_get_it(tmp_path: Path) -> None:
 
 def merged(tmp_path: Path, *options: str) -> tuple[dict, list[dict]]:
     one = [{"article_id": "1", "concerns": ["No control.", {"text": "Small n.", "severity": "major"}]}]
-    two = [
-        {"article_id": "1", "concerns": ["No control arm."]},
-        {"article_id": "2", "concerns": []},
-    ]
+    two = [{"article_id": "1", "concerns": ["No control arm."]}, {"article_id": "2", "concerns": []}]
     table = [
         {"text": "No control.", "vector": [1.0, 0.0]},
         {"text": "No control arm.", "vector": [2.0, 0.2]},

@@ -35,11 +35,7 @@ HUMAN = [
 
 def said(n: int) -> list[dict]:
     return [
-        {
-            "article_id": row["article_id"],
-            "concerns": [each["text"] for each in row["concerns"][:n]],
-        }
-        for row in HUMAN
+        {"article_id": row["article_id"], "concerns": [each["text"] for each in row["concerns"][:n]]} for row in HUMAN
     ]
 
 
@@ -119,9 +115,7 @@ def test_tables_are_shown_to_people(files) -> None:
 
 def test_import_keeps_results_and_names_what_cannot_be(files, tmp_path) -> None:
     result = RUN.invoke(
-        app,
-        ["import", str(files / "bm25.json"), "--out", str(tmp_path / "p.jsonl")],
-        catch_exceptions=False,
+        app, ["import", str(files / "bm25.json"), "--out", str(tmp_path / "p.jsonl")], catch_exceptions=False
     )
     assert "cannot be: BM25" in " ".join(result.stderr.split())
     (row,) = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]

@@ -123,10 +123,7 @@ def test_the_checkpoints_of_a_run_that_was_stopped_are_taken_over(place: Path, t
     for number in (1, 3):
         shutil.copytree(place / "run" / "adapter", run / f"checkpoint-{number}")
     seal(run / "checkpoint-1")  # the other one was cut off
-    assert [(each.number, each.is_last) for each in steps_of(RunFolder(run))] == [
-        (1, False),
-        (2, True),
-    ]
+    assert [(each.number, each.is_last) for each in steps_of(RunFolder(run))] == [(1, False), (2, True)]
     assert (run / "steps" / "1" / "adapter" / "adapter_model.safetensors").is_file()
 
 

@@ -201,9 +201,7 @@ def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_term
     assert look(run, now()).state == "stopped"
 
 
-def test_a_process_of_the_same_number_after_a_restart_of_the_machine_is_not_taken_for_the_run(
-    launched,
-):
+def test_a_process_of_the_same_number_after_a_restart_of_the_machine_is_not_taken_for_the_run(launched):
     run, _ = launched
     known = read_launch(run)
     assert is_alive(known)

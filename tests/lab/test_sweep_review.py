@@ -20,14 +20,7 @@ from tests.training.test_review import chat
 from training.launch.sweep import read_sweep
 from training.reviewer.measure import development_papers
 
-MEASURE = {
-    "max_new_tokens": 60,
-    "temperature": 1.0,
-    "encoder": "lexical",
-    "threshold": "0.1",
-    "draws": 20,
-    "limit": 3,
-}
+MEASURE = {"max_new_tokens": 60, "temperature": 1.0, "encoder": "lexical", "threshold": "0.1", "draws": 20, "limit": 3}
 SPLITS = ("train", "dev", "dev", "dev", "dev", "test")
 
 
@@ -131,15 +124,7 @@ def test_a_reviewer_that_learned_a_development_paper_is_not_measured_by_it(folde
 
 def swept(folder: Path, file: Path) -> tuple[list[dict], str]:
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from lab.cli import main; main()",
-            "train",
-            "sweep",
-            str(file),
-            "--json",
-        ],
+        [sys.executable, "-c", "from lab.cli import main; main()", "train", "sweep", str(file), "--json"],
         cwd=folder,
         env={**environment(), "HOME": os.environ.get("HOME", "")},
         capture_output=True,

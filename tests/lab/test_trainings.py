@@ -17,10 +17,7 @@ def test_runs_are_found_wherever_they_were_started_the_newest_first(tmp_path):
     run_in(tmp_path / "runs" / "old", started_at=old, status="finished")
     run_in(tmp_path / "runs" / "sweep" / "1", started_at=new, status="stopped")
     found = find([tmp_path / "runs", tmp_path / "absent"], now())
-    assert [(each.name, each.state) for each in found] == [
-        ("runs/sweep/1", "stopped"),
-        ("runs/old", "finished"),
-    ]
+    assert [(each.name, each.state) for each in found] == [("runs/sweep/1", "stopped"), ("runs/old", "finished")]
 
 
 FIRST = [  # runs by folder, the newest first, with how each stands; which one is shown

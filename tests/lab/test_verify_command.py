@@ -12,12 +12,7 @@ from evals.questions import pathway_heldout
 from evals.verifiers import instrument, verify
 
 ASSAY = Path(sys.executable).with_name("assay")
-DIRECT = {
-    "kind": "direct",
-    "tissue": "thymus",
-    "pathway": "HALLMARK_ADIPOGENESIS",
-    "direction": "DOWN",
-}
+DIRECT = {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS", "direction": "DOWN"}
 ANSWERS: list[dict[str, object]] = [
     {
         "id": "right",
@@ -25,12 +20,7 @@ ANSWERS: list[dict[str, object]] = [
         "completion": "It falls in two missions.\nAnswer: down\nConfidence: 80%",
         "ground_truth": DIRECT,
     },
-    {
-        "id": "silent",
-        "prompt": "How much should people take?",
-        "completion": "",
-        "ground_truth": {"kind": "abstain"},
-    },
+    {"id": "silent", "prompt": "How much should people take?", "completion": "", "ground_truth": {"kind": "abstain"}},
 ]
 
 
@@ -68,12 +58,7 @@ def test_every_row_gets_verdict_scores_reward_reason_and_claims(tmp_path: Path) 
 
 
 PLAIN = {**ANSWERS[0], "id": "plain", "completion": "The adipogenesis gene set is downregulated."}
-FREE = {
-    **ANSWERS[1],
-    "id": "free",
-    "completion": "It is.",
-    "ground_truth": {"kind": "rubric", "items": ["It is."]},
-}
+FREE = {**ANSWERS[1], "id": "free", "completion": "It is.", "ground_truth": {"kind": "rubric", "items": ["It is."]}}
 
 
 @pytest.mark.parametrize(
@@ -139,10 +124,7 @@ def test_an_option_that_makes_no_sense_is_refused_in_one_line(
     [
         ({"id": "9", "prompt": "", "completion": "", "ground_truth": {}}, "ground_truth"),
         ({"id": "9", "prompt": "", "ground_truth": {"kind": "abstain"}}, "completion"),
-        (
-            {**ANSWERS[0], "id": "9", "ground_truth": {**DIRECT, "direction": "SIDEWAYS"}},
-            "direction",
-        ),
+        ({**ANSWERS[0], "id": "9", "ground_truth": {**DIRECT, "direction": "SIDEWAYS"}}, "direction"),
         ({**ANSWERS[0], "id": "9", "completion": None}, "completion"),
         ({**ANSWERS[0], "id": "right"}, "id"),
         ('{"id": "9", ', "whole line"),

@@ -62,11 +62,7 @@ def table(folder, step, *rows, reward="verifier"):
     return file
 
 
-ROWS = (
-    ("up", 0.2, -1.0, "incorrect", 0.9),
-    ("down", 0.9, 1.0, "correct", 0.8),
-    ("well", None, 0.0, "no_claim", None),
-)
+ROWS = (("up", 0.2, -1.0, "incorrect", 0.9), ("down", 0.9, 1.0, "correct", 0.8), ("well", None, 0.0, "no_claim", None))
 
 
 def allowed_in(folder, **changes):

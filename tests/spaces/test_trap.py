@@ -19,10 +19,7 @@ print(len(app.get_config_file()["dependencies"]), hasattr(spaces, "GPU"), sep="|
 
 
 def run(code, tmp_path, **environment):
-    settings = {
-        "ASSAY_CACHE": str(tmp_path / "cache"),
-        "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}",
-    }
+    settings = {"ASSAY_CACHE": str(tmp_path / "cache"), "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}"}
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -24,13 +24,9 @@ def failing(asked: Asked) -> Reply:
     """Answer as an expert does until it is trusted; then fail at every third request, each time otherwise."""
     if asked.number <= 40 or asked.number % 3:
         return expert(asked)
-    return (
-        (429, b""),
-        (500, b""),
-        None,
-        says("I would rather not say."),
-        says({"verdicts": []}),
-    )[asked.number // 3 % 5]
+    return ((429, b""), (500, b""), None, says("I would rather not say."), says({"verdicts": []}))[
+        asked.number // 3 % 5
+    ]
 
 
 def _verdict(item: dict[str, str], asked: Asked) -> dict[str, object]:

@@ -192,12 +192,7 @@ class Full(TrainerCallback):
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-TROUBLE = {
-    "--broken_after": Broken,
-    "--overshot_at": Overshot,
-    "--drifting_at": Drifting,
-    "--full_after": Full,
-}
+TROUBLE = {"--broken_after": Broken, "--overshot_at": Overshot, "--drifting_at": Drifting, "--full_after": Full}
 
 
 def length_of_answer(completions: list[list[dict[str, str]]], **_: object) -> list[float]:

@@ -133,16 +133,7 @@ def launched(
     """Run a stage by the command that people type, and return how it ended and what it said."""
     options = ["--config_file", str(profile_file(profile))] if profile else []
     return subprocess.run(
-        [
-            str(ACCELERATE),
-            "launch",
-            *options,
-            "-m",
-            f"training.{stage}",
-            "--config",
-            str(file),
-            *words,
-        ],
+        [str(ACCELERATE), "launch", *options, "-m", f"training.{stage}", "--config", str(file), *words],
         cwd=ROOT,
         env={**environment(), **variables},
         capture_output=True,

@@ -51,9 +51,7 @@ def test_without_room_for_a_checkpoint_training_stops_and_says_how_much_is_neede
         check_room(tmp_path, 2 * free)
 
 
-def test_a_checkpoint_that_could_not_be_written_leaves_nothing_behind_but_the_ones_before(
-    tmp_path: Path,
-):
+def test_a_checkpoint_that_could_not_be_written_leaves_nothing_behind_but_the_ones_before(tmp_path: Path):
     checkpoint(tmp_path, 5)
     torn = checkpoint(tmp_path, 10, is_sealed=False)
     error = writing_failed(tmp_path, torn, OSError(28, "No space left on device"))

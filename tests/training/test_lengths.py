@@ -127,10 +127,7 @@ def test_pairs_that_are_left_out_are_counted_with_the_reason(folder: Path, tmp_p
     twice = tmp_path / "pairs.jsonl"
     twice.write_text(lines + lines.splitlines()[0] + "\n" + pair("Up?", "It goes up."), encoding="utf-8")
     seen = preview(planned(folder, "dpo", data=[str(twice)], max_length=4096))
-    assert seen.left_out == {
-        "left out, the same pair again": 1,
-        "left out, both answers are the same": 1,
-    }
+    assert seen.left_out == {"left out, the same pair again": 1, "left out, both answers are the same": 1}
 
 
 def test_a_monitor_with_nothing_left_to_ask_is_refused_in_the_plan(folder: Path):

@@ -195,10 +195,7 @@ def test_scores_and_gradient_are_those_of_a_plain_softmax_over_the_vocabulary(co
 
 
 def test_merged_adapters_compute_what_stacked_ones_do(base: Path, sft: Path, tmp_path: Path):
-    adapters = {
-        "sft": read_adapter(sft),
-        "grpo": read_adapter(tiny_adapter(base, tmp_path / "grpo", seed=2, rank=3)),
-    }
+    adapters = {"sft": read_adapter(sft), "grpo": read_adapter(tiny_adapter(base, tmp_path / "grpo", seed=2, rank=3))}
     merged, beside = model(base), model(base)
     merge_into(merged, adapters)
     with Stack(beside, adapters).rows([frozenset(adapters)] * 2):

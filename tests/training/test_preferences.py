@@ -22,10 +22,7 @@ def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
 
 
 def pair(question: str = "Why?", **columns: object) -> dict[str, object]:
-    said = {
-        "chosen": turns(("assistant", "Because of A.")),
-        "rejected": turns(("assistant", "Because of B.")),
-    }
+    said = {"chosen": turns(("assistant", "Because of A.")), "rejected": turns(("assistant", "Because of B."))}
     return {"prompt": turns(("user", question)), **said, **columns}
 
 

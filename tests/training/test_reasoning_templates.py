@@ -118,10 +118,7 @@ def test_a_reviewer_is_asked_as_it_was_taught_and_anybody_else_with_the_thought(
     chain = load_chain(f"base:{base}", "float32")
     writer: Writer = chain._writer
     writer.tokenizer = reasoner()
-    prompt = (
-        Message(role="system", content="Be fair."),
-        Message(role="user", content="A paper."),
-    )
+    prompt = (Message(role="system", content="Be fair."), Message(role="user", content="A paper."))
     for thinks, end in ((False, "reviewer:"), (True, "reviewer:<think>\n")):
         (row,) = writer.rows(prompt, ("base",), Sampling(max_new_tokens=4), thinks=thinks)
         assert writer.tokenizer.decode(list(row.prompt)).endswith(end)
@@ -178,10 +175,7 @@ def test_a_server_that_was_cut_off_in_thought_is_not_asked_again_and_the_reason_
 @pytest.mark.parametrize("written", THOUGHTS.values(), ids=THOUGHTS)
 def test_concerns_are_read_from_behind_the_reasoning(written: str):
     found = parse("p", written)
-    assert (found.status, [each.text for each in found.concerns]) == (
-        "ok",
-        ["There is no control."],
-    )
+    assert (found.status, [each.text for each in found.concerns]) == ("ok", ["There is no control."])
 
 
 def test_the_instructions_are_those_of_every_reviewer(tmp_path: Path):

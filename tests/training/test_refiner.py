@@ -60,14 +60,7 @@ def test_a_launched_run_learns_from_a_server_that_fails_at_every_third_request(s
             num_generations=8,
             max_steps=3,
         )
-        line = [
-            sys.executable,
-            "-c",
-            "from lab.cli import main; main()",
-            "train",
-            "refiner",
-            *words,
-        ]
+        line = [sys.executable, "-c", "from lab.cli import main; main()", "train", "refiner", *words]
         done = subprocess.run(
             [*line, "--json"],
             cwd=ROOT,

@@ -51,9 +51,7 @@ def test_a_damaged_table_is_named(tmp_path: Path):
         run_samples(RunFolder(tmp_path))
 
 
-def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_seed(
-    tmp_path: Path,
-):
+def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_seed(tmp_path: Path):
     chain = load_chain(tiny_chain(tmp_path), "float32", base=str(tmp_path / "model"))
     draws = Draws("sft", 3, Sampling(max_new_tokens=6, temperature=1.0, seed=5))
     found = chain_samples(chain, ORIGIN, EXAMPLES, "Be brief.", draws)

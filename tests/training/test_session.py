@@ -29,13 +29,7 @@ from training.run.energy import Meter, Spent
 from training.run.folder import code_revision, host
 from training.run.session import command_line
 
-LOADING = {
-    "model_init_kwargs",
-    "trust_remote_code",
-    "chat_template_path",
-    "eos_token",
-    "pad_token",
-}
+LOADING = {"model_init_kwargs", "trust_remote_code", "chat_template_path", "eos_token", "pad_token"}
 """Read only where the trainer loads the model or changes its tokenizer itself; we hand both over."""
 PREPARING = {"dataset_text_field", "dataset_kwargs", "dataset_num_proc"}
 """How rows are tokenised, not what comes of it; our rows are prompt and completion."""

@@ -96,10 +96,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A login node whose sbatch takes any script and gives it number 4711."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, text in (
-        ("sbatch", 'cp "$1" "$0.taken"; echo Submitted batch job 4711'),
-        ("srun", ""),
-    ):
+    for name, text in (("sbatch", 'cp "$1" "$0.taken"; echo Submitted batch job 4711'), ("srun", "")):
         program = folder / name
         program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)

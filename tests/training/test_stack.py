@@ -80,11 +80,7 @@ def test_stages_of_a_mixed_batch_equal_the_three_step_merge(case, tmp_path):
 def test_any_subset_and_order_of_stages_gives_each_row_its_own(tiny, stacked):
     model, stack = stacked
     sft, grpo = tiny["sft"], tiny["grpo"]
-    references = {
-        BASE: merged(tiny["base"]),
-        SFT: merged(tiny["base"], sft),
-        GRPO: merged(tiny["base"], sft, grpo),
-    }
+    references = {BASE: merged(tiny["base"]), SFT: merged(tiny["base"], sft), GRPO: merged(tiny["base"], sft, grpo)}
     tokens = torch.randint(3, 400, (3, 9), generator=torch.Generator().manual_seed(1))
     for size in (1, 2, 3):
         for rows in itertools.product(references, repeat=size):

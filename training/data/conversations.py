@@ -23,13 +23,7 @@ from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, sequences_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-ROLES = {
-    "system": "system",
-    "human": "user",
-    "user": "user",
-    "gpt": "assistant",
-    "assistant": "assistant",
-}
+ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 """Who speaks, in ShareGPT's words and in those of chat templates."""
 
 CLOSED_THOUGHT = re.compile(r"</think\s*>", re.IGNORECASE)

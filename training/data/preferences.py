@@ -62,11 +62,7 @@ class Preference:
 
     def row(self) -> dict[str, Any]:
         """Return the columns that TRL reads."""
-        return {
-            "prompt": _columns(self.prompt),
-            "chosen": _columns(self.chosen),
-            "rejected": _columns(self.rejected),
-        }
+        return {"prompt": _columns(self.prompt), "chosen": _columns(self.chosen), "rejected": _columns(self.rejected)}
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,7 @@ class Draws(NamedTuple):
 
 
 def chain_samples(
-    model: Model,
-    origin: SampleOrigin,
-    examples: Sequence[Example],
-    system_prompt: str,
-    draws: Draws,
+    model: Model, origin: SampleOrigin, examples: Sequence[Example], system_prompt: str, draws: Draws
 ) -> list[Sample]:
     """Return answers of one stage of a chain, drawn with one seed after the other.
 

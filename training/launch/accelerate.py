@@ -206,11 +206,7 @@ def is_installed(package: str) -> bool:
 
 
 def missing(
-    settings: StageSettings,
-    *,
-    has_gpu: bool,
-    has: Callable[[str], bool] | None = None,
-    launch: Launch | None = None,
+    settings: StageSettings, *, has_gpu: bool, has: Callable[[str], bool] | None = None, launch: Launch | None = None
 ) -> tuple[str, ...]:
     """Return what settings and launch need and this machine lacks, a sentence each, with what to do."""
     has, found = has or is_installed, []

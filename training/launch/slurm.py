@@ -52,10 +52,7 @@ class Job:
     def __call__(self) -> int:
         """Train to the end; RuntimeError if training fails."""
         process = subprocess.Popen(
-            self._line_here(),
-            cwd=self.folder,
-            env=environment(self.line, self.processes),
-            start_new_session=True,
+            self._line_here(), cwd=self.folder, env=environment(self.line, self.processes), start_new_session=True
         )
         _RUNNING.append(process)
         code = process.wait()

@@ -167,10 +167,7 @@ def _save(source: Path, target: Path, progress: Progress) -> None:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
     progress(0.30, "unpacking the base model: weights")
     model = AutoModelForCausalLM.from_pretrained(
-        source.parent,
-        gguf_file=source.name,
-        dtype=torch.bfloat16,
-        quantization_config=GgufConfig(dequantize=True),
+        source.parent, gguf_file=source.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
     )
     progress(0.90, "unpacking the base model: writing")
     model.save_pretrained(target)

@@ -103,11 +103,7 @@ class LoadedChain:
         return self._prompt((Message(role="user", content=question),))
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        stages: Sequence[str],
-        sampling: Sampling,
-        form: Form | None = None,
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, form: Form | None = None
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
@@ -177,11 +173,7 @@ def load_chain(
 
 
 def check_chain(
-    name: str | Path,
-    progress: Progress | None = None,
-    *,
-    base: str | None = None,
-    cache: Path | None = None,
+    name: str | Path, progress: Progress | None = None, *, base: str | None = None, cache: Path | None = None
 ) -> tuple[Finding, ...]:
     """Return all that was checked, right or wrong; the probe (float32) only if the files are right.
 

@@ -297,10 +297,7 @@ class Writer:
     """Writes answers of one chain with a stacked model. One batch runs at a time; others wait their turn."""
 
     def __init__(
-        self,
-        stack: Stack,
-        tokenizer: PreTrainedTokenizerBase,
-        adapters_of_stage: Mapping[str, frozenset[str]],
+        self, stack: Stack, tokenizer: PreTrainedTokenizerBase, adapters_of_stage: Mapping[str, frozenset[str]]
     ) -> None:
         self.stack, model = stack, stack.model
         self._generate = cast(Callable[..., torch.Tensor], model.generate)
@@ -311,17 +308,11 @@ class Writer:
         self.context = int(getattr(model.config, "max_position_embeddings", 2048))
         # A model's own sampling settings (a repetition penalty, say) must not leak into answers.
         model.generation_config = GenerationConfig(
-            eos_token_id=list(self.ends),
-            pad_token_id=self._pad,
-            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=list(self.ends), pad_token_id=self._pad, bos_token_id=tokenizer.bos_token_id
         )
 
     def write(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        stages: Sequence[str],
-        sampling: Sampling,
-        form: Form | None = None,
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, form: Form | None = None
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
@@ -353,12 +344,7 @@ class Writer:
         return _pieces(thread, streamer, halt)
 
     def rows(
-        self,
-        prompt: Sequence[Message],
-        stages: Sequence[str],
-        sampling: Sampling,
-        *,
-        thinks: bool = True,
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, *, thinks: bool = True
     ) -> list[Row]:
         """Return the rows of one prompt, checked: known stages, a question, room for an answer.
 
@@ -397,11 +383,7 @@ class Writer:
         return tuple(int(token) for token in self.tokenizer.encode(str(text), add_special_tokens=False))
 
     def _run(
-        self,
-        rows: Sequence[Row],
-        manner: Manner,
-        streamer: RowStreamer | None = None,
-        halt: "_Halt | None" = None,
+        self, rows: Sequence[Row], manner: Manner, streamer: RowStreamer | None = None, halt: "_Halt | None" = None
     ) -> list[list[int]]:
         """Return the new tokens of each row, end mark included where it was written."""
         width = max(len(row.prompt) for row in rows)

@@ -112,13 +112,7 @@ IGNORED = -100
 """The label of a position that nothing is learned from."""
 CHUNK = 2**23
 """Scores that are held at a time, whatever the vocabulary: 32 MB in float32."""
-CHANGES_SCORES = (
-    "final_logit_softcapping",
-    "logit_scale",
-    "output_multiplier",
-    "lm_head_multiplier",
-    "logits_scaling",
-)
+CHANGES_SCORES = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 """What the configuration of a model may do to its scores; such a model is left to TRL."""
 
 
@@ -132,11 +126,7 @@ class Scores(Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: torch.Tensor,
-        weight: torch.Tensor,
-        labels: torch.Tensor,
-        temperature: float,
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, temperature: float
     ) -> tuple[torch.Tensor, ...]:
         """Score all labels, a chunk of positions at a time."""
         device = hidden.device.type
@@ -184,12 +174,7 @@ def score_learned_tokens(model: PreTrainedModel, temperature: float = 1.0) -> No
         return
 
     @functools.wraps(whole)
-    def forward(
-        *inputs: Any,
-        fused_lm_head: bool = False,
-        labels: torch.Tensor | None = None,
-        **options: Any,
-    ) -> Any:
+    def forward(*inputs: Any, fused_lm_head: bool = False, labels: torch.Tensor | None = None, **options: Any) -> Any:
         head = model.get_output_embeddings()
         if fused_lm_head and labels is not None and _is_plain(head, options):
             hidden = model.base_model(*inputs, **{**options, "use_cache": False}).last_hidden_state

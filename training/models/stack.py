@@ -92,12 +92,7 @@ class Stack:
         kept = [[[float(owner in adapters) for owner in owners]] for adapters in rows]
         return torch.tensor(kept, dtype=self._dtype, device=self._device)
 
-    def _replace(
-        self,
-        model: nn.Module,
-        group: tuple[str, ...],
-        targets: Mapping[str, Mapping[str, LoraPair]],
-    ) -> None:
+    def _replace(self, model: nn.Module, group: tuple[str, ...], targets: Mapping[str, Mapping[str, LoraPair]]) -> None:
         """Put stacked layers in the place of the layers called `group`, which share their input."""
         layers = [model.get_submodule(name) for name in group]
         pairs = [targets.get(name, {}) for name in group]

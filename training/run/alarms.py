@@ -69,11 +69,7 @@ class AlarmCallback(TrainerCallback):
     """
 
     def __init__(
-        self,
-        run: RunFolder,
-        alarms: Sequence[Alarm],
-        stop: Callable[[str], None] | None = None,
-        window: int = WINDOW,
+        self, run: RunFolder, alarms: Sequence[Alarm], stop: Callable[[str], None] | None = None, window: int = WINDOW
     ) -> None:
         self.run, self._alarms, self._stop, self._window = run, tuple(alarms), stop, window
         self._seen: dict[str, list[float]] = {metric: [] for metric in (REWARD, *(each.metric for each in alarms))}

@@ -82,11 +82,7 @@ def host(accelerator: str | None = None) -> dict[str, str | int | float]:
 def _git(folder: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -199,11 +195,7 @@ class RunFolder:
         self.write(record)
         return checkpoint
 
-    def end(
-        self,
-        status: Literal["finished", "failed", "stopped"],
-        result: Mapping[str, float | int | str],
-    ) -> None:
+    def end(self, status: Literal["finished", "failed", "stopped"], result: Mapping[str, float | int | str]) -> None:
         """Write how the run ended; a finished one needs its checkpoints no more."""
         known = self.record()
         if known is None:

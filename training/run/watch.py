@@ -59,11 +59,7 @@ def answered(
 ) -> Answers:
     """Return the policy's greedy answers of at most `most` tokens to prompts that a template has written."""
     encoded = tokenizer(
-        list(prompts),
-        add_special_tokens=False,
-        padding=True,
-        padding_side="left",
-        return_tensors="pt",
+        list(prompts), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
     ).to(policy.device)
     model = policy.get_base_model()
     assert isinstance(model, PreTrainedModel)
@@ -264,10 +260,6 @@ def _logits(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     places = (batch.attended.cumsum(dim=1) - 1).clamp(min=0)
     kept = batch.written.shape[1] + 1
     outputs = policy(
-        input_ids=batch.ids,
-        attention_mask=batch.attended,
-        position_ids=places,
-        use_cache=False,
-        logits_to_keep=kept,
+        input_ids=batch.ids, attention_mask=batch.attended, position_ids=places, use_cache=False, logits_to_keep=kept
     )
     return outputs.logits[:, :-1]

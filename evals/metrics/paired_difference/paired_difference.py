@@ -52,15 +52,9 @@ class PairedDifference(evaluate.Metric):
     """Difference of two systems' mean scores on the same rows, with interval and p."""
 
     def _info(self) -> evaluate.MetricInfo:
-        features = {
-            "predictions": datasets.Value("float64"),
-            "references": datasets.Value("float64"),
-        }
+        features = {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
         return evaluate.MetricInfo(
-            description=DESCRIPTION,
-            citation=CITATION,
-            inputs_description=INPUTS,
-            features=datasets.Features(features),
+            description=DESCRIPTION, citation=CITATION, inputs_description=INPUTS, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error

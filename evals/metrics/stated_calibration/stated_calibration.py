@@ -63,10 +63,7 @@ class StatedCalibration(evaluate.Metric):
             "references": datasets.Value("float64"),  # int64 would cut 0.5 to 0 without a word
         }
         return evaluate.MetricInfo(
-            description=DESCRIPTION,
-            citation=CITATION,
-            inputs_description=INPUTS,
-            features=datasets.Features(features),
+            description=DESCRIPTION, citation=CITATION, inputs_description=INPUTS, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error

@@ -55,10 +55,7 @@ class VerifierVerdict(evaluate.Metric):
         truth = {"prompt": datasets.Value("string"), "ground_truth": datasets.Value("string")}
         features = {"predictions": datasets.Value("string"), "references": truth}
         return evaluate.MetricInfo(
-            description=DESCRIPTION,
-            citation="",
-            inputs_description=INPUTS,
-            features=datasets.Features(features),
+            description=DESCRIPTION, citation="", inputs_description=INPUTS, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error
@@ -74,11 +71,7 @@ class VerifierVerdict(evaluate.Metric):
         truth = TypeAdapter(GroundTruth)
         judged = [
             verify_answer(
-                truth.validate_json(each["ground_truth"]),
-                each["prompt"],
-                answer,
-                weights,
-                read=check_read(read),
+                truth.validate_json(each["ground_truth"]), each["prompt"], answer, weights, read=check_read(read)
             )
             for answer, each in zip(predictions, references, strict=True)
         ]

@@ -53,11 +53,7 @@ def rendered(dice: random.Random) -> tuple[list[str], list[str]]:
     keys = dice.choice([("text", "category", "severity"), ("category", "severity", "text")])
     objects = []
     for text in texts:
-        labels = {
-            "text": text,
-            "category": dice.choice(CATEGORIES),
-            "severity": dice.choice(SEVERITIES),
-        }
+        labels = {"text": text, "category": dice.choice(CATEGORIES), "severity": dice.choice(SEVERITIES)}
         ordered = {key: labels[key] for key in keys}
         objects.append(json.dumps(ordered, indent=indent, ensure_ascii=dice.random() < 0.3))
     return texts, objects

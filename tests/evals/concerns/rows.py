@@ -10,12 +10,7 @@ from evals.schema.reviews import PredictionRow, ReferenceRow
 
 
 def human(text: str, category: str = "other", severity: str = "minor", figure: bool = False) -> dict:
-    return {
-        "text": text,
-        "category": category,
-        "severity": severity,
-        "requires_figure_reading": figure,
-    }
+    return {"text": text, "category": category, "severity": severity, "requires_figure_reading": figure}
 
 
 def reference(name: str, *concerns: dict | str, source: str | None = None) -> ReferenceRow:

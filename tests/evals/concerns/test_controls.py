@@ -21,12 +21,7 @@ from evals.review.rates import counts_of, intervals_of, rates_of
 from evals.review.score import curves_of, first
 from tests.evals.concerns.rows import WordEncoder, panel, predicted, reference
 
-TOPICS = (
-    "sample size small",
-    "control arm missing",
-    "antibody clone unknown",
-    "novelty overstated",
-)
+TOPICS = ("sample size small", "control arm missing", "antibody clone unknown", "novelty overstated")
 
 
 def knowing(n: int = 12):

@@ -53,10 +53,7 @@ def test_every_concern_says_where_it_came_from() -> None:
     found = merge([A, B], Merging("union", 0.98, cap=2), SPACE)
     first = found.rows[0].concerns[0]
     assert (first.support, first.sources) == (2, ("a", "b"))
-    assert [(each.tool, each.index, each.text) for each in first.origins] == [
-        ("a", 0, "p"),
-        ("b", 0, "s"),
-    ]
+    assert [(each.tool, each.index, each.text) for each in first.origins] == [("a", 0, "p"), ("b", 0, "s")]
     assert [each.text for each in found.rows[0].removed] == ["q", "t"]
     assert (found.n_given, found.n_clusters, found.n_fused) == ({"a": 3, "b": 3}, 5, 1)
     assert found.rows[1].concerns[0].sources == ("b",)

@@ -38,11 +38,7 @@ def test_a_pair_at_the_threshold_is_eligible_and_one_below_is_not() -> None:
         assert len(optimal(block - 0.001, 0.65)[0]) == 0
 
 
-BLOCKS = arrays.arrays(
-    np.float64,
-    st.tuples(st.integers(1, 4), st.integers(1, 4)),
-    elements=st.floats(0, 1, width=16),
-)
+BLOCKS = arrays.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 4)), elements=st.floats(0, 1, width=16))
 
 
 @given(BLOCKS, st.floats(0.1, 0.9))
@@ -71,11 +67,7 @@ TWO = panel(
     (reference("plos:3"), predicted("plos:3", "v")),
     (reference("plos:4", human("e e", "other", "major")), None),
 )
-MATRICES = {
-    "elife:1": [[0.9, 0.1, 0.99], [0.2, 0.3, 0.99], [0.0, 0.0, 0.0]],
-    "plos:2": [[0.7], [0.8]],
-    "plos:3": [[]],
-}
+MATRICES = {"elife:1": [[0.9, 0.1, 0.99], [0.2, 0.3, 0.99], [0.0, 0.0, 0.0]], "plos:2": [[0.7], [0.8]], "plos:3": [[]]}
 
 
 def test_the_counts_of_articles_are_pooled_after_figures_and_blanks_are_left_out() -> None:
@@ -117,11 +109,7 @@ def test_no_group_loses_a_predicted_concern() -> None:
 
 def test_labels_are_scored_on_matched_pairs_that_have_them() -> None:
     labels = label_accuracy(TWO, match(TWO, ready(TWO, **MATRICES), 0.65))
-    assert (labels.category.accuracy, labels.category.n, labels.category.n_unlabelled) == (
-        1.0,
-        1,
-        1,
-    )
+    assert (labels.category.accuracy, labels.category.n, labels.category.n_unlabelled) == (1.0, 1, 1)
     assert labels.severity.accuracy == 0.0
 
 

@@ -33,12 +33,7 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
     of = panel(*pairs)
     encoder = WordEncoder()
     matcher = Matcher(
-        encoder="words",
-        revision="1",
-        threshold=threshold,
-        threshold_from="given",
-        assignment="optimal",
-        figures="both",
+        encoder="words", revision="1", threshold=threshold, threshold_from="given", assignment="optimal", figures="both"
     )
     measuring = Measuring(
         similarity=vector_similarity(of, encoder),
@@ -64,9 +59,7 @@ def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
     assert not found.as_coded
 
 
-def test_a_source_is_shown_with_interval_and_with_what_other_papers_of_it_would_give(
-    scores,
-) -> None:
+def test_a_source_is_shown_with_interval_and_with_what_other_papers_of_it_would_give(scores) -> None:
     (elife, f1000) = report_of(scores[:1], {}).systems[0].sources
     assert (elife.name, elife.n_human, elife.n_all, elife.n_none) == ("elife", 16, 4, 0)
     assert elife.f1_permuted == pytest.approx(0.0)
@@ -76,19 +69,14 @@ def test_a_source_is_shown_with_interval_and_with_what_other_papers_of_it_would_
 def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -> None:
     rare = [(reference("a", human("one two", "other"), source="rare"), predicted("a", "one two"))]
     usual = [
-        (
-            reference(f"b{k}", human(f"word{k} thing{k}"), source="usual"),
-            predicted(f"b{k}", "nothing"),
-        )
+        (reference(f"b{k}", human(f"word{k} thing{k}"), source="usual"), predicted(f"b{k}", "nothing"))
         for k in range(6)
     ]
     of = panel(*rare, *usual)
     encoder = WordEncoder()
     matcher = scored("x", 1).matcher
     found = score(
-        "x",
-        of,
-        Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100),
+        "x", of, Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100)
     )
     assert found.per_source["rare"].recall == 1
     assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"
@@ -96,11 +84,7 @@ def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -
 
 def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_together(scores) -> None:
     tests = paired_tests(scores, ["f1", "f1_above_permuted"], draws=200)
-    assert [(each.first, each.second) for each in tests[::2]] == [
-        ("good", "half"),
-        ("good", "none"),
-        ("half", "none"),
-    ]
+    assert [(each.first, each.second) for each in tests[::2]] == [("good", "half"), ("good", "none"), ("half", "none")]
     first = tests[0]
     assert first.difference == pytest.approx(-0.5)
     assert first.is_exact and first.p == pytest.approx(2 / 2**8)
@@ -111,12 +95,7 @@ def test_the_leaderboard_ranks_only_what_is_shown() -> None:
     good = scored("good", 4, short=0)
     same = good.model_copy(update={"system": "same"})
     (board,) = boards_of([good, scored("half", 2, 2, short=1), scored("none", 0, 4), same])
-    assert [(row.rank, row.system) for row in board.rows] == [
-        (1, "good"),
-        (1, "same"),
-        (3, "half"),
-        (4, "none"),
-    ]
+    assert [(row.rank, row.system) for row in board.rows] == [(1, "good"), (1, "same"), (3, "half"), (4, "none")]
     assert board.rows[0].controls.keys() >= {"permuted", "generic", "count_bound"}
 
 

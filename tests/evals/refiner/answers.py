@@ -60,8 +60,7 @@ def prepared(text: str, about: RefinerRecord | None = None, **config: object) ->
 
 NAMES = st.sampled_from([*EVIDENCE, "X9", "nowhere"])
 WORDS = st.lists(
-    st.sampled_from(["OXPHOS", "is", "up", "down", "in", "liver", "4,110", "e.g.", ".", ",", "β-cell"]),
-    max_size=6,
+    st.sampled_from(["OXPHOS", "is", "up", "down", "in", "liver", "4,110", "e.g.", ".", ",", "β-cell"]), max_size=6
 ).map(" ".join)
 SPANS = st.tuples(st.lists(NAMES, min_size=1, max_size=4), WORDS)
 PARTS = st.lists(st.one_of(WORDS, SPANS), max_size=6)

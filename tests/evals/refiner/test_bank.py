@@ -130,12 +130,7 @@ def words(each) -> int:
 
 def long_record(**changes: object):
     blocks = [f"<snippet id=S{n}>{'word ' * 20}{'down' if n == 3 else ''}</snippet>" for n in range(1, 7)]
-    return record(
-        id="long",
-        tool_output="\n".join(blocks),
-        sources={f"S{n}": "d" for n in range(1, 7)},
-        **changes,
-    )
+    return record(id="long", tool_output="\n".join(blocks), sources={f"S{n}": "d" for n in range(1, 7)}, **changes)
 
 
 def test_a_long_record_loses_whole_passages_from_the_end_and_none_that_is_needed():

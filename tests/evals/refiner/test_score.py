@@ -88,11 +88,7 @@ def test_a_gate_costs_nothing_a_share_or_everything():
     for gate in ("off", "multiply", "require"):
         case = prepared(text, gate=gate)
         rewards[gate] = settle(case, replace(verdicts(case), raws=(2.0, 0.0, 2.0, 0.0, 0.0))).reward
-    assert rewards == {
-        "off": 10.0,
-        "multiply": pytest.approx(10 * (0.8 * 0.8 + 0.2)),
-        "require": 0.0,
-    }
+    assert rewards == {"off": 10.0, "multiply": pytest.approx(10 * (0.8 * 0.8 + 0.2)), "require": 0.0}
 
 
 def test_a_hard_fault_earns_nothing_without_a_judge_whatever_the_gate():
@@ -165,11 +161,7 @@ def test_the_static_items_are_three_and_can_be_left_out():
 
 def test_presets_are_read_by_name_and_can_be_changed_key_by_key():
     published = RewardConfig.model_validate({"preset": "published", "gate": False, "w": 0.3})
-    assert (published.gate, published.zero_if_empty, published.citation_weight) == (
-        "off",
-        False,
-        0.3,
-    )
+    assert (published.gate, published.zero_if_empty, published.citation_weight) == ("off", False, 0.3)
     assert RewardConfig().gate == "require"
     assert RewardConfig().zero_if_empty
     assert set(PRESETS) == {"assay", "published"}

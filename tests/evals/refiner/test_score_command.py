@@ -25,10 +25,7 @@ TEXT = "<answer><snippet id=S1,S2>OXPHOS is down</snippet> It falls by 1.9.</ans
 TABLE = {
     "rubric_raw": {"way": 2, "wrong": 0},
     "claim_support": [1],
-    "attribution_relevant": [
-        {"claim": 0, "id": "S1", "relevant": 1},
-        {"claim": 0, "id": "S2", "relevant": 0},
-    ],
+    "attribution_relevant": [{"claim": 0, "id": "S1", "relevant": 1}, {"claim": 0, "id": "S2", "relevant": 0}],
     "uncited_needs_citation": [1],
 }
 CASE: dict[str, object] = {
@@ -126,18 +123,8 @@ def test_a_misspelt_title_in_a_table_is_named_with_the_nearest_one(tmp_path: Pat
 
 def test_the_published_settings_pay_for_silence_and_ours_do_not(tmp_path: Path):
     about = {**RECORD, "negative_rubrics": []}
-    raw = {
-        "way": 0,
-        "Citation Discipline": 0,
-        "Off-Query Padding": 0,
-        "Wrong-Entity Confabulation": 0,
-    }
-    silent = {
-        **CASE,
-        "record": about,
-        "completion": "<answer></answer>",
-        "stub_judge": {"rubric_raw": raw},
-    }
+    raw = {"way": 0, "Citation Discipline": 0, "Off-Query Padding": 0, "Wrong-Entity Confabulation": 0}
+    silent = {**CASE, "record": about, "completion": "<answer></answer>", "stub_judge": {"rubric_raw": raw}}
     result = score(tmp_path, {**silent, "config": {"preset": "published"}}, {**silent, "id": "b", "config": {}})
     assert [row["reward"] for row in json.loads(result.stdout)] == [pytest.approx(4.0), 0.0]
 
