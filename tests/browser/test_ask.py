@@ -55,6 +55,7 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     page.reload()
     page.wait_for_selector("#ask-button")
     page.click("#ask-history > button")
+    expect(page.locator("#ask-history")).not_to_contain_text("Nothing asked yet")
     page.click("#ask-earlier input")
     page.get_by_role("option").filter(has_text="remembered?").click()
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")

@@ -74,10 +74,8 @@ SEE = {
 @pytest.mark.parametrize(
     ("width", "dark"),
     [
-        (1440, False),
         (390, True),
-        pytest.param(1440, True, marks=pytest.mark.slow),
-        pytest.param(390, False, marks=pytest.mark.slow),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1440, False), (1440, True), (390, False))),
     ],
 )
 def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(

@@ -63,6 +63,7 @@ def test_the_lab_shows_its_leaderboard(open_page, tmp_path):
         expect(page.locator("#leaderboard-tables")).to_contain_text("GRPO")
 
 
+@pytest.mark.slow
 def test_the_reviewer_opens_a_paper_and_nothing_else(open_page, tmp_path):
     with space(open_page, "reviewer", tmp_path) as page:
         page.click("#review-demo")

@@ -188,6 +188,7 @@ print(json.dumps([found["difference"], more["brier"], ours]))
 """
 
 
+@pytest.mark.slow
 def test_a_copy_outside_the_repository_works_without_any_of_our_packages(tmp_path: Path) -> None:
     for name in ALONE:
         shutil.copytree(FOLDER / name, tmp_path / name)

@@ -95,6 +95,7 @@ def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice(stand, 
     assert stand.asked("POST", "/commit/") == 0
 
 
+@pytest.mark.slow
 def test_two_chains_share_a_base_that_was_published_once(stand, run, copy):
     named = {"copy": copy, "with_base": True, "base": "org/shared"}
     base, *_ = stand.publish(run, "org/one", **named)

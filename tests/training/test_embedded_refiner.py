@@ -34,6 +34,7 @@ def report() -> RefinerReport:
 
 
 @pytest.mark.embedded
+@pytest.mark.slow
 def test_the_refiner_computes_what_it_did_when_it_was_trained():
     assert all(finding.is_ok for finding in check_chain("refiner", cache=embedded_cache()))
 

@@ -24,6 +24,7 @@ SYSTEMS = (("base", "held-out-base"), ("review", "held-out"))
 
 
 @pytest.mark.embedded
+@pytest.mark.slow
 def test_the_reviewer_computes_what_it_did_when_it_was_trained():
     assert all(finding.is_ok for finding in check_chain("reviewer", cache=embedded_cache()))
 

@@ -326,6 +326,7 @@ def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_r
     assert run.last_checkpoint() is not None and not run.adapter.exists()
 
 
+@pytest.mark.slow
 def test_a_dpo_run_that_stopped_itself_goes_on_to_the_weights_and_figures_of_one_that_did_not(taught, tmp_path):
     values = {"max_steps": 4, "save_steps": 2, "mode": "continue"}
     whole = train("dpo", on_taught(taught, "dpo", tmp_path / "whole", **values))
