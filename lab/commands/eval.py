@@ -241,7 +241,10 @@ def rescore(
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
     tables = [reading_table(found), *([rescored_table(found)] if changed else [])]
-    tables += [shift_table(found), *([change_table(found)] if show else [])]
+    tables += [
+        *([shift_table(found)] if found.shifts else []),
+        *([change_table(found)] if show and found.changes else []),
+    ]
     emit(document, as_json=as_json)
     for table in () if as_json else tables:
         emit(document, as_json=False, table=table)
