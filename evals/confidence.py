@@ -2,13 +2,12 @@ r"""Read the confidence that an answer states about itself; never guess one from
 
     "… is downregulated.\nConfidence: 80%"        ->  0.80, stated
     "I am 95.5 % confident …"                     ->  0.955, stated
-    "**Confidence:** high"                        ->  0.85, stated (table LEVELS in `evals.confidence`)
+    "**Confidence:** high"                        ->  0.85, stated (table LEVELS)
     "… with padj 0.05."                           ->  None, missing
     "Confidence: 140%", or 80% here and 20% there ->  None, invalid
 
-How numbers and words are read stands in `evals.confidence`. A confidence interval or the level of a test is
-statistics and states nothing about the answer; what is denied, supposed, quoted or about something else
-(`evals.confidence`) does not either. A chance, a likelihood or odds are no stated confidence.
+A confidence interval or the level of a test is statistics and states nothing about the answer; what is denied,
+supposed, quoted or about something else does not either. `evals.verifiers.line` reads a last line "Confidence: N%". A chance, a likelihood or odds are no stated confidence.
 """
 
 import re

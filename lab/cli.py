@@ -1,4 +1,4 @@
-"""The `assay` command: one sub-command per noun, each in its own file under `lab/commands`.
+"""The `assay` command: one sub-command per noun, registered here, in a file under `lab/commands`.
 
 Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage.
 Heavy imports wait until a command runs, so `--help` answers at once.

@@ -1,4 +1,4 @@
-"""The eight format checks of an answer, three of them hard, and the bonus that follows from them."""
+"""The form of a cited answer: tags, claims and sources parsed, and the eight format checks, three of them hard, with their bonus."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A judge whose verdicts were written down beforehand, for test cases and replays."""
+"""Judges of an answer against a rubric and its sources: the protocol, one of rules, one whose verdicts were written down."""
 
 import math
 import re

@@ -1,6 +1,6 @@
-"""The threshold of an encoder, from how alike human concerns on different papers are.
+"""Matching of predicted to human concerns by similarity, and the threshold of an encoder.
 
-No two papers share their concerns, so whatever similarity human concerns on other papers of the same
+The threshold comes from how alike human concerns on different papers are. No two papers share their concerns, so whatever similarity human concerns on other papers of the same
 source reach is reached by chance: style, field, the encoder's common direction (two texts that are equal
 word for word are left out: they do say the same). For every human concern
 the greatest similarity to one other paper's whole list is taken, for several other papers, because a match

@@ -1,4 +1,4 @@
-"""What a stage answered, what it claimed, and what the verifiers thought of it."""
+"""Questions with their truths, by kind; what a stage answered, claimed and stated, and the verdict on it."""
 
 from typing import Annotated, Literal
 

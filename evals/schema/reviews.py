@@ -97,7 +97,7 @@ class HumanConcern(Record):
 class ReferenceConcern(Record):
     """The part of a human concern that scoring needs; what else a file says of it is not read.
 
-    Labels are taken as written; `evals.review.reference` repairs them.
+    Labels are taken as written; `evals.review.parse` repairs them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

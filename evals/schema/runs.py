@@ -1,4 +1,4 @@
-"""chain.json: the lineage of an adapter."""
+"""run.json and chain.json: what a training run did, and the lineage of its adapter."""
 
 from datetime import datetime
 from typing import Literal

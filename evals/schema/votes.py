@@ -1,4 +1,4 @@
-"""The rows of an exported preference data set, in the formats trainers and rankers read.
+"""Votes as they are stored, and the rows of an exported preference data set, in the formats trainers and rankers read.
 
 `prompt`, `chosen`, `rejected`, `completion` and `label` are TRL's own columns (conversational,
 explicit prompt); `model_a`, `model_b` and `winner` are those of arena rankings. Everything else

@@ -1,5 +1,6 @@
-"""Smooth calibration error: an ECE without bins, so without a choice of bins.
+"""Scores of stated confidences: Brier, log loss, AUROC, risk and coverage, and the smooth calibration error.
 
+The smooth calibration error is an ECE without bins, so without a choice of bins.
 Residuals y - c are smoothed over c by a Gaussian of width s, reflected at 0 and 1; E(s) is the
 integral of the absolute value. E falls with s, and smECE is the width that equals its own error,
 E(s) = s (Blasiok and Nakkiran 2023, "Smooth ECE").

@@ -38,7 +38,7 @@ MET = 0.5
 """From this score on, 0 to 1, an item of a rubric is met."""
 
 
-class Task(NamedTuple):
+class ReadRequest(NamedTuple):
     """What a judge is shown. `options` are empty where the answer is open, `items` but for a rubric."""
 
     question: str
@@ -67,7 +67,7 @@ class Answer(NamedTuple):
     completion: str
 
 
-AnswerReader = Callable[[Sequence[Task]], Sequence[Reading]]
+AnswerReader = Callable[[Sequence[ReadRequest]], Sequence[Reading]]
 """A judge: one reading per task, in order. It raises where it has none; a failure is no verdict."""
 
 
@@ -79,21 +79,21 @@ def judge_answers(answers: Sequence[Answer], read: AnswerReader, scoring: Scorin
     return [verdict_of(each, readings.get(task, Reading()), scoring) for each, task in zip(answers, tasks, strict=True)]
 
 
-def task_of(truth: GroundTruth, question: str, completion: str) -> Task:
+def task_of(truth: GroundTruth, question: str, completion: str) -> ReadRequest:
     """Return what a judge is shown of an answer; of the truth only what whoever answers is shown too."""
     answer = without_thought(completion).strip()
     if isinstance(truth, RubricTruth | FactsTruth):
-        return Task(question, answer, "", items=_items(truth))
+        return ReadRequest(question, answer, "", items=_items(truth))
     form = answer_form(question, truth)
     options: tuple[str, ...] = ()
     if isinstance(truth, ChoiceTruth):
         options = (*truth.options, CANNOT_BE_TOLD)
     elif form.endswith(f" / {CANNOT_BE_TOLD}"):
         options = tuple(form.split(" / "))
-    return Task(question, answer, form, tuple(dict.fromkeys(options)))
+    return ReadRequest(question, answer, form, tuple(dict.fromkeys(options)))
 
 
-def problem_of(task: Task, answer: str) -> str:
+def problem_of(task: ReadRequest, answer: str) -> str:
     """Return what is wrong with the answer that a judge read; nothing if it may stand."""
     parts = _parts(answer, task.options)
     if not answer.strip() or (parts is not None and len(parts) == 1 and BOTH.fullmatch(answer)):

@@ -524,7 +524,7 @@ def parse(
 
     A row of the file: {"id": "elife:1", "raw": "```json\n[{...}]\n```"}; a prediction row with
     its raw_output is read as well. Reasoning is left out; broken JSON, several lists, prose and
-    tables are read. Labels are repaired by the table in docs/review-scoring.md, or marked unknown.
+    tables are read. Labels are repaired by the table evals/review/labels.toml, or marked unknown.
 
     The status is ok, empty (it says there are none), partial (some of it is lost) or failed.
 

@@ -1,4 +1,4 @@
-"""Reports on reviewers, leaderboards and published results as tables for the terminal."""
+"""What commands print: notes, one JSON document or tables for the terminal, of every kind of report."""
 
 import json
 import sys

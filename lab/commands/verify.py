@@ -1,4 +1,4 @@
-"""`assay eval readers`: how far each way of reading answers agrees with labels that were given by hand."""
+"""`assay eval verify` and `assay eval readers`: judge rows of any model; agreement of each reader with hand labels."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ from lab.commands.tables import (
 if TYPE_CHECKING:
     from evals.readers import Agreement
     from evals.schema import EvalReport, Metric
-    from evals.verifiers.judged import Reading, Task
+    from evals.verifiers.judged import Reading, ReadRequest
     from training.judge.extraction import AnswerJudge
 
 __all__ = ["AnyJudge", "KeyEnv", "Labels", "Model", "Remote", "TriedJudge", "Url", "tried_judge"]
@@ -62,7 +62,7 @@ class TriedJudge:
     failed: tuple[str, ...]
     agreement: "tuple[Agreement, int] | None" = None
 
-    def __call__(self, tasks: "Sequence[Task]") -> "list[Reading]":
+    def __call__(self, tasks: "Sequence[ReadRequest]") -> "list[Reading]":
         """Return one reading per task, counting on standard error."""
         of = counted(len(tasks), "answer")
         with notes.status(f"reading {of}") as status:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from evals.schema import CANNOT_BE_TOLD, AbstainTruth, DirectTruth, FactsTruth, GroundTruth, RubricItem, RubricTruth
 from evals.verifiers import judge
-from evals.verifiers.judged import Answer, Reading, Task, judge_answers, problem_of, task_of, verdict_of
+from evals.verifiers.judged import Answer, Reading, ReadRequest, judge_answers, problem_of, task_of, verdict_of
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "judged.yaml").read_text(encoding="utf-8"))
@@ -41,8 +41,8 @@ def test_a_judge_is_shown_options_that_do_not_depend_on_the_truth():
     assert len(set(numbers)) == 1
 
 
-CLOSED = Task(ASKED, "x", "up / down / cannot be told", ("up", "down", CANNOT_BE_TOLD))
-OPEN = Task("Which tissue?", "x", "a name")
+CLOSED = ReadRequest(ASKED, "x", "up / down / cannot be told", ("up", "down", CANNOT_BE_TOLD))
+OPEN = ReadRequest("Which tissue?", "x", "a name")
 
 
 def test_a_reading_outside_the_options_does_not_stand():
@@ -93,9 +93,9 @@ def test_a_rubric_without_a_judge_has_no_reward_and_facts_are_a_rubric_for_a_jud
 
 
 def test_empty_answers_are_no_claim_without_asking_and_equal_ones_are_asked_about_once():
-    asked: list[Task] = []
+    asked: list[ReadRequest] = []
 
-    def read(tasks: Sequence[Task]) -> list[Reading]:
+    def read(tasks: Sequence[ReadRequest]) -> list[Reading]:
         asked.extend(tasks)
         return [Reading("down")] * len(tasks)
 

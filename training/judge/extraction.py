@@ -23,7 +23,7 @@ from evals.refine.judge import Inquiry, number_of
 from evals.refine.rubric import Item
 from evals.schema import Record
 from evals.verifiers.expected import normalised
-from evals.verifiers.judged import Reading, Task, problem_of
+from evals.verifiers.judged import Reading, ReadRequest, problem_of
 from training.judge.client import Messages, in_a_loop
 from training.judge.judge import OBEYED, TRIES, HttpJudge, by_deadline
 from training.judge.questions import conversation, instruction, objects, reply_schema
@@ -65,7 +65,7 @@ class AnswerJudge(HttpJudge):
         """The model and the prompt, as reports keep them. The model is known after the first reply."""
         return f"{self.client.model}, {VERSION}"
 
-    def read_all(self, tasks: Sequence[Task], tell: Callable[[int], None] | None = None) -> list[Reading]:
+    def read_all(self, tasks: Sequence[ReadRequest], tell: Callable[[int], None] | None = None) -> list[Reading]:
         """Return one reading per task; LabError, with their number, if any answer has none."""
         found = self.try_all(tasks, tell)
         readings = [each for each in found if isinstance(each, Reading)]
@@ -78,10 +78,10 @@ class AnswerJudge(HttpJudge):
             )
         return readings
 
-    def try_all(self, tasks: Sequence[Task], tell: Callable[[int], None] | None = None) -> list[Reading | str]:
+    def try_all(self, tasks: Sequence[ReadRequest], tell: Callable[[int], None] | None = None) -> list[Reading | str]:
         """Return one reading per task, or in words why there is none."""
 
-        async def one(task: Task) -> Reading | str:
+        async def one(task: ReadRequest) -> Reading | str:
             return await (self.grade(task) if task.items else self.extract(task))
 
         async def work() -> list[Reading | str | None]:
@@ -94,7 +94,7 @@ class AnswerJudge(HttpJudge):
         late = f"not read within {DEADLINE_SECONDS:g} s"
         return [late if each is None else each for each in in_a_loop(work())]
 
-    async def grade(self, task: Task) -> Reading | str:
+    async def grade(self, task: ReadRequest) -> Reading | str:
         """Return the scores of a rubric's items."""
         items = tuple(Item(f"+:{each.title}", each.title, each.description, "positive") for each in task.items)
         verdicts = await self.judge(
@@ -105,7 +105,7 @@ class AnswerJudge(HttpJudge):
             return "; ".join(verdicts.problems) or OBEYED
         return Reading(scores=scores)
 
-    async def extract(self, task: Task) -> Reading | str:
+    async def extract(self, task: ReadRequest) -> Reading | str:
         """Return what an answer says."""
         settings = self.settings
         asked = [VERSION, instruction("extraction"), SCHEMA, self.client.model, settings.seed, settings.max_tokens]
@@ -127,7 +127,7 @@ class AnswerJudge(HttpJudge):
             problem = found
         return problem
 
-    def _messages(self, task: Task, *, is_again: bool) -> Messages:
+    def _messages(self, task: ReadRequest, *, is_again: bool) -> Messages:
         parts = [
             self.fences.shared("QUESTION", task.question),
             self.fences.shared("OPTIONS", task.form),
@@ -136,7 +136,7 @@ class AnswerJudge(HttpJudge):
         return conversation(instruction("extraction"), [*parts, AGAIN] if is_again else parts)
 
 
-def read_extraction(text: str, task: Task) -> Reading | str:
+def read_extraction(text: str, task: ReadRequest) -> Reading | str:
     """Return the reading in a judge's reply, or in words what is wrong with it."""
     for document in objects(text):
         if not {"answer", "confidence"} <= document.keys():
@@ -166,7 +166,9 @@ def canaries() -> tuple[Canary, ...]:
 def failed_canaries(judge: AnswerJudge) -> tuple[str, ...]:
     """Return what the canary questions are about that a judge reads wrong."""
     options = [tuple(each.form.split(" / ")) if " / " in each.form else () for each in canaries()]
-    tasks = [Task(each.question, each.answer, each.form, of) for each, of in zip(canaries(), options, strict=True)]
+    tasks = [
+        ReadRequest(each.question, each.answer, each.form, of) for each, of in zip(canaries(), options, strict=True)
+    ]
     readings = judge.try_all(tasks)
     return tuple(each.about for each, reading in zip(canaries(), readings, strict=True) if not each.is_read_by(reading))
 

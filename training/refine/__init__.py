@@ -1,1 +1,1 @@
-"""Training of the refiner: its settings, rows, reward, what is watched. `training.refiner` is the stage."""
+"""Training of the refiner: its reward, rubric items and what is watched. `training.refiner` is the stage."""
