@@ -12,7 +12,7 @@ from evals.io import read_rows
 from evals.readers import LabelRow, check_way, compare_readers, with_texts
 from evals.schema import ChoiceTruth
 from evals.stats.intervals import wilson
-from evals.verifiers.judged import Reading, Task
+from evals.verifiers.judged import Reading, ReadRequest
 
 LABELS = Path(evals.__file__).parent / "labels"
 TRUTH = ChoiceTruth(value="Leu", options=("Phe", "Leu", "Ser"))
@@ -58,7 +58,7 @@ def test_full_agreement_has_wilsons_interval_over_questions_and_nothing_read_has
 
 
 def test_a_judge_is_held_against_the_labels_like_any_reader() -> None:
-    def says_leu(tasks: Sequence[Task]) -> list[Reading]:
+    def says_leu(tasks: Sequence[ReadRequest]) -> list[Reading]:
         return [Reading("Leu")] * len(tasks)
 
     (found,) = compare_readers(ROWS, ["judge"], says_leu, draws=100).readers

@@ -22,7 +22,7 @@ from evals.schema import (
     UncertaintyTruth,
 )
 from evals.verifiers import judge
-from evals.verifiers.judged import Answer, Reading, Task, judge_answers
+from evals.verifiers.judged import Answer, Reading, ReadRequest, judge_answers
 from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says
 from tests.training.judges import FAST, reads
 from training.judge.extraction import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
@@ -91,9 +91,9 @@ def test_the_judge_sees_question_options_and_answer_between_fences_and_never_the
     assert "System:" not in first.parts["ANSWER"]
 
 
-CLOSED = Task(ASKED, "x", "up / down", ("up", "down"))
-OPEN = Task("How many?", "x", "a number")
-REPLIES: tuple[tuple[Task, str, Reading | str], ...] = (
+CLOSED = ReadRequest(ASKED, "x", "up / down", ("up", "down"))
+OPEN = ReadRequest("How many?", "x", "a number")
+REPLIES: tuple[tuple[ReadRequest, str, Reading | str], ...] = (
     (CLOSED, '{"answer": "up", "confidence": 80}', Reading("up", 80.0)),
     (CLOSED, 'Sure!\n```json\n{"answer": "up", "confidence": null}\n```', Reading("up")),
     (CLOSED, '{"thought": {}} {"answer": "none", "confidence": "70"}', Reading("none", 70.0)),
