@@ -39,11 +39,19 @@ class Evaluations:
 
     @property
     def reports(self) -> tuple[EvalReport, ...]:
-        """Return what can be looked at, the most questions first; an outdated report only alone."""
+        """Return what can be looked at, the most kinds of question first; an outdated report only alone."""
         measured = {report.data_name for report in self.current}
         old = (one.report for one in self.outdated if one.report is not None)
         found = (*self.current, *(report for report in old if report.data_name not in measured))
-        return tuple(sorted(found, key=lambda report: -len({row.example.id for row in report.rows})))
+        return tuple(
+            sorted(
+                found,
+                key=lambda report: (
+                    -len({row.example.kind for row in report.rows}),
+                    -len({row.example.id for row in report.rows}),
+                ),
+            )
+        )
 
     def is_outdated(self, report: EvalReport) -> bool:
         """Return whether another version of the verifiers judged this report."""
