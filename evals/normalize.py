@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
+MARKED = re.compile(r"[*`~_\t\r\f\v]")
+"""What an ASCII text without runs of blanks may hold that is not read as it stands."""
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
 CONFUSABLES = dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True))
@@ -60,6 +62,8 @@ class Plain(NamedTuple):
 
 def plain(text: str) -> Plain:
     """Return `text` as a reader sees it. The empty text stays empty."""
+    if text.isascii() and "  " not in text and not MARKED.search(text):
+        return Plain(text.lower(), ((0, 0),))
     pieces: list[str] = []
     breaks: list[tuple[int, int]] = [(0, 0)]
     done = length = 0
