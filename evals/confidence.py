@@ -235,7 +235,7 @@ def _share(values: list[float], top: float | None) -> float | None:
 
 VERSION = "confidence-4"
 
-ANCHOR = re.compile(r"(?<![\w-])(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
+ANCHOR = re.compile(r"(?=[csp])(?<![\w-])(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
 NOUNS = ("confidence", "certainty", "probability")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 """Readers of rendered text do not see it."""

@@ -51,6 +51,8 @@ class Plain(NamedTuple):
 
     def origin(self, place: int) -> int:
         """Return where in the original the character at `place` stood."""
+        if len(self.breaks) == 1:
+            return place
         after = bisect_right(self.breaks, (place, 1 << 62))
         here, there = self.breaks[after - 1]
         found = there + place - here
