@@ -18,7 +18,7 @@ from evals.verifiers.expected import AGREE, DIFFERENT, DIRECTIONS, LEVELS, SAME,
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
 """Words, numbers and marks of plain text; a hyphen inside a word parts it in two."""
-small_words = partial(word_set, "clauses")
+small_words = cache(partial(word_set, "clauses"))
 Table = dict[str, Any]
 """A tree of words: each leads to the words that may follow it; under "" are the tag and the value of the phrase."""
 SHARED = (*DIRECTIONS, AGREE, SAME, DIFFERENT, *LEVELS, CANNOT_BE_TOLD, "yes", "no")
