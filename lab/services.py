@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from evals.refine.task import Refine
     from evals.schema.refiner import RewardConfig
-    from lab.review.session import Reader
+    from lab.review.reader import Reader
     from lab.store.answers import Store
 
 JUDGE_SECONDS = 120.0
@@ -59,7 +59,7 @@ class Services:
 
 def build_services(settings: Settings) -> Services:
     """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
-    from lab.review.session import find_readers
+    from lab.review.reader import find_readers
 
     return Services(
         settings=settings,

@@ -1,10 +1,10 @@
 """One request to one chain: written piece by piece, graded, kept. Every tab that asks a model goes through here."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
 from evals.model import Sampling
@@ -14,9 +14,6 @@ from lab.engine import Chain, Engine, Finish, Item, Piece, Request, Waiting
 from lab.services import Services
 from lab.ui.text import say
 from lab.visitors import Visitor
-
-if TYPE_CHECKING:
-    from lab.store.documents import Standing
 
 Tab = Literal["ask", "compare", "refine", "review", "blind"]
 LONGEST_ANSWER = 512
@@ -123,7 +120,10 @@ def answered(
     def write(chain: Chain, stop: Any) -> Iterator[tuple[str, ...] | Piece]:
         stages = asked.pick(chain.stages)
         yield stages
-        yield from chain.stream(asked.messages or _prompt(chain, asked.question), stages, asked.sampling, stop)
+        system = system_prompt_for(chain.manifest.system_prompt, asked.question)
+        turns = [Message(role="system", content=system)] if system else []
+        prompt = asked.messages or (*turns, Message(role="user", content=asked.question))
+        yield from chain.stream(prompt, stages, asked.sampling, stop)
 
     def grow(drafts: Drafts | None, items: tuple[tuple[str, ...] | Piece, ...]) -> Drafts:
         began.extend([] if began else [services.now()])
@@ -153,13 +153,6 @@ def origin(chain: Chain, stage: str, sampling: Sampling) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "dtype": chain.dtype,
     }
-
-
-def _prompt(chain: Chain, question: str) -> tuple[Message, ...]:
-    """Return a question as it is asked where its task has no prompt of its own: after the chain's system prompt."""
-    asked = Message(role="user", content=question)
-    told = system_prompt_for(chain.manifest.system_prompt, question)
-    return (Message(role="system", content=told), asked) if told else (asked,)
 
 
 def owner(tab: Tab, visitor: Visitor) -> str:
@@ -212,9 +205,6 @@ def stage_name(stage: str) -> str:
     return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
 
 
-# ---- kept documents ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class View:
     """What a tab shows at one moment; all but `kept`, the id of what was stored, is HTML."""
@@ -224,62 +214,6 @@ class View:
     kept: str | None = None
     is_busy: bool = False
     paper: str = ""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a visitor does with the kept documents of one kind ("review", "refine"), shown by `show`."""
-
-    services: Services
-    visitor: Visitor | None
-    kind: Literal["review", "refine"]
-    show: "Callable[[Standing[Any, Any] | None, str], View]"
-    problem: Callable[[str], str]
-    """Writes what went wrong as a line."""
-
-    @property
-    def session(self) -> str:
-        """The name under which the visitor's documents are kept; LabError for nobody."""
-        if self.visitor is None:
-            raise LabError(say(f"{self.kind}.gone"))
-        return self.services.store.hash_rater(self.visitor.rater)
-
-    def get(self, name: str | None) -> "Standing[Any, Any]":
-        """Return a document as it stands; LabError if the visitor has none of that name."""
-        return self.services.store.documents(self.kind).get(name or "", self.session)
-
-    def open(self, name: str | None, line: str = "") -> View:
-        """Show a document as it stands, under a line."""
-        try:
-            standing = self.get(name)
-        except LabError as error:
-            return self.show(None, line or self.problem(str(error)))
-        return self.show(standing, line)
-
-    def change(
-        self,
-        name: str | None,
-        action: str,
-        change: "Callable[[Standing[Any, Any]], Sequence[Any]]",
-        line: Callable[[], str] = str,
-    ) -> View:
-        """Keep what `change` makes of a document and show it under `line`, or what is wrong."""
-        try:
-            standing = self.get(name)
-            parts = tuple(change(standing))
-            if parts != standing.parts:
-                self.services.store.documents(self.kind).change(standing.document.id, self.session, action, parts)
-        except LabError as error:
-            return self.open(name, self.problem(str(error)))
-        return self.open(name, line())
-
-    def undo(self, name: str | None, line: Callable[[str], str]) -> View:
-        """Take the last change back and show the document as it was before, under `line` of what it was."""
-        try:
-            action = self.services.store.documents(self.kind).undo(name or "", self.session)
-        except LabError as error:
-            return self.open(name, self.problem(str(error)))
-        return self.open(name, line(action))
 
 
 def new_id() -> str:

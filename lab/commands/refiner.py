@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evals.errors import BadConfig, IncomparableReports
+from evals.io import write_whole
 from lab.commands.tables import counted, emit, notes, summary_table, table_of
 from lab.ui.text import say
 from training.judge.questions import MAX_VOTES, HttpSettings
@@ -319,7 +320,6 @@ def export(
     not well formed, are left out and counted.
     """
     from lab.refine.export import export as rows_of
-    from lab.refine.export import write
     from lab.refine.session import held_out
     from lab.services import open_store
     from lab.settings import from_environment
@@ -328,7 +328,7 @@ def export(
     graded = store.documents("refine").everything()
     store.close()
     rows = rows_of(graded, form.value, held_out())
-    write(rows, out)
+    write_whole(out, rows.text)
     document = {"format": form.value, "file": str(out), "rows": rows.n, "left_out": rows.left_out}
     counts = [(f"left out: {why.replace('_', ' ')}", n) for why, n in rows.left_out.items()]
     table = table_of(str(out), ("", "count"), [("rows", rows.n), *counts])

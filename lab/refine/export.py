@@ -2,24 +2,22 @@
 
 A row of "sft" is a record of the refiner whose `reference` is the answer that a person stands by, as
 `assay train sft` takes it; a row of "dpo" sets such an answer before one that was rated bad or
-corrected. Left out, and counted: records that are kept for testing, and answers that break a hard rule of the grammar, which nobody
-should learn from.
+corrected. Left out, and counted: records that are kept for testing, and answers that break a hard rule of
+the grammar, which nobody should learn from.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.errors import LabError
-from evals.io import write_whole
 from evals.questions import is_held_out
 from evals.refine.grammar import HARD
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
-from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RefinerRecord, RowForm, ScoredAnswer
+from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RefinerRecord, RowForm
+from lab.documents import Exported, told
 from lab.ui.text import say
 
 if TYPE_CHECKING:
@@ -27,61 +25,26 @@ if TYPE_CHECKING:
 
     Refinement = Standing[KeptRefinement, Mark]
 
-Side = tuple[RefinedAnswer, str]
-"""An answer, and the text that people stand by or refused."""
 
-
-@dataclass(frozen=True)
-class Rows:
-    """A file before it is written; `left_out` counts answers by reason."""
-
-    name: str
-    text: str
-    n: int
-    left_out: dict[str, int] = field(default_factory=dict)
-
-
-def export(worked: "Sequence[Refinement]", form: RowForm, tested: frozenset[str]) -> Rows:
+def export(worked: "Sequence[Refinement]", form: RowForm, tested: frozenset[str]) -> Exported:
     """Return the rows of all refinements; LabError if there is none. `tested`: ids kept for testing."""
     left_out: Counter[str] = Counter()
-    usable = [each for each in worked if _is_usable(each, tested, left_out)]
+    usable = []
+    for each in worked:
+        record = each.document.record
+        if record.id not in tested and not is_held_out(record.asked, record.id):
+            usable.append(each)
+        elif marked := sum(mark.rating is not None or mark.correction is not None for mark in each.parts):
+            left_out["held_out"] += marked
     if form == "sft":
         found = list(_records(usable, left_out))
         text, n = as_jsonl(found), len(found)
     else:
-        pairs = [_pair(*each) for each in _pairs(usable, left_out)]
+        pairs = list(_pairs(usable, left_out))
         text, n = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in pairs), len(pairs)
     if not n:
-        raise LabError(say(f"refine.export.nothing.{form}", left_out=told(dict(left_out))))
-    return Rows(f"refined-{form}.jsonl", text, n, dict(left_out))
-
-
-def told(left_out: dict[str, int]) -> str:
-    """Return what was left out in words; empty if nothing was."""
-    if not left_out:
-        return ""
-    listed = ", ".join(say(f"refine.left_out.{why}", n=n) for why, n in left_out.items())
-    return say("refine.left_out", listed=listed)
-
-
-def write(rows: Rows, file: Path) -> Path:
-    """Write the rows whole and return where they are. LabError if they cannot be written."""
-    try:
-        write_whole(file, rows.text)
-    except OSError as error:
-        raise LabError(
-            f"the rows cannot be written to {file}: {error.strerror}. Name a file in a folder that you may write to."
-        ) from error
-    return file
-
-
-def _is_usable(each: "Refinement", tested: frozenset[str], left_out: Counter[str]) -> bool:
-    record = each.document.record
-    if record.id not in tested and not is_held_out(record.asked, record.id):
-        return True
-    marked = sum(mark.rating is not None or mark.correction is not None for mark in each.parts)
-    left_out.update({"held_out": marked} if marked else {})
-    return False
+        raise LabError(say(f"refine.export.nothing.{form}", left_out=told("refine", left_out)))
+    return Exported(f"refined-{form}.jsonl", text, n, left_out=dict(left_out))
 
 
 def _records(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator[RefinerRecord]:
@@ -102,31 +65,27 @@ def _records(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator
             )
 
 
-def _pairs(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator[tuple[KeptRefinement, Side, Side]]:
-    """Yield each refinement with an answer that people stand by and one that they do not."""
+def _pairs(worked: "Sequence[Refinement]", left_out: Counter[str]) -> Iterator[dict[str, object]]:
+    """Yield a row for each answer that people stand by and one of the same record that they do not."""
     for each in worked:
-        seen: set[tuple[str, str]] = set()
+        record, seen = each.document.record, set[tuple[str, str]]()
+        refused = [answer for answer, mark in _marked(each) if mark.rating == "bad" or mark.correction is not None]
         for good, chosen in _stood_by(each, left_out):
-            for bad, rejected in _refused(each):
+            for bad in refused:
+                rejected = bad.scored.completion
                 if chosen == rejected or (chosen, rejected) in seen:
                     continue
                 seen.add((chosen, rejected))
-                yield each.document, (good, chosen), (bad, rejected)
-
-
-def _pair(kept: KeptRefinement, good: Side, bad: Side) -> dict[str, object]:
-    (chosen_by, chosen), (rejected_by, rejected) = good, bad
-    is_corrected = chosen != chosen_by.scored.completion
-    return {
-        "id": f"{kept.record.id}#{chosen_by.id[:8]}-{rejected_by.id[:8]}",
-        "record_id": kept.record.id,
-        "prompt": [turn.model_dump() for turn in messages(kept.record)],
-        "chosen": [{"role": "assistant", "content": chosen}],
-        "rejected": [{"role": "assistant", "content": rejected}],
-        "chosen_by": f"{chosen_by.name}, corrected" if is_corrected else chosen_by.name,
-        "rejected_by": rejected_by.name,
-        "judge": chosen_by.scored.judge,
-    }
+                yield {
+                    "id": f"{record.id}#{good.id[:8]}-{bad.id[:8]}",
+                    "record_id": record.id,
+                    "prompt": [turn.model_dump() for turn in messages(record)],
+                    "chosen": [{"role": "assistant", "content": chosen}],
+                    "rejected": [{"role": "assistant", "content": rejected}],
+                    "chosen_by": good.name if chosen == good.scored.completion else f"{good.name}, corrected",
+                    "rejected_by": bad.name,
+                    "judge": good.scored.judge,
+                }
 
 
 def _stood_by(each: "Refinement", left_out: Counter[str]) -> Iterator[tuple[RefinedAnswer, str]]:
@@ -135,23 +94,12 @@ def _stood_by(each: "Refinement", left_out: Counter[str]) -> Iterator[tuple[Refi
         scored = mark.correction or (answer.scored if mark.rating == "good" else None)
         if scored is None:
             continue
-        if not _is_wellformed(scored):
+        if not all(scored.format_checks[name] for name in HARD):
             left_out["malformed"] += 1
             continue
         yield answer, scored.completion
 
 
-def _refused(each: "Refinement") -> Iterator[tuple[RefinedAnswer, str]]:
-    """Yield each answer that was rated bad or had to be corrected, as it was written."""
-    for answer, mark in _marked(each):
-        if mark.rating == "bad" or mark.correction is not None:
-            yield answer, answer.scored.completion
-
-
 def _marked(each: "Refinement") -> list[tuple[RefinedAnswer, Mark]]:
     marks = {mark.answer_id: mark for mark in each.parts}
     return [(answer, marks[answer.id]) for answer in each.document.answers if answer.id in marks]
-
-
-def _is_wellformed(scored: ScoredAnswer) -> bool:
-    return all(scored.format_checks[name] for name in HARD)

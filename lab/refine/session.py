@@ -26,22 +26,11 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from lab.commands.tables import counted
-from lab.refine.export import export, told, write
+from lab.documents import Exported, Work, write_export
+from lab.refine.export import export
 from lab.refine.view import refined, title_of
 from lab.services import Services, refine_task
-from lab.session import (
-    Drafts,
-    Moment,
-    QuestionRequest,
-    View,
-    Work,
-    answered,
-    checked_sampling,
-    minute,
-    new_id,
-    origin,
-    plain_text,
-)
+from lab.session import Drafts, Moment, QuestionRequest, View, answered, checked_sampling, new_id, origin, plain_text
 from lab.ui.components import card_of, cards, empty, notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -164,8 +153,11 @@ class Fields:
 
 def fields_of(record: RefinerRecord) -> Fields:
     """Return a record as the form shows it."""
-    lines = [_line("+", item) for item in record.positive_rubrics]
-    lines += [_line("-", item) for item in record.negative_rubrics]
+    items = [*(("+", item) for item in record.positive_rubrics), *(("-", item) for item in record.negative_rubrics)]
+    lines = []
+    for sign, item in items:
+        weight = "" if item.weight == 1.0 else f"[{item.weight:g}] "
+        lines.append(f"{sign} {weight}{' '.join(item.title.split())}: {' '.join(item.description.split())}")
     return Fields(
         question=record.asked,
         reasoning=record.agent_reasoning,
@@ -222,38 +214,15 @@ def rubric_of(text: str) -> tuple[tuple[RubricItem, ...], tuple[RubricItem, ...]
         if not line.strip():
             continue
         found = LINE.fullmatch(line.strip())
-        weight = _weight(found[2]) if found else None
-        if found is None or weight is None:
+        try:
+            weight = float(found[2] or 1) if found else 0.0
+        except ValueError:
+            weight = 0.0
+        if found is None or weight <= 0:
             raise LabError(say("refine.bad_rubric", number=number, line=line.strip()[:80]))
         item = RubricItem(title=found[3].strip(), description=found[4].strip(), weight=weight)
         (wanted if found[1] == "+" else unwanted).append(item)
     return tuple(wanted), tuple(unwanted)
-
-
-def labels(records: Sequence[RefinerRecord], held_out: frozenset[str]) -> list[tuple[str, str]]:
-    """Return a line and the id of each record, for a list to pick from."""
-    return [(_label(record, record.id in held_out), record.id) for record in records]
-
-
-def _label(record: RefinerRecord, is_held_out: bool) -> str:
-    parts = [" ".join(record.asked.split())]
-    parts += [] if record.answerable else [say("refine.record.unanswerable")]
-    parts += [say("refine.record.held_out")] if is_held_out else []
-    return " · ".join(parts)
-
-
-def _line(sign: str, item: RubricItem) -> str:
-    weight = "" if item.weight == 1.0 else f"[{item.weight:g}] "
-    return f"{sign} {weight}{' '.join(item.title.split())}: {' '.join(item.description.split())}"
-
-
-def _weight(text: str | None) -> float | None:
-    """Return a weight above 0, 1 where none is given; None for what is no number."""
-    try:
-        weight = 1.0 if text is None else float(text)
-    except ValueError:
-        return None
-    return weight if weight > 0 else None
 
 
 LONGEST_PASTED = 20_000
@@ -271,15 +240,20 @@ def held_out() -> frozenset[str]:
 
 def choices(own: Own | None = None) -> list[tuple[str, str]]:
     """Return a line and the name of every record: those a visitor brought, then the examples."""
-    brought = dict(own or {})
-    mine = labels(tuple(brought.values()), held_out())
-    yours = say("refine.record.own")
-    named = [(f"{line} · {yours}", key) for (line, _), key in zip(mine, brought, strict=True)]
-    return [*named, *labels(tuple(records().values()), held_out())]
+    tested = held_out()
+
+    def line(record: RefinerRecord, *more: str) -> str:
+        parts = [" ".join(record.asked.split())]
+        parts += [] if record.answerable else [say("refine.record.unanswerable")]
+        parts += [say("refine.record.held_out")] if record.id in tested else []
+        return " · ".join([*parts, *more])
+
+    brought = [(line(record, say("refine.record.own")), name) for name, record in (own or {}).items()]
+    return [*brought, *((line(record), name) for name, record in records().items())]
 
 
-def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, Fields, str]:
-    """Return a record, what the form shows of it, and a line about it. LabError if unknown."""
+def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, str]:
+    """Return a record and a line about it. LabError if unknown."""
     record = {**records(), **(own or {})}.get(name or "")
     if record is None:
         raise LabError(say("refine.unknown_record", name=name))
@@ -287,7 +261,7 @@ def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, Field
     line = say(key, name=record.id)
     if not record.answerable:
         line = f"{line} {say('refine.picked.unanswerable')}"
-    return record, fields_of(record), notice(line)
+    return record, notice(line)
 
 
 def demo(services: Services) -> str:
@@ -370,13 +344,16 @@ def _asked(
 
 def work(services: Services, visitor: Visitor | None) -> Work:
     """Return what a visitor does with graded answers."""
-    return Work(services, visitor, "refine", _shown, lambda text: notice(text, "problem"))
 
+    def show(standing: "Refinement | None", line: str) -> View:
+        if standing is None:
+            return View(line, refined(None))
+        return View(line, refined(standing.document, standing.parts), standing.document.id)
 
-def _shown(standing: "Refinement | None", line: str) -> View:
-    if standing is None:
-        return View(line, refined(None))
-    return View(line, refined(standing.document, standing.parts), standing.document.id)
+    def label(kept: KeptRefinement) -> str:
+        return f"{kept.record.asked[:80]} ({counted(len(kept.answers), 'answer')})"
+
+    return Work(services, visitor, "refine", show, label)
 
 
 def rate(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, rating: str) -> View:
@@ -409,43 +386,13 @@ def to_correct(services: Services, visitor: Visitor | None, name: str | None, an
     return title_of(answer), (mark.correction or answer.scored).completion
 
 
-def undo(services: Services, visitor: Visitor | None, name: str | None) -> View:
-    """Take the last rating or correction back and show the rest."""
-    return work(services, visitor).undo(name, lambda action: notice(say("refine.undone", action=action), "good"))
-
-
-def earlier(services: Services, visitor: Visitor | None) -> list[tuple[str, str]]:
-    """Return a line and the id of each of the visitor's newest refinements."""
-    kept = services.store.documents("refine").newest(work(services, visitor).session)
-    return [
-        (f"{minute(each.made_at)} · {each.record.asked[:80]} ({counted(len(each.answers), 'answer')})", each.id)
-        for each in kept
-    ]
-
-
-def show_earlier(
-    services: Services, visitor: Visitor | None, name: str | None
-) -> tuple[RefinerRecord | None, Fields | None, View]:
-    """Return an earlier refinement's record, what the form shows of it, and its view."""
-    mine = work(services, visitor)
-    try:
-        kept = mine.get(name).document
-    except LabError as error:
-        return None, None, mine.show(None, mine.problem(str(error)))
-    line = notice(say("refine.mine.shown", when=f"{minute(kept.made_at)} UTC"))
-    return kept.record, fields_of(kept.record), mine.open(name, line)
-
-
-def make_file(services: Services, visitor: Visitor | None, form: RowForm, folder: Path) -> tuple[str, str | None]:
+def make_file(mine: Work, form: RowForm, folder: Path) -> tuple[str, str | None]:
     """Return a line and a file with the visitor's rows for training, or why there is none."""
-    try:
-        session = work(services, visitor).session
-        rows = export(services.store.documents("refine").everything(session), form, held_out())
-        file = write(rows, folder / session / rows.name)
-    except LabError as error:
-        return notice(str(error), "problem"), None
-    line = say("refine.export.made", name=rows.name, rows=counted(rows.n, "row"))
-    return notice(f"{line} {told(rows.left_out)}".strip(), "good"), str(file)
+
+    def make() -> tuple[Path, Exported]:
+        return folder / mine.session, export(mine.documents.everything(mine.session), form, held_out())
+
+    return write_export(make, "refine")
 
 
 def _changed(

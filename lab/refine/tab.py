@@ -1,11 +1,10 @@
 """Refine tab: a record in, every stage's answer graded claim by claim, and what a person makes of it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import gradio as gr
-from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from evals.schema.refiner import RefinerRecord, RowForm
@@ -18,57 +17,22 @@ from lab.refine.session import (
     choices,
     correct,
     demo,
-    earlier,
+    fields_of,
     make_file,
     pick,
     rate,
     read_own,
     score,
-    show_earlier,
     to_correct,
-    undo,
+    work,
 )
 from lab.refine.view import refined
 from lab.services import Services
-from lab.session import View, stop
-from lab.ui.components import ANSWERING, QUIET, Sampled, heading, lead, notice, sampling_fields
+from lab.ui.components import ANSWERING, QUIET, heading, lead, notice, sampling_fields
+from lab.ui.layout import Board, Painted, earlier_list, export_panel, met, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
-from lab.visitors import Door, Visitor, meet
-
-
-@dataclass(frozen=True)
-class Composer:
-    """A record as it is typed or picked; `picked` is the record that fills the fields."""
-
-    picked: gr.State
-    question: gr.Textbox
-    reasoning: gr.Textbox
-    evidence: gr.Textbox
-    rubric: gr.Textbox
-    answerable: gr.Checkbox
-    preset: gr.Radio
-    settings: Sampled
-    pasted: gr.Textbox
-
-    @property
-    def filled(self) -> list[gr.State | gr.Textbox | gr.Checkbox]:
-        """The record and what the form shows of it."""
-        return [self.picked, self.question, self.reasoning, self.evidence, self.rubric, self.answerable]
-
-
-@dataclass(frozen=True)
-class Board:
-    """What is shown: a line, the answers; `kept` is the id of what was stored."""
-
-    line: gr.HTML
-    answers: gr.HTML
-    kept: gr.State
-
-    @property
-    def shown(self) -> list[gr.HTML | gr.State]:
-        """Line, answers and the id of what was stored: what most events set."""
-        return [self.line, self.answers, self.kept]
+from lab.visitors import Door, Visitor
 
 
 def build(services: Services, door: Door) -> None:
@@ -81,27 +45,6 @@ def build(services: Services, door: Door) -> None:
         record = gr.Dropdown(
             label=say("refine.examples.pick"), info=say("refine.examples.info"), choices=[], elem_id="refine-record"
         )
-    composer = _composer()
-    with gr.Row(elem_classes="actions"):
-        start = gr.Button(say("refine.start"), variant="primary", elem_id="refine-start")
-        grade = gr.Button(say("refine.score"), elem_id="refine-score")
-        stopping = gr.Button(say("refine.stop"), visible=False, elem_id="refine-stop")
-        gr.HTML(f'<p class="keys-hint">{say("refine.keys")}</p>', elem_id="refine-keys")
-    own = gr.State({})
-    line = gr.HTML(elem_id="refine-notice")
-    answers = gr.HTML(refined(None), js_on_load=clicks("refine"), elem_id="refine-answers")
-    board = Board(line, answers, gr.State(None))
-    _picking(services, composer, board, own, demo_button, file, examples, record)
-    _answering(services, door, composer, board, start, grade, stopping)
-    undo_button = gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo")
-    with gr.Row(elem_classes="composer"):
-        with gr.Column(scale=6, min_width=300):
-            _marking(services, door, board, undo_button)
-        with gr.Column(scale=5, min_width=300):
-            _earlier(services, door, composer, board)
-
-
-def _composer() -> Composer:
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=5, min_width=300):
             question = gr.Textbox(
@@ -140,101 +83,92 @@ def _composer() -> Composer:
                 presets = [(say("refine.preset.assay"), "assay"), (say("refine.preset.published"), "published")]
                 preset = gr.Radio(presets, value="assay", label=say("refine.preset"))
                 settings = sampling_fields(USUAL.seed, USUAL.max_new_tokens, USUAL.temperature)
-    return Composer(gr.State(None), question, reasoning, evidence, rubric, answerable, preset, settings, pasted)
+    with gr.Row(elem_classes="actions"):
+        start = gr.Button(say("refine.start"), variant="primary", elem_id="refine-start")
+        grade = gr.Button(say("refine.score"), elem_id="refine-score")
+        stopping = gr.Button(say("refine.stop"), visible=False, elem_id="refine-stop")
+        gr.HTML(f'<p class="keys-hint">{say("refine.keys")}</p>', elem_id="refine-keys")
+    own, picked = gr.State({}), gr.State(None)
+    line = gr.HTML(elem_id="refine-notice")
+    cards = gr.HTML(refined(None), js_on_load=clicks("refine"), elem_id="refine-answers")
+    board = Board(line, cards, gr.State(None), [start, grade], stopping)
+    form = [picked, question, reasoning, evidence, rubric, answerable]
+    undo = gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo")
 
+    def filled(record: RefinerRecord) -> Painted:
+        fields = fields_of(record)
+        texts = (fields.question, fields.reasoning, fields.tool_output, fields.rubric)
+        return dict(zip(form, (record, *texts, fields.answerable), strict=True))
 
-def _filled(record: RefinerRecord, fields: Fields) -> tuple[object, ...]:
-    return record, fields.question, fields.reasoning, fields.tool_output, fields.rubric, fields.answerable
-
-
-def _picking(
-    services: Services,
-    composer: Composer,
-    board: Board,
-    own: gr.State,
-    demo_button: gr.Button,
-    file: gr.UploadButton,
-    examples: gr.Accordion,
-    record: gr.Dropdown,
-) -> None:
-    filled = [*composer.filled, board.line]
-
-    def on_pick(name: str | None, own: Own) -> tuple[object, ...]:
+    def on_pick(name: str | None, own: Own) -> Painted:
         try:
-            record, fields, line = pick(name, own)
+            found, told = pick(name, own)
         except LabError as error:
-            return (*(gr.skip() for _ in composer.filled), notice(str(error), "problem"))
-        return (*_filled(record, fields), line)
+            return {line: notice(str(error), "problem")}
+        return {line: told, **filled(found)}
 
-    def on_demo() -> tuple[object, ...]:
+    def on_demo() -> Painted:
         return on_pick(demo(services), {})
 
     def on_open(own: Own) -> gr.Dropdown:
         return gr.Dropdown(choices=choices(own), value=None)
 
-    def on_file(file: str, own: Own) -> tuple[object, ...]:
+    def on_file(file: str) -> Painted:
         try:
-            read, line = read_own(file)
+            read, told = read_own(file)
         except LabError as error:
-            return (own, gr.skip(), *(gr.skip() for _ in composer.filled), notice(str(error), "problem"))
+            return {line: notice(str(error), "problem")}
         first = next(iter(read))
-        *form, about = on_pick(first, read)
-        return (read, gr.Dropdown(choices=choices(read), value=first), *form, line + str(about))
+        page = on_pick(first, read)
+        page |= {own: read, record: gr.Dropdown(choices=choices(read), value=first), line: told + page[line]}
+        return page
 
-    demo_button.click(on_demo, None, filled, api_name="example_record", **QUIET)
+    def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Iterator[Painted]:
+        views = answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
+        yield from map(board.paint, views)
+
+    def on_score(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Painted:
+        return board.paint(score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5])))
+
+    def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
+        return board.show(work(services, visitor).undo(kept))
+
+    def on_earlier(visitor: Visitor | None, chosen: str | None) -> Painted:
+        mine = work(services, visitor)
+        page = board.show(mine.show_earlier(chosen))
+        return page | filled(mine.get(chosen).document.record) if page[board.kept] else page
+
+    def on_make(visitor: Visitor | None, form: RowForm) -> Painted:
+        return panel.give("refined", lambda folder: make_file(work(services, visitor), form, folder))
+
+    demo_button.click(on_demo, None, [*form, line], api_name="example_record", **QUIET)
     examples.expand(on_open, own, record, api_name="records", **QUIET)
-    record.input(on_pick, [record, own], filled, api_name="pick_record", **QUIET)
-    file.upload(on_file, [file, own], [own, record, *filled], api_name="own_records", **QUIET)
+    record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **QUIET)
+    file.upload(on_file, file, [own, record, *form, line], api_name="own_records", **QUIET)
+    asked = [door.known, *form, preset]
+    met(door, start.click).then(on_start, [*asked, *settings], board.outputs, api_name="refine", **ANSWERING)
+    met(door, grade.click).then(on_score, [*asked, pasted], board.outputs, api_name="grade_answer", **ANSWERING)
+    stops(services, door, "refine", stopping, "stop_refining")
+    undo.click(on_undo, [door.known, board.kept], board.shown, api_name="undo_mark", **QUIET)
+    with gr.Row(elem_classes="composer"):
+        with gr.Column(scale=6, min_width=300):
+            _editing(services, door, board)
+        with gr.Column(scale=5, min_width=300):
+            panel = export_panel("refine", ("sft", "dpo"))
+            earlier_list(door, partial(work, services), on_earlier, [*board.shown, *form], "my_refinement")
+    inputs = [door.known, panel.form]
+    panel.make.click(on_make, inputs, panel.outputs, api_name="export_refinements", show_progress="hidden")
 
 
-Painted = tuple[str, str, str | None, gr.Button, gr.Button, gr.Button]
-
-
-def _answering(
-    services: Services,
-    door: Door,
-    composer: Composer,
-    board: Board,
-    start: gr.Button,
-    grade: gr.Button,
-    stopping: gr.Button,
-) -> None:
-    outputs = [*board.shown, start, grade, stopping]
-    asked = [door.known, *composer.filled, composer.preset]
-
-    def painted(view: View) -> Painted:
-        start, grade = (gr.Button(interactive=not view.is_busy) for _ in range(2))
-        return (*_shown(view), start, grade, gr.Button(visible=view.is_busy))
-
-    def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: object) -> Iterator[Painted]:
-        fields, preset, (seed, length, temperature) = _fields(typed[:5]), _preset(typed[5]), typed[6:]
-        yield from map(painted, answer(services, visitor, (fields, picked), (preset, seed, length, temperature)))
-
-    def on_score(visitor: Visitor | None, picked: RefinerRecord | None, *typed: object) -> Painted:
-        fields, preset, text = _fields(typed[:5]), _preset(typed[5]), str(typed[6] or "")
-        return painted(score(services, visitor, (fields, picked), text, preset))
-
-    def on_stop(visitor: Visitor | None) -> None:
-        stop(services, visitor, "refine")
-
-    known = [door.known, door.remembered]
-    met = start.click(meet, door.remembered, known, api_visibility="private", **QUIET)
-    met.then(on_start, [*asked, *composer.settings], outputs, api_name="refine", **ANSWERING)
-    met = grade.click(meet, door.remembered, known, api_visibility="private", **QUIET)
-    met.then(on_score, [*asked, composer.pasted], outputs, api_name="grade_answer", **ANSWERING)
-    stopping.click(on_stop, door.known, None, api_name="stop_refining", **QUIET)
-
-
-def _fields(typed: tuple[object, ...]) -> Fields:
-    *texts, answerable = typed
-    return Fields(*(str(each or "") for each in texts), answerable=bool(answerable))
+def _fields(typed: Sequence[Any]) -> Fields:
+    return Fields(*(str(each or "") for each in typed[:4]), answerable=bool(typed[4]))
 
 
 def _preset(value: object) -> Preset:
     return "published" if value == "published" else "assay"
 
 
-def _marking(services: Services, door: Door, board: Board, undo_button: gr.Button) -> None:
+def _editing(services: Services, door: Door, board: Board) -> None:
     """Lay out the editor of an answer, and wire it and the buttons of each answer."""
     with gr.Column(elem_classes="assay-panel", elem_id="refine-editor"):
         title = gr.HTML(heading(say("refine.editor.none")))
@@ -249,76 +183,29 @@ def _marking(services: Services, door: Door, board: Board, undo_button: gr.Butto
             save = gr.Button(say("refine.editor.save"), size="sm", elem_id="refine-edit-save")
             cancel = gr.Button(say("refine.editor.cancel"), size="sm", elem_id="refine-edit-cancel")
     editing = gr.State(None)
-    fields = [editing, title, text]
-    unchanged = (gr.skip(), gr.skip(), gr.skip())
 
-    def on_card(visitor: Visitor | None, kept: str | None, event: gr.EventData) -> tuple[object, ...]:
+    def on_card(visitor: Visitor | None, kept: str | None, event: gr.EventData) -> Painted:
         asked = event._data if isinstance(event._data, dict) else {}
         action, answer_id = str(asked.get("do")), str(asked.get("id"))
         if action != "correct":
-            return (*_shown(rate(services, visitor, kept, answer_id, action)), *unchanged)
+            return board.show(rate(services, visitor, kept, answer_id, action))
         try:
             name, words = to_correct(services, visitor, kept, answer_id)
         except LabError as error:
-            return (notice(str(error), "problem"), gr.skip(), gr.skip(), *unchanged)
-        return ("", gr.skip(), gr.skip(), answer_id, heading(say("refine.editor", name=name)), words)
+            return {board.line: notice(str(error), "problem")}
+        return {board.line: "", editing: answer_id, title: heading(say("refine.editor", name=name)), text: words}
 
-    def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> tuple[object, ...]:
+    def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> Painted:
         if editing is None:
-            return (notice(say("refine.editor.closed"), "problem"), gr.skip(), gr.skip(), *unchanged)
+            return {board.line: notice(say("refine.editor.closed"), "problem")}
         view = correct(services, visitor, kept, editing, text)
-        return (*_shown(view), *(unchanged if "problem" in view.notice else on_cancel()))
+        return board.show(view) | ({} if "problem" in view.notice else on_cancel())
 
-    def on_cancel() -> tuple[object, ...]:
-        return (None, heading(say("refine.editor.none")), "")
+    def on_cancel() -> Painted:
+        return {editing: None, title: heading(say("refine.editor.none")), text: ""}
 
-    def on_undo(visitor: Visitor | None, kept: str | None) -> tuple[object, ...]:
-        return _shown(undo(services, visitor, kept))
-
-    here = [door.known, board.kept]
+    here, fields = [door.known, board.kept], [editing, title, text]
     outputs = [*board.shown, *fields]
-    board.answers.click(on_card, here, outputs, api_name="mark_answer", **QUIET)
+    board.cards.click(on_card, here, outputs, api_name="mark_answer", **QUIET)
     save.click(on_save, [*here, editing, text], outputs, api_name="correct_answer", show_progress="hidden")
     cancel.click(on_cancel, None, fields, api_name="cancel_correction", **QUIET)
-    undo_button.click(on_undo, here, board.shown, api_name="undo_mark", **QUIET)
-
-
-def _earlier(services: Services, door: Door, composer: Composer, board: Board) -> None:
-    """Lay out and wire the export and the list of earlier answers."""
-    with gr.Column(elem_classes="assay-panel", elem_id="refine-export"):
-        gr.HTML(heading(say("refine.export")))
-        forms = [(say("refine.export.sft"), "sft"), (say("refine.export.dpo"), "dpo")]
-        form = gr.Radio(forms, value="sft", label=say("refine.export.format"))
-        make = gr.Button(say("refine.export.make"), size="sm", elem_id="refine-export-make")
-        made = gr.HTML(elem_id="refine-export-message")
-        download = gr.DownloadButton(say("refine.export.download"), visible=False, elem_id="refine-download")
-    with gr.Accordion(say("refine.mine"), open=False, elem_id="refine-mine") as mine:
-        chosen = gr.Dropdown(label=say("refine.mine.pick"), choices=[], elem_id="refine-earlier")
-
-    def on_open(visitor: Visitor | None) -> gr.Dropdown:
-        try:
-            found = earlier(services, visitor)
-        except LabError as error:
-            return gr.Dropdown(choices=[], value=None, info=str(error))
-        return gr.Dropdown(choices=found, value=None, info=None if found else say("refine.mine.none"))
-
-    def on_pick(visitor: Visitor | None, chosen: str | None) -> tuple[object, ...]:
-        record, fields, view = show_earlier(services, visitor, chosen)
-        if record is None or fields is None:
-            return (*_shown(view), *(gr.skip() for _ in composer.filled))
-        return (*_shown(view), *_filled(record, fields))
-
-    def on_make(visitor: Visitor | None, form: RowForm) -> tuple[str, gr.DownloadButton]:
-        # Gradio serves files from its own folder only.
-        line, file = make_file(services, visitor, form, Path(get_upload_folder()) / "refined")
-        return line, gr.DownloadButton(value=file, visible=file is not None)
-
-    mine.expand(on_open, door.known, chosen, api_name="my_refinements", **QUIET)
-    outputs = [*board.shown, *composer.filled]
-    chosen.input(on_pick, [door.known, chosen], outputs, api_name="my_refinement", **QUIET)
-    outputs = [made, download]
-    make.click(on_make, [door.known, form], outputs, api_name="export_refinements", show_progress="hidden")
-
-
-def _shown(view: View) -> tuple[str, str, str | None]:
-    return view.notice, view.cards, view.kept

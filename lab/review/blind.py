@@ -1,7 +1,8 @@
 """Two reviewers of one paper, compared without names: read both, vote, then see who wrote which."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import gradio as gr
 
@@ -9,15 +10,15 @@ from evals.errors import LabError
 from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
 from lab.compare.tab import CHOICES, vote_buttons
-from lab.review.session import checked_settings, paper_of, reader_named, reviewing, work
+from lab.review.reader import reader_named
+from lab.review.session import LONGEST, SHORTEST, Settings, paper_of, reviewing, work
 from lab.review.view import read_only
 from lab.services import Services
-from lab.session import stop
-from lab.ui.components import ANSWERING, QUIET, Sampled, heading, notice
+from lab.session import checked_sampling
+from lab.ui.components import ANSWERING, Sampled, heading, notice
+from lab.ui.layout import Painted, stops
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
-
-STOPPED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,6 @@ class BlindPair:
 
     left: KeptReview
     right: KeptReview
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of both."""
-        return (self.left.id, self.right.id)
 
 
 @dataclass(frozen=True)
@@ -51,18 +47,17 @@ def both(
     visitor: Visitor | None,
     given: tuple[Article | None, str | None],
     names: tuple[str | None, str | None],
-    settings: tuple[object, object, object],
+    settings: Settings,
 ) -> Iterator[BlindView]:
     """Yield what to show until both reviewers are done; who stands left is drawn.
 
     Nothing of either is shown before both are complete: the first to write would be known.
-    `settings` are seed, length and temperature, the same for both.
     """
     article, text = given
     try:
         if visitor is None or names[0] == names[1]:
             raise LabError(say("review.blind.same"))
-        how = checked_settings(settings)
+        how = checked_sampling(*settings, SHORTEST, LONGEST)
         readers = [reader_named(services.readers(), name) for name in names]
         paper = paper_of(None, text) if (text or "").strip() or article is None else article
         services.random.shuffle(readers)
@@ -73,16 +68,14 @@ def both(
                     return
                 if moment.kept is not None:
                     kept.append(moment.kept)
-                line = say("review.blind.writing", number=number)
-                unnamed = tuple(each.id for each in kept)
-                yield BlindView(notice(line), "", "", unnamed=unnamed, is_busy=True)
-            if len(kept) < number or kept[-1].answer.finish_reason == STOPPED:
+                line = notice(say("review.blind.writing", number=number))
+                yield BlindView(line, "", "", unnamed=tuple(each.id for each in kept), is_busy=True)
+            if len(kept) < number or kept[-1].answer.finish_reason == "cancelled":
                 raise LabError(say("review.blind.stopped"))
     except LabError as error:
         yield BlindView(notice(str(error), "problem"), "", "")
         return
-    pair = BlindPair(*kept)
-    yield BlindView(notice(say("review.blind.ready")), *_lists(pair, "", ""), pair, pair.ids)
+    yield _asked(notice(say("review.blind.ready")), BlindPair(*kept))
 
 
 def vote(services: Services, visitor: Visitor | None, pair: BlindPair | None, choice: Choice) -> BlindView:
@@ -90,19 +83,20 @@ def vote(services: Services, visitor: Visitor | None, pair: BlindPair | None, ch
     if visitor is None or pair is None:
         return BlindView(notice(say("review.blind.early"), "problem"), "", "")
     try:
-        session = work(services, visitor).session
-        services.store.documents("review").vote(session, pair.left.id, pair.right.id, choice)
+        mine = work(services, visitor)
+        mine.documents.vote(mine.session, pair.left.id, pair.right.id, choice)
     except LabError as error:
-        return BlindView(notice(str(error), "problem"), *_lists(pair, "", ""), pair, pair.ids)
+        return _asked(notice(str(error), "problem"), pair)
     left, right = pair.left.reviewer.name, pair.right.reviewer.name
     chosen = say(f"review.blind.{choice}").lower()
     line = say("review.blind.thanks", choice=chosen, left=left, right=right)
-    return BlindView(notice(line, "good"), *_lists(pair, left, right))
+    return BlindView(notice(line, "good"), _list("left", left, pair.left), _list("right", right, pair.right))
 
 
-def _lists(pair: BlindPair, left: str, right: str) -> tuple[str, str]:
-    """Return both lists under their sides and, after the vote, who wrote them."""
-    return _list("left", left, pair.left), _list("right", right, pair.right)
+def _asked(line: str, pair: BlindPair) -> BlindView:
+    """Return both lists without names, to be voted on."""
+    ids = (pair.left.id, pair.right.id)
+    return BlindView(line, _list("left", "", pair.left), _list("right", "", pair.right), pair, ids)
 
 
 def _list(side: str, name: str, kept: KeptReview) -> str:
@@ -110,13 +104,15 @@ def _list(side: str, name: str, kept: KeptReview) -> str:
     return heading(f"{title}: {name}" if name else title) + read_only(kept.concerns)
 
 
-Painted = tuple[object, ...]
-
-
 def build(
-    services: Services, door: Door, given: list[gr.State | gr.Textbox], settings: Sampled, names: list[str]
-) -> gr.State:
-    """Lay out the comparison below the review; return where it keeps which reviews have no name yet."""
+    services: Services,
+    door: Door,
+    given: Sequence[gr.State | gr.Textbox],
+    settings: Sampled,
+    names: list[str],
+    unnamed: gr.State,
+) -> None:
+    """Lay out the comparison below the review; `unnamed` holds which reviews are to have no name yet."""
     with gr.Accordion(say("review.blind"), open=False, elem_id="review-blind"):
         with gr.Row():
             first = gr.Dropdown(names, value=names[0] if names else None, label=say("review.blind.first"))
@@ -130,43 +126,23 @@ def build(
             right = gr.HTML(elem_id="blind-right")
         votes = vote_buttons("review.blind", "blind-")
     pair = gr.State(None)
-    unnamed = gr.State(())
-    outputs = [pair, unnamed, line, left, right, start, stopping, *votes.values()]
+
+    def painted(view: BlindView) -> Painted:
+        page = {pair: view.pair, unnamed: view.unnamed, line: view.notice, left: view.left, right: view.right}
+        buttons = {start: gr.Button(interactive=not view.is_busy), stopping: gr.Button(visible=view.is_busy)}
+        return {**page, **buttons, **{votes[each]: gr.Button(visible=view.pair is not None) for each in CHOICES}}
 
     def on_start(visitor: Visitor | None, article: Article | None, text: str, *asked: object) -> Iterator[Painted]:
         names = (str(asked[0]), str(asked[1]))
-        for view in both(services, visitor, (article, text), names, (asked[2], asked[3], asked[4])):
-            yield _painted(view)
+        yield from map(painted, both(services, visitor, (article, text), names, (asked[2], asked[3], asked[4])))
 
-    def on_stop(visitor: Visitor | None) -> None:
-        stop(services, visitor, "blind")
+    def on_vote(choice: Choice, visitor: Visitor | None, pair: BlindPair | None) -> Painted:
+        return painted(vote(services, visitor, pair, choice))
 
-    asked = [door.known, *given, first, second, *settings]
-    stopping.click(on_stop, door.known, None, api_name="stop_blind_review", **QUIET)
-    start.click(on_start, asked, outputs, api_name="review_blind", **ANSWERING)
+    outputs = [pair, unnamed, line, left, right, start, stopping, *votes.values()]
+    stops(services, door, "blind", stopping, "stop_blind_review")
+    start.click(on_start, [door.known, *given, first, second, *settings], outputs, api_name="review_blind", **ANSWERING)
     for choice, button in votes.items():
         button.click(
-            _voting(services, choice), [door.known, pair], outputs, api_name=f"review_vote_{choice}", **ANSWERING
+            partial(on_vote, choice), [door.known, pair], outputs, api_name=f"review_vote_{choice}", **ANSWERING
         )
-    return unnamed
-
-
-def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, BlindPair | None], Painted]:
-    def on_vote(visitor: Visitor | None, pair: BlindPair | None) -> Painted:
-        return _painted(vote(services, visitor, pair, choice))
-
-    return on_vote
-
-
-def _painted(view: BlindView) -> Painted:
-    may_vote = view.pair is not None
-    return (
-        view.pair,
-        view.unnamed,
-        view.notice,
-        view.left,
-        view.right,
-        gr.Button(interactive=not view.is_busy),
-        gr.Button(visible=view.is_busy),
-        *(gr.Button(visible=may_vote) for _ in CHOICES),
-    )

@@ -1,44 +1,78 @@
-"""Who reviews papers: a stage of a chain on this machine, or a model on a server. Brings torch in."""
+"""Who reviews papers: stages of a chain on this machine, and a model on a server."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from evals.errors import LabError
 from evals.model import Sampling
-from evals.review.prompt import Budget
-from evals.schema import Article
+from evals.schema import Article, ChainManifest
 from evals.schema.reviewruns import ReviewStep
-from lab.settings import Server
-from training.models.chain import LoadedChain
-from training.reviewer.engine import Asking, ChainEngine, Room, stream_review
-from training.reviewer.server import Estimate, ServerEngine, ServerSettings
+from lab.services import chain_folder
+from lab.settings import Server, Settings
+from lab.ui.text import say
 
 REPLY_SHARE = 4
 """A reply may take at most one part in so many of what the model reads; the paper needs the rest."""
 
 
-def chain_steps(
-    stage: str, article: Article, sampling: Sampling, chain: LoadedChain, stop: threading.Event
-) -> Iterator[ReviewStep]:
-    """Yield steps as one stage of a chain finds concerns; its answer is held to the JSON schema."""
-    asking = _asking(sampling, chain.context)
-    return stream_review(article, ChainEngine(chain, asking, stage), asking, stop, time.monotonic)
+@dataclass(frozen=True)
+class Reader:
+    """A stage of a chain, as in `lab.engine.Request`, or the model of a server; `name` is what people choose it by."""
+
+    name: str
+    chain: str | None = None
+    stage: str = ""
+    server: Server | None = None
+
+    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
+        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found. Imports torch."""
+        from evals.review.prompt import Budget
+        from training.reviewer.engine import Asking, ChainEngine, Room, stream_review
+        from training.reviewer.server import Estimate, ServerEngine, ServerSettings
+
+        context = self.server.context if self.server else chain.context
+        share = min(context, Budget().context) // REPLY_SHARE
+        asking = Asking(
+            max_new_tokens=min(sampling.max_new_tokens, share),
+            temperature=sampling.temperature,
+            seed=sampling.seed,
+            overlap=min(Budget().overlap, share),
+        )
+        if self.server is None:
+            return stream_review(article, ChainEngine(chain, asking, self.stage), asking, stop, time.monotonic)
+        server = self.server
+        where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
+        engine = ServerEngine(where, asking, Room(Estimate(), context))
+        return stream_review(article, engine, asking, stop, time.monotonic)
 
 
-def server_steps(server: Server, article: Article, sampling: Sampling, stop: threading.Event) -> Iterator[ReviewStep]:
-    """Yield a step per part of the paper: servers are asked for whole answers."""
-    asking = _asking(sampling, server.context)
-    where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
-    engine = ServerEngine(where, asking, Room(Estimate(), server.context))
-    return stream_review(article, engine, asking, stop, time.monotonic)
+def find_readers(settings: Settings) -> tuple[Reader, ...]:
+    """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
+
+    Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
+    """
+    file = chain_folder(settings.reviewer) / "chain.json"
+    chain, stages = "base:embedded", ["base"]
+    if file.exists():
+        manifest = ChainManifest.model_validate_json(file.read_bytes())
+        chain, stages = settings.reviewer, [*(stage.name for stage in reversed(manifest.stages)), "base"]
+    readers = [
+        Reader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), chain, stage)
+        for stage in stages
+    ]
+    server = settings.review_server
+    if server is not None:
+        readers.append(Reader(say("review.server", model=server.model or server.url), server=server))
+    return tuple(readers)
 
 
-def _asking(sampling: Sampling, context: int) -> Asking:
-    """Return how to ask; a reply never takes so much that hardly any paper is left."""
-    share = min(context, Budget().context) // REPLY_SHARE
-    return Asking(
-        max_new_tokens=min(sampling.max_new_tokens, share),
-        temperature=sampling.temperature,
-        seed=sampling.seed,
-        overlap=min(Budget().overlap, share),
-    )
+def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
+    """Return the reader that was chosen; LabError if it is none of those that are here."""
+    for each in readers:
+        if each.name == name:
+            return each
+    known = ", ".join(each.name for each in readers) or say("review.no_readers")
+    raise LabError(say("review.no_such_reader", name=name, known=known))

@@ -1,27 +1,26 @@
 """What the Review tab does with papers and reviews: plain functions that give what is to be shown."""
 
-import threading
+import re
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from evals.errors import LabError
+from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
 from evals.review.places import Map
-from evals.schema import Article, ChainManifest
+from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
-from evals.schema.reviews import Concern
-from lab.commands.tables import counted
+from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
+from lab.documents import Exported, Work, write_export
 from lab.engine import Request
-from lab.review.edit import BadEdit, added, checked, decided, deleted, edited, find, moved
+from lab.review.export import export
+from lab.review.reader import Reader, reader_named
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
-from lab.services import Services, chain_folder
-from lab.session import Moment, Tab, View, Work, checked_sampling, minute, new_id, owner, session
-from lab.settings import Server, Settings
+from lab.services import Services
+from lab.session import Moment, Tab, View, checked_sampling, new_id, owner, plain_text, session
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -29,81 +28,18 @@ from lab.visitors import Visitor, new_visitor
 if TYPE_CHECKING:
     from lab.store.documents import Standing
 
+    Review = Standing[KeptReview, DraftConcern]
+
 USUAL = Sampling(max_new_tokens=768, temperature=0.1)
 """How a review is written; the length is for each part of the paper."""
 SHORTEST, LONGEST = 32, 4096
-
-
-class Reader(Protocol):
-    """Someone who reviews papers. `name` is what people choose it by; `chain` as in `lab.engine.Request`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def chain(self) -> str | None: ...
-
-    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
-        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found."""
-        ...
-
-
-@dataclass(frozen=True)
-class ChainReader:
-    """A stage of the reviewer chain."""
-
-    name: str
-    stage: str
-    chain: str
-
-    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
-        """Yield steps as concerns are found. Imports torch."""
-        from lab.review.reader import chain_steps
-
-        return chain_steps(self.stage, article, sampling, chain, stop)
-
-
-@dataclass(frozen=True)
-class ServerReader:
-    """A model on a server, as whoever started the lab named it; visitors choose no address."""
-
-    name: str
-    server: Server
-    chain: None = None
-
-    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
-        """Yield a step for each part of the paper."""
-        from lab.review.reader import server_steps
-
-        return server_steps(self.server, article, sampling, stop)
-
-
-def find_readers(settings: Settings) -> tuple[Reader, ...]:
-    """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
-
-    Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
-    """
-    file = chain_folder(settings.reviewer) / "chain.json"
-    chain, stages = "base:embedded", ["base"]
-    if file.exists():
-        manifest = ChainManifest.model_validate_json(file.read_bytes())
-        chain, stages = settings.reviewer, [*(stage.name for stage in reversed(manifest.stages)), "base"]
-    readers: list[Reader] = [
-        ChainReader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), stage, chain)
-        for stage in stages
-    ]
-    if settings.review_server is not None:
-        server = settings.review_server
-        readers.append(ServerReader(say("review.server", model=server.model or server.url), server))
-    return tuple(readers)
-
-
-def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
-    """Return the reader that was chosen; LabError if it is none of those that are here."""
-    for each in readers:
-        if each.name == name:
-            return each
-    known = ", ".join(each.name for each in readers) or say("review.no_readers")
-    raise LabError(say("review.no_such_reader", name=name, known=known))
+SHORTEST_PAPER = 200
+"""Characters below which a text is no paper that anything could be said of."""
+HEADING = re.compile(r"^#{1,4} \S", re.M)
+"""What tells pasted Markdown from plain text."""
+LONGEST_CONCERN = 2_000
+Settings = tuple[object, object, object]
+"""Seed, length and temperature, as they were typed."""
 
 
 def reviewing(
@@ -111,16 +47,13 @@ def reviewing(
 ) -> Iterator[Moment[ReviewStep, KeptReview]]:
     """Yield moments until the review is complete and kept. LabError if the model cannot review."""
 
-    def grow(_: ReviewStep | None, steps: tuple[ReviewStep, ...]) -> ReviewStep:
-        return steps[-1]
-
     def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
         kept = _kept(services, visitor, article, reader.name, sampling, step)
         services.store.documents("review").add(kept)
         return Moment(step, kept=kept)
 
     request = Request(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
-    return session(services.engine, request, grow, finish)
+    return session(services.engine, request, lambda _, steps: steps[-1], finish)
 
 
 def _kept(
@@ -187,10 +120,19 @@ def finished_line(kept: KeptReview) -> str:
 
 
 def paper_of(file: str | None, text: str | None) -> Article:
-    """Return the paper in an uploaded file or, without one, in a pasted text; LabError if it is none."""
-    from lab.review.papers import paper_of as read
+    """Return the paper that was uploaded or, without a file, pasted; UnreadableArticle says what is wrong."""
+    from evals.papers import read_article, read_article_file  # late: the vote arena has no library for PDF
 
-    return read(file, text)
+    if file:
+        return read_article_file(Path(file))
+    pasted = (text or "").strip()
+    if not pasted:
+        raise UnreadableArticle(say("review.nothing"))
+    name = "pasted.md" if HEADING.search(pasted) else "pasted.txt"
+    article = read_article(pasted.encode("utf-8", "replace"), name)
+    if len(article.abstract) + sum(len(each.text) for each in article.sections) < SHORTEST_PAPER:
+        raise UnreadableArticle(say("review.short", length=len(pasted), limit=SHORTEST_PAPER))
+    return article
 
 
 def read(file: str | None, text: str | None) -> tuple[Article | None, View]:
@@ -203,16 +145,13 @@ def read(file: str | None, text: str | None) -> tuple[Article | None, View]:
 
 
 def demonstration() -> tuple[Article, View]:
-    """Return a paper to try the reviewer on, and its view."""
-    from lab.review.papers import demonstration_paper
+    """Return a paper to try the reviewer on, and its view: of the test split, no reviewer was trained on it."""
+    from evals.papers.corpus import demonstration
+    from evals.papers.families import split_by_family
 
-    article = demonstration_paper()
+    split = split_by_family(demonstration(), 0)  # the seed that `assay data review` splits by
+    article = next(each for each in split if each.split == "test").article
     return article, View(notice(say("review.reading")), cards(()), paper=paper_view(article))
-
-
-def checked_settings(settings: tuple[object, object, object]) -> Sampling:
-    """Return seed, length and temperature as numbers in range; LabError names what is wrong."""
-    return checked_sampling(*settings, SHORTEST, LONGEST)
 
 
 def review(
@@ -220,50 +159,37 @@ def review(
     visitor: Visitor | None,
     given: tuple[Article | None, str | None],
     reader_name: str | None,
-    settings: tuple[object, object, object],
+    settings: Settings,
 ) -> Iterator[View]:
     """Yield what to show until a review is complete and kept.
 
-    `given`: the paper that was read, and a pasted text that counts before it. `settings`: seed, length,
-    temperature.
+    `given`: the paper that was read, and a pasted text that counts before it.
     """
     article, text = given
     found: tuple[DraftConcern, ...] = ()
     try:
         article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
-        sampling, paper = checked_settings(settings), Map(article)
+        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), Map(article)
         for moment in reviewing(services, visitor or new_visitor(), article, reader, sampling):
             if moment.is_replaced:
                 return
-            found = (
-                moment.kept.concerns
-                if moment.kept
-                else drafts(moment.written.concerns, paper)
-                if moment.written
-                else ()
-            )
-            yield View(
-                notice(_line(moment), "good" if moment.kept else "info"),
-                cards(found, is_busy=moment.kept is None),
-                moment.kept.id if moment.kept else None,
-                not moment.is_done,
-                paper_view(article, found),
-            )
+            kept, step, tone = moment.kept, moment.written, "info"
+            found = kept.concerns if kept else drafts(step.concerns, paper) if step else ()
+            if kept:
+                line, tone = finished_line(kept), "good"
+            elif moment.waiting:
+                line = waiting_line(moment.waiting)
+            elif step:
+                n, tokens = len(step.concerns), step.n_tokens
+                line = say("review.writing", part=step.part, parts=step.parts, n=n, tokens=tokens)
+            else:
+                line = say("review.stopped_early" if moment.is_done else "review.reading")
+            shown, page = cards(found, is_busy=not kept), paper_view(article, found)
+            yield View(notice(line, tone), shown, kept.id if kept else None, not moment.is_done, page)
     except LabError as error:
         words = notice(str(error), "problem")
         yield View(words, cards(found, is_busy=bool(found)), paper=paper_view(article, found))
-
-
-def _line(moment: Moment[ReviewStep, KeptReview]) -> str:
-    if moment.kept is not None:
-        return finished_line(moment.kept)
-    if moment.waiting is not None:
-        return waiting_line(moment.waiting)
-    step = moment.written
-    if step is None:
-        return say("review.stopped_early" if moment.is_done else "review.reading")
-    return say("review.writing", part=step.part, parts=step.parts, n=len(step.concerns), tokens=step.n_tokens)
 
 
 # ---- what a person makes of a review -------------------------------------------------------------
@@ -271,28 +197,38 @@ def _line(moment: Moment[ReviewStep, KeptReview]) -> str:
 
 def work(services: Services, visitor: Visitor | None) -> Work:
     """Return what a visitor does with kept reviews."""
-    return Work(services, visitor, "review", _shown, lambda text: notice(text, "problem"))
 
+    def show(standing: "Review | None", line: str) -> View:
+        if standing is None:
+            return View(line, cards(()), paper=paper_view(None))
+        kept, concerns = standing.document, standing.parts
+        return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
 
-def _shown(standing: "Standing[KeptReview, DraftConcern] | None", line: str) -> View:
-    if standing is None:
-        return View(line, cards(()), paper=paper_view(None))
-    kept, concerns = standing.document, standing.parts
-    return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
+    def label(kept: KeptReview) -> str:
+        return f"{kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"
+
+    return Work(services, visitor, "review", show, label)
 
 
 def act(services: Services, visitor: Visitor | None, review_id: str | None, action: str, concern_id: str) -> View:
-    """Do what a button of a card says (accept, reject, up, down, delete) and show the review."""
+    """Do what a button of a card says (accept, reject, up, down, delete) and show the review.
 
-    def change(standing: "Standing[KeptReview, DraftConcern]") -> tuple[DraftConcern, ...]:
-        before = standing.parts
-        if action in {"accept", "reject"}:
-            return decided(before, concern_id, "accepted" if action == "accept" else "rejected")
+    A decision that stands is taken back by the same button; at an end of the list a concern stays.
+    """
+
+    def change(standing: "Review") -> Sequence[DraftConcern]:
+        before = list(standing.parts)
+        at, mine = find(before, concern_id)
+        decision = {"accept": "accepted", "reject": "rejected"}.get(action)
+        if decision is not None:
+            new = "open" if mine.decision == decision else decision
+            return [*before[:at], mine.model_copy(update={"decision": new}), *before[at + 1 :]]
+        del before[at]
         if action in {"up", "down"}:
-            return moved(before, concern_id, -1 if action == "up" else 1)
-        if action == "delete":
-            return deleted(before, concern_id)
-        raise BadEdit(say("review.edit.gone"))
+            before.insert(max(at - 1, 0) if action == "up" else at + 1, mine)
+        elif action != "delete":
+            raise LabError(say("review.edit.gone"))
+        return before
 
     return work(services, visitor).change(review_id, action, change)
 
@@ -304,64 +240,57 @@ def save(
     concern_id: str | None,
     words: tuple[str | None, str | None, str | None],
 ) -> View:
-    """Keep what was typed: as new words of a concern, or without one as the person's own."""
+    """Keep what was typed (text, category, severity) as new words of a concern or, without one, as the person's own.
 
-    def change(standing: "Standing[KeptReview, DraftConcern]") -> tuple[DraftConcern, ...]:
-        typed, paper = checked(*words), Map(standing.document.article)
+    What a model wrote is kept beside its new words; a person's own concern is accepted.
+    """
+
+    def change(standing: "Review") -> Sequence[DraftConcern]:
+        typed = checked(*words)
+        place = Map(standing.document.article).place(typed.text)
         if concern_id is None:
-            return added(standing.parts, f"p{uuid.uuid4().hex[:8]}", typed, paper)
-        return edited(standing.parts, concern_id, typed, paper)
+            name = f"p{uuid.uuid4().hex[:8]}"
+            own = DraftConcern(id=name, by="person", decision="accepted", place=place, **typed.model_dump())
+            return [*standing.parts, own]
+        at, mine = find(standing.parts, concern_id)
+        if mine.concern == typed:
+            return standing.parts
+        before = mine.before or (mine.concern if mine.by == "model" else None)
+        changed = {**typed.model_dump(), "before": None if before == typed else before, "place": place}
+        return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
     return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)
 
 
-def undo(services: Services, visitor: Visitor | None, review_id: str | None) -> View:
-    """Take the last change back and show the review as it was before."""
-    return work(services, visitor).undo(review_id, lambda action: notice(say("review.undone", action=action), "good"))
+def checked(text: str | None, category: str | None, severity: str | None) -> Concern:
+    """Return what was typed as a concern; LabError for an empty or endless text or a strange label."""
+    words = plain_text(text)
+    if not any(character.isalnum() for character in words):
+        raise LabError(say("review.edit.empty"))
+    if len(words) > LONGEST_CONCERN:
+        raise LabError(say("review.edit.long", length=len(words), limit=LONGEST_CONCERN))
+    for name, value, known in (
+        ("category", category, (*CATEGORIES, UNKNOWN)),
+        ("severity", severity, (*SEVERITIES, UNKNOWN)),
+    ):
+        if value not in known:
+            raise LabError(f"the {name} is {value!r}; it takes {', '.join(known)}.")
+    return Concern.model_validate({"text": words, "category": category, "severity": severity})
 
 
-def earlier(services: Services, visitor: Visitor | None, hidden: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Return a line and the id of each of the visitor's newest reviews that are not `hidden`."""
-    kept = services.store.documents("review").newest(work(services, visitor).session)
-    return [
-        (f"{minute(each.made_at)} · {each.reviewer.name} · {each.article.title[:70] or each.article.id}", each.id)
-        for each in kept
-        if each.id not in hidden
-    ]
+def find(concerns: Sequence[DraftConcern], concern_id: str) -> tuple[int, DraftConcern]:
+    """Return the place of a concern, from 0, and the concern; LabError if it is not there (any more)."""
+    for at, each in enumerate(concerns):
+        if each.id == concern_id:
+            return at, each
+    raise LabError(say("review.edit.gone"))
 
 
-def show_kept(services: Services, visitor: Visitor | None, review_id: str | None) -> View:
-    """Show an earlier review as it stands."""
-    mine = work(services, visitor)
-    try:
-        when = f"{minute(mine.get(review_id).document.made_at)} UTC"
-    except LabError as error:
-        return mine.show(None, mine.problem(str(error)))
-    return mine.open(review_id, notice(say("review.mine.shown", when=when)))
-
-
-def concern_of(
-    services: Services, visitor: Visitor | None, review_id: str | None, concern_id: str
-) -> tuple[int, DraftConcern]:
-    """Return a concern of a review and its place from 1; LabError if it is not there."""
-    concerns = work(services, visitor).get(review_id).parts
-    found = find(concerns, concern_id)
-    return concerns.index(found) + 1, found
-
-
-def export(
-    services: Services, visitor: Visitor | None, review_id: str | None, form: ReviewForm, folder: Path
-) -> tuple[str, str | None]:
+def make_file(mine: Work, review_id: str | None, form: ReviewForm, folder: Path) -> tuple[str, str | None]:
     """Return a line and the file of a review in one form, or why there is none."""
-    from lab.review.export import export, write
 
-    mine = work(services, visitor)
-    try:
+    def make() -> tuple[Path, Exported]:
         standing = mine.get(review_id)
-        votes = services.store.documents("review").votes(mine.session)
-        made = export(standing.document, standing.parts, form, votes)
-        path = write(made, folder / standing.document.id)
-    except LabError as error:
-        return notice(str(error), "problem"), None
-    line = say("review.export.made", name=made.name, held=counted(made.n, made.noun))
-    return notice(line, "good"), str(path)
+        return folder / standing.document.id, export(standing, form, mine.documents.votes(mine.session))
+
+    return write_export(make, "review")

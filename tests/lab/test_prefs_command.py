@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from evals.errors import LabError
 from evals.schema.reviewruns import KeptReview, ReviewAnswer, Reviewer
 from lab.cli import app
-from lab.review.papers import paper_of
+from lab.review.session import paper_of
 from tests.lab.reviewers import PAPER
 from tests.lab.test_refine_views import kept
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote

@@ -9,16 +9,14 @@ from evals.refine.records import read_records
 from lab.refine.session import (
     answer,
     correct,
-    earlier,
+    fields_of,
     held_out,
     make_file,
     pick,
     rate,
     records,
     score,
-    show_earlier,
     to_correct,
-    undo,
     work,
 )
 from lab.visitors import new_visitor as somebody
@@ -41,14 +39,18 @@ class Marking:
         return self.room, self.visitor, self.kept
 
     @property
+    def work(self):
+        return work(self.room, self.visitor)
+
+    @property
     def worked(self):
-        return self.room.store.documents("refine").get(self.kept, work(self.room, self.visitor).session)
+        return self.work.get(self.kept)
 
     def named(self, stage):
         return next(each.id for each in self.worked.document.answers if each.name == stage)
 
     def rows(self, form, folder):
-        line, file = make_file(self.room, self.visitor, form, folder)
+        line, file = make_file(self.work, form, folder)
         lines = Path(file).read_text(encoding="utf-8").splitlines() if file else None
         return line, lines and [json.loads(each) for each in lines]
 
@@ -96,29 +98,28 @@ def test_the_last_change_can_be_taken_back_until_none_is_left(mine):
     rate(*mine.here, mine.named("sft"), "good")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    assert "Taken back: the correction" in undo(*mine.here).notice
+    assert "Taken back: the correction" in mine.work.undo(mine.kept).notice
     assert [mark.rating for mark in mine.worked.parts] == ["good"]
-    assert "Taken back: the rating" in undo(*mine.here).notice
-    assert "nothing to take back" in undo(*mine.here).notice
+    assert "Taken back: the rating" in mine.work.undo(mine.kept).notice
+    assert "nothing to take back" in mine.work.undo(mine.kept).notice
 
 
 def test_another_visitor_sees_and_changes_nothing_of_it(mine):
     stranger = somebody()
 
-    assert earlier(mine.room, stranger) == []
+    assert work(mine.room, stranger).earlier() == []
     assert "not among yours" in rate(mine.room, stranger, mine.kept, "x", "good").notice
-    record, _, view = show_earlier(mine.room, stranger, mine.kept)
-    assert record is None and "not among yours" in view.notice
+    view = work(mine.room, stranger).show_earlier(mine.kept)
+    assert view.kept is None and "not among yours" in view.notice
 
 
 def test_earlier_answers_come_back_with_their_record_and_marks(mine):
     rate(*mine.here, mine.named("sft"), "bad")
-    ((label, name),) = earlier(mine.room, mine.visitor)
+    ((label, name),) = mine.work.earlier()
 
-    record, fields, view = show_earlier(mine.room, mine.visitor, name)
+    view = mine.work.show_earlier(name)
 
-    assert RECORD.asked in label and record == RECORD
-    assert fields == TYPED[0]
+    assert RECORD.asked in label and mine.work.get(name).document.record == RECORD
     assert view.cards.count('aria-pressed="true"') == 1
 
 
@@ -126,7 +127,7 @@ def test_exported_records_are_what_training_reads(mine, tmp_path):
     rate(*mine.here, mine.named("sft"), "good")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    line, file = make_file(mine.room, mine.visitor, "sft", tmp_path / "out")
+    line, file = make_file(mine.work, "sft", tmp_path / "out")
 
     assert "2 rows" in line
     assert file is not None
@@ -168,13 +169,13 @@ def test_without_a_rating_the_export_says_what_to_do(mine, tmp_path):
 
 def test_records_kept_for_testing_never_reach_a_training_file(tmp_path):
     name = next(name for name in records() if name in held_out())
-    record, fields, _ = pick(name)
+    record, _ = pick(name)
     room, visitor = refining_lab(tmp_path), somebody()
-    view = score(room, visitor, (fields, record), record.reference, "assay")
+    view = score(room, visitor, (fields_of(record), record), record.reference, "assay")
     (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
     rate(room, visitor, view.kept, worked.document.answers[0].id, "good")
 
-    line, file = make_file(room, visitor, "sft", tmp_path / "out")
+    line, file = make_file(work(room, visitor), "sft", tmp_path / "out")
 
     assert file is None
     assert "1 on records kept for testing" in line

@@ -12,10 +12,10 @@ from lab.app import build_app
 from lab.review.blind import both, vote
 from lab.review.board import board_view
 from lab.review.export import export as exported
-from lab.review.papers import demonstration_paper, paper_of
-from lab.review.session import act, export, read, review, save, show_kept, undo, work
+from lab.review.session import act, demonstration, make_file, paper_of, read, review, save, work
 from lab.session import stop
 from lab.settings import from_environment
+from lab.store.documents import Standing
 from lab.ui.components import notice
 from lab.visitors import new_visitor
 from tests.evals.concerns.test_report import scored
@@ -84,9 +84,9 @@ def test_every_change_is_kept_and_can_be_taken_back_one_by_one(room):
     act(room, visitor, made.kept, "reject", "m2")
     assert standing(room, visitor, made)[0].decision == "open", "the same decision again takes it back"
     for _ in range(7):
-        undo(room, visitor, made.kept)
+        work(room, visitor).undo(made.kept)
     assert [each.text for each in standing(room, visitor, made)] == [each.text for each in SAID]
-    assert "nothing to take back" in undo(room, visitor, made.kept).notice
+    assert "nothing to take back" in work(room, visitor).undo(made.kept).notice
 
 
 def test_a_bad_edit_changes_nothing_and_says_why(room):
@@ -106,8 +106,8 @@ def test_a_review_is_its_visitors_alone_is_there_after_a_reload_and_goes_when_th
     owner, other = new_visitor(), new_visitor()
     made = reviewed(room, owner)
     assert "not among yours" in act(room, other, made.kept, "accept", "m1").notice
-    assert "not among yours" in show_kept(room, other, made.kept).notice
-    assert QUOTE in show_kept(room, owner, made.kept).cards
+    assert "not among yours" in work(room, other).show_earlier(made.kept).notice
+    assert QUOTE in work(room, owner).show_earlier(made.kept).cards
     act(room, owner, made.kept, "accept", "m1")
     room.store.forget_rater(owner.rater)
     assert room.store.documents("review").newest(work(room, owner).session) == ()
@@ -120,12 +120,12 @@ def rows_of(path):
 def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_path):
     visitor = new_visitor()
     made = reviewed(room, visitor)
-    line, file = export(room, visitor, made.kept, "sft", tmp_path)
+    line, file = make_file(work(room, visitor), made.kept, "sft", tmp_path)
     assert file is None and "Accept some concerns first" in line
     act(room, visitor, made.kept, "accept", "m1")
     save(room, visitor, made.kept, "m2", ("Another diet is missing.", "design_flaw", "minor"))
     act(room, visitor, made.kept, "reject", "m3")
-    files = {form: export(room, visitor, made.kept, form, tmp_path)[1] for form in FORMS}
+    files = {form: make_file(work(room, visitor), made.kept, form, tmp_path)[1] for form in FORMS}
 
     (row,) = read_conversations([files["sft"]]).rows
     reply = json.loads(row.reply)
@@ -147,7 +147,7 @@ def test_a_long_paper_gives_a_training_row_for_each_part(room, tmp_path):
     made = reviewed(room, visitor, "Long")
     act(room, visitor, made.kept, "accept", "m1")
     act(room, visitor, made.kept, "accept", "m2")
-    _, file = export(room, visitor, made.kept, "sft", tmp_path)
+    _, file = make_file(work(room, visitor), made.kept, "sft", tmp_path)
     replies = [json.loads(row["conversations"][2]["value"]) for row in rows_of(file)]
     assert len(replies) == 2 and sum(map(len, replies)) == 2
 
@@ -178,7 +178,7 @@ def test_two_reviewers_are_compared_alike_and_without_names_and_the_vote_is_a_pr
     assert sorted(listed(told)) == ["Other", "Scripted"]
     (cast,) = room.store.documents("review").votes()
     assert cast.choice == "left"
-    made = exported(cast.right, cast.right.concerns, "dpo", [cast])
+    made = exported(Standing(cast.right, cast.right.concerns), "dpo", [cast])
     assert json.loads(made.text)["chosen_by"] == left.reviewer.name
 
 
@@ -249,7 +249,7 @@ def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_d
         assert words in read(file, text)[1].notice.replace("Give", "give")
     assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
     assert ">The disk is full" in notice("the disk is full", "problem")
-    assert demonstration_paper().sections
+    assert demonstration()[0].sections
 
 
 def test_a_server_is_named_by_whoever_starts_the_lab():

@@ -1,0 +1,127 @@
+"""Parts that tabs lay out alike: what shows a document, stopping, files to download, earlier documents."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.utils import get_upload_folder
+
+from evals.errors import LabError
+from lab.documents import Work
+from lab.services import Services
+from lab.session import Tab, View, stop
+from lab.ui.components import QUIET, heading
+from lab.ui.text import say
+from lab.visitors import Door, Visitor, meet
+
+Painted = dict[Any, Any]
+"""What changes on the page, by component."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Where a document is shown: a line, its cards, and the `paper` beside them where the task has one.
+
+    `kept` is its id once it is stored. While it is written, `starts` are locked and `stopping` is there.
+    """
+
+    line: gr.HTML
+    cards: gr.HTML
+    kept: gr.State
+    starts: Sequence[gr.Button]
+    stopping: gr.Button
+    paper: gr.HTML | None = None
+
+    @property
+    def shown(self) -> list[Any]:
+        """What most events set."""
+        return [self.line, *([self.paper] if self.paper else []), self.cards, self.kept]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What starting and stopping set as well."""
+        return [*self.shown, *self.starts, self.stopping]
+
+    def show(self, view: View) -> Painted:
+        """Return what is shown of a view."""
+        page: Painted = {self.line: view.notice, self.cards: view.cards, self.kept: view.kept}
+        return page | ({self.paper: view.paper} if self.paper else {})
+
+    def paint(self, view: View) -> Painted:
+        """Return the same with the buttons as they stand at this moment."""
+        buttons = {start: gr.Button(interactive=not view.is_busy) for start in self.starts}
+        return self.show(view) | buttons | {self.stopping: gr.Button(visible=view.is_busy)}
+
+
+def met(door: Door, *starts: Any) -> Any:
+    """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
+    known = [door.known, door.remembered]
+    return gr.on([*starts], meet, door.remembered, known, api_visibility="private", **QUIET)
+
+
+def stops(services: Services, door: Door, tab: Tab, button: gr.Button, api_name: str) -> None:
+    """Let a button end what this page is waiting for in a tab."""
+
+    def on_stop(visitor: Visitor | None) -> None:
+        stop(services, visitor, tab)
+
+    button.click(on_stop, door.known, None, api_name=api_name, **QUIET)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A choice of formats, the button that makes a file, and where it is told and given."""
+
+    form: gr.Radio
+    make: gr.Button
+    made: gr.HTML
+    file: gr.DownloadButton
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What making a file sets."""
+        return [self.made, self.file]
+
+    def give(self, folder: str, write: Callable[[Path], tuple[str, str | None]]) -> Painted:
+        """Show the line and the file that `write` gives, in a folder that Gradio serves files from."""
+        line, file = write(Path(get_upload_folder()) / folder)
+        return {self.made: line, self.file: gr.DownloadButton(value=file, visible=file is not None)}
+
+
+def export_panel(task: str, forms: Sequence[str]) -> Download:
+    """Lay out the export of a task's documents."""
+    with gr.Column(elem_classes="assay-panel", elem_id=f"{task}-export"):
+        gr.HTML(heading(say(f"{task}.export")))
+        choices = [(say(f"{task}.export.{form}"), form) for form in forms]
+        return Download(
+            gr.Radio(choices, value=forms[0], label=say(f"{task}.export.format")),
+            gr.Button(say("export.make"), size="sm", elem_id=f"{task}-export-make"),
+            gr.HTML(elem_id=f"{task}-export-message"),
+            gr.DownloadButton(say("export.download"), visible=False, elem_id=f"{task}-download"),
+        )
+
+
+def earlier_list(
+    door: Door,
+    work: Callable[[Visitor | None], Work],
+    pick: Callable[[Visitor | None, str | None], Painted],
+    outputs: Sequence[Any],
+    api_name: str,
+    hidden: Sequence[gr.State] = (),
+) -> None:
+    """Lay out and wire the visitor's earlier documents; `hidden` holds ids of those that are not to be named yet."""
+    task = work(None).task
+    with gr.Accordion(say(f"{task}.mine"), open=False, elem_id=f"{task}-mine") as mine:
+        chosen = gr.Dropdown(label=say(f"{task}.mine.pick"), choices=[], elem_id=f"{task}-earlier")
+
+    def on_open(visitor: Visitor | None, unnamed: Sequence[str] = ()) -> gr.Dropdown:
+        try:
+            found = work(visitor).earlier(unnamed)
+        except LabError as error:
+            return gr.Dropdown(choices=[], value=None, info=str(error))
+        return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
+
+    mine.expand(on_open, [door.known, *hidden], chosen, api_name=f"{api_name}s", **QUIET)
+    chosen.input(pick, [door.known, chosen], [*outputs], api_name=api_name, **QUIET)
