@@ -235,7 +235,7 @@ def _share(values: list[float], top: float | None) -> float | None:
 
 VERSION = "confidence-4"
 
-ANCHOR = re.compile(r"(?=[csp])(?<![\w-])(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
+ANCHOR = re.compile(r"(?:confiden(?:ce|t)|certain(?:ty)?|sure|probability)(?![a-z])")
 NOUNS = ("confidence", "certainty", "probability")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 """Readers of rendered text do not see it."""
@@ -313,7 +313,8 @@ def statements(page: str) -> list[Statement]:
         page = COMMENT.sub(lambda comment: " " * len(comment.group()), page)
     found: list[Statement] = []
     for anchor in ANCHOR.finditer(page):
-        if found and anchor.start() < found[-1].end:
+        before = page[anchor.start() - 1 : anchor.start()]
+        if before.isalnum() or before in ("-", "_") or (found and anchor.start() < found[-1].end):
             continue
         stated = _stated_after(page, anchor) or _stated_before(page, anchor)
         if stated and not is_hearsay(page, stated.start, stated.end):

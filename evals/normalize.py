@@ -15,8 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
-MARKED = re.compile(r"[*`~_\t\r\f\v]")
-"""What an ASCII text without runs of blanks may hold that is not read as it stands."""
+EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
+"""All of ODD that an ASCII text without BLANKS holds; its first class is found at once."""
+BLANKS = ("  ", "_", "\t")
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
 CONFUSABLES = dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True))
@@ -64,12 +65,11 @@ class Plain(NamedTuple):
 
 def plain(text: str) -> Plain:
     """Return `text` as a reader sees it. The empty text stays empty."""
-    if text.isascii() and "  " not in text and not MARKED.search(text):
-        return Plain(text.lower(), ((0, 0),))
     pieces: list[str] = []
     breaks: list[tuple[int, int]] = [(0, 0)]
     done = length = 0
-    for odd in ODD.finditer(text):
+    is_even = text.isascii() and not any(map(text.__contains__, BLANKS))
+    for odd in (EMPHASIS if is_even else ODD).finditer(text):
         start, end = odd.span()
         instead = _spelled(odd.group(), text[start - 1 : start], text[end : end + 1])
         pieces += (text[done:start], instead)

@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 @lru_cache(maxsize=8192)
 def claim(subject: str, says: str, start: int, end: int, is_denied: bool = False) -> Claim:
     """Return a claim at a place in an answer. Not validated: a text may hold half a surrogate."""
-    return Claim.model_construct(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
+    return Claim.unchecked(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,15 +36,15 @@ NES_BEFORE = re.compile(rf"\b(?:NES|enrichment score)s?\b[^\d\w]{{0,6}}?({NUMBER
 SCORED = re.compile(r"[ (:=]{1,4}([-−–+]\d+(?:\.\d+)?)(?!\s*(?:log|fold|%))", re.IGNORECASE)
 COUNT = rf"(\d+|{'|'.join(word for word in WORDS if word != 'none')})"
 COUNTED = re.compile(rf"\b{COUNT}\s+(?:of|out of)\s+(?:the\s+)?{COUNT}\s+missions\b", re.IGNORECASE)
-TRIGGER = re.compile(rf"\bmissions\b|{MISSION.pattern}|\bNES\b|\bscore|\bcorrelation\b|\br\b", re.IGNORECASE)
-"""A text without any of these states no figure that is checked."""
+TRIGGER = re.compile(r"missions\b|(?:rr|mhu|sls|sts|bion)-?\s?\d|nes(?<!\wnes)\b|score|correlation\b|r(?<!\wr)\b")
+"""A text without any of these, in lower case, states no figure that is checked."""
 AGAINST = re.compile(r"\((\d+) against\)", re.IGNORECASE)
 CORRELATION = re.compile(rf"\b(?:correlation|\br)\b[^.;\d]{{0,40}}?({NUMBER})", re.IGNORECASE)
 
 
 def false_figures(truth: GroundTruth, explanation: str) -> tuple[str, ...]:
     """Return in plain words each figure or mission of an explanation that the table belies."""
-    if not TRIGGER.search(explanation):
+    if not TRIGGER.search(explanation.lower()):
         return ()
     if isinstance(truth, ConservationTruth):
         r = truth.nes_mean_r
@@ -88,7 +88,7 @@ def _table(truth: GroundTruth) -> Table | None:
 
 def _of_missions(table: Table, text: str) -> Iterator[str]:
     for sentence in SENTENCE.split(text):
-        if not TRIGGER.search(sentence):
+        if not TRIGGER.search(sentence.lower()):
             continue
         tissues = {found[0].lower() for found in _tissues().finditer(sentence)}
         if tissues and table.tissue not in tissues:

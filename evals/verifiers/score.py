@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from evals.errors import BadConfig
 from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
-from evals.verifiers.expected import Finding
+from evals.verifiers.expected import Finding, kept_by_truth
 
 VERIFIERS = ("V1", "V2", "V3", "V4")
 DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType({"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13})
@@ -122,6 +122,7 @@ DEFAULT_SCORING = Scoring()
 NO_FAULTS = Faults()
 
 
+@kept_by_truth
 def applicable(truth: GroundTruth) -> tuple[str, ...]:
     """Return the verifiers that apply to a question; none for a kind that is not scored."""
     if truth.kind not in SCORED:
@@ -160,7 +161,7 @@ def score(
     if faults is not NO_FAULTS:
         reason = "; ".join((reason, *faults.figures, *faults.contradictions))
     # Of checked parts, so not validated: a text may hold half a surrogate, and a batch has many answers.
-    return Verdict.model_construct(
+    return Verdict.unchecked(
         verdict=verdict,
         reason=reason,
         claims=finding.claims,
