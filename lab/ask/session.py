@@ -7,7 +7,7 @@ from itertools import groupby
 from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.schema import Answer, Example, Verdict
+from evals.schema import Answer, Verdict
 from lab.services import Services
 from lab.session import BadQuestion, Draft, Drafts, Moment, QuestionRequest, Tab, answered, new_id, origin, plain_text
 from lab.ui.text import say
@@ -33,11 +33,35 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Dra
 
     A question that we have an answer to gets verdicts. Complete answers are shown once they are kept.
     """
+    from evals.questions.task import Questions  # late: it brings the statistics
+
     example = questions.find(asked.question)
 
+    def graded(draft: Draft) -> Draft:
+        if example is None or draft.finish_reason == "cancelled":
+            return draft
+        (grade,) = Questions().grade([example], [draft.text])
+        return replace(draft, verdict=Verdict.model_validate(grade.detail))
+
     def finish(drafts: Drafts) -> Moment[Drafts, tuple[Answer, ...]]:
-        drafts = tuple(_graded(draft, example) for draft in drafts)
-        answers = _records(services, asked, example, drafts)
+        drafts = tuple(map(graded, drafts))
+        chain, asked_at = services.engine.chain(), services.now()
+        answers = tuple(
+            Answer(
+                id=new_id(),
+                asked_at=asked_at,
+                session=session_of(services, asked.visitor, asked.tab),
+                question=asked.question,
+                example_id=example.id if example else None,
+                stage=draft.stage,
+                text=draft.text,
+                finish_reason=draft.finish_reason or "cancelled",
+                system_prompt=questions.system_prompt_for(chain.manifest.system_prompt, asked.question),
+                verdict=draft.verdict,
+                **origin(chain, draft.stage, asked.sampling),
+            )
+            for draft in drafts
+        )
         try:
             services.store.add_answers(answers)
         except LabError as error:
@@ -56,36 +80,6 @@ def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
     Were it one for both, the history in Ask would tell who wrote a pair in Compare.
     """
     return services.store.hash_rater(f"{tab} {visitor.rater}")
-
-
-def _records(services: Services, asked: QuestionRequest, example: Example | None, drafts: Drafts) -> tuple[Answer, ...]:
-    chain, asked_at = services.engine.chain(), services.now()
-    return tuple(
-        Answer(
-            id=new_id(),
-            asked_at=asked_at,
-            session=session_of(services, asked.visitor, asked.tab),
-            question=asked.question,
-            example_id=example.id if example else None,
-            stage=draft.stage,
-            text=draft.text,
-            finish_reason=draft.finish_reason or "cancelled",
-            system_prompt=questions.system_prompt_for(chain.manifest.system_prompt, asked.question),
-            verdict=draft.verdict,
-            **origin(chain, draft.stage, asked.sampling),
-        )
-        for draft in drafts
-    )
-
-
-def _graded(draft: Draft, example: Example | None) -> Draft:
-    """Return the draft with a verdict, if its question is known and it was not stopped."""
-    from evals.questions.task import Questions
-
-    if example is None or draft.finish_reason == "cancelled":
-        return draft
-    (grade,) = Questions().grade([example], [draft.text])
-    return replace(draft, verdict=Verdict.model_validate(grade.detail))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import gradio as gr
 
@@ -12,11 +12,9 @@ from evals.model import Sampling
 from evals.schema import Answer, Example
 from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stop
+from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling
 from lab.ui.components import (
     ANSWERING,
-    QUIET,
-    Sampled,
     card_of,
     card_of_stored,
     cards,
@@ -27,13 +25,11 @@ from lab.ui.components import (
     sampling_fields,
     waiting_line,
 )
+from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
-from lab.visitors import Door, Visitor, meet, new_visitor
+from lab.visitors import Door, Visitor, new_visitor
 
 PER_GROUP = 3
-
-
-Painted = tuple[str, str, gr.Button, gr.Button]
 
 
 def ask(
@@ -97,118 +93,77 @@ def _problem(error: LabError) -> View:
 def examples() -> dict[str, tuple[Example, ...]]:
     """Return a few questions of the bank by what they show; kinds differ within a group."""
     facts, pathways = questions.kmp_test(), questions.pathway_heldout()
-    limits = [example for example in facts if example.ground_truth.kind == "abstain"]
-    known = [example for example in facts if example.ground_truth.kind in {"count", "label"}]
-    return {
-        say("examples.facts"): _varied(known),
-        say("examples.pathways"): _varied(pathways),
-        say("examples.limits"): _varied(limits),
+    groups = {
+        "examples.facts": [row for row in facts if row.ground_truth.kind in {"count", "label"}],
+        "examples.pathways": pathways,
+        "examples.limits": [row for row in facts if row.ground_truth.kind == "abstain"],
     }
-
-
-def _varied(rows: list[Example] | tuple[Example, ...]) -> tuple[Example, ...]:
-    """Return one question per kind first, then more, up to PER_GROUP."""
-    firsts = list({row.kind: row for row in reversed(rows)}.values())[::-1]
-    rest = [row for row in rows if row not in firsts]
-    return tuple([*firsts, *rest][:PER_GROUP])
+    found = {}
+    for name, rows in groups.items():
+        firsts = list({row.kind: row for row in reversed(rows)}.values())[::-1]
+        found[say(name)] = (*firsts, *(row for row in rows if row not in firsts))[:PER_GROUP]
+    return found
 
 
 # ---- layout ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Composer:
-    """The widgets of a question and its settings."""
-
-    question: gr.Textbox
-    ask: gr.Button
-    stop: gr.Button
-    settings: Sampled
-
-
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("ask"))
-    composer = _composer()
-    line = gr.HTML(elem_id="ask-notice")
-    answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
-    _examples(composer.question)
-    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
-        chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
-        again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
-    outputs = [line, answers, composer.ask, composer.stop]
-
-    def on_ask(
-        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
-    ) -> Iterator[Painted]:
-        yield from map(_painted, ask(services, visitor, question, (seed, length, temperature)))
-
-    def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
-        yield from map(_painted, replay(services, visitor, chosen))
-
-    def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
-        return _painted(show_earlier(services, visitor, chosen))
-
-    def on_history(visitor: Visitor | None) -> gr.Dropdown:
-        try:
-            return _choices(earlier(services, visitor))
-        except LabError as error:
-            return gr.Dropdown(choices=[], value=None, info=str(error))
-
-    def on_stop(visitor: Visitor | None) -> None:
-        stop(services, visitor, "ask")
-
-    visitor, known = door.known, [door.known, door.remembered]
-    typed = [visitor, composer.question, *composer.settings]
-    starts = [composer.ask.click, composer.question.submit]
-    # A question may be asked before the page that just opened has said who its visitor is.
-    met = gr.on(starts, meet, door.remembered, known, api_visibility="private", **QUIET)
-    asked = met.then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
-    replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
-    chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
-    composer.stop.click(on_stop, visitor, None, api_name="stop", **QUIET)
-    for follow in (asked.then, replayed.then, history.expand, visitor.change):
-        follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")
-
-
-def _composer() -> Composer:
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=3, min_width=320):
+            hint = say("ask.placeholder")
             question = gr.Textbox(
-                label=say("ask.question"),
-                placeholder=say("ask.placeholder"),
-                lines=3,
-                max_lines=8,
-                elem_id="ask-question",
+                label=say("ask.question"), placeholder=hint, lines=3, max_lines=8, elem_id="ask-question"
             )
             with gr.Row(elem_classes="actions"):
-                ask_button = gr.Button(say("ask.ask"), variant="primary", elem_id="ask-button")
-                stop_button = gr.Button(say("ask.stop"), visible=False, elem_id="ask-stop")
-        with gr.Column(scale=1, min_width=240, elem_classes="settings"):
-            settings = _settings()
-    return Composer(question, ask_button, stop_button, settings)
-
-
-def _settings() -> Sampled:
-    with gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"):
-        return sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
-
-
-def _examples(question: gr.Textbox) -> None:
-    """Offer questions to click; a click fills the box in the browser, without a round trip."""
+                start = gr.Button(say("ask.ask"), variant="primary", elem_id="ask-button")
+                stopping = gr.Button(say("ask.stop"), visible=False, elem_id="ask-stop")
+        with (
+            gr.Column(scale=1, min_width=240, elem_classes="settings"),
+            gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"),
+        ):
+            settings = sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
+    line = gr.HTML(elem_id="ask-notice")
+    answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
                 gr.HTML(heading(group))
-                for row in rows:
+                for row in rows:  # a click fills the box in the browser, without a round trip
                     gr.Button(row.prompt, size="sm").click(None, None, question, js=f"() => {json.dumps(row.prompt)}")
+    with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
+        chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
+        again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
 
+    def painted(view: View) -> Painted:
+        buttons = {start: gr.Button(interactive=not view.is_busy), stopping: gr.Button(visible=view.is_busy)}
+        return {line: view.notice, answers: view.cards, **buttons}
 
-def _choices(entries: tuple[Earlier, ...]) -> gr.Dropdown:
-    choices = [(entry.label, entry.first.id) for entry in entries]
-    info = None if choices else say("ask.history.none")
-    return gr.Dropdown(choices=choices, value=None, info=info)
+    def on_ask(
+        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
+    ) -> Iterator[Painted]:
+        yield from map(painted, ask(services, visitor, question, (seed, length, temperature)))
 
+    def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
+        yield from map(painted, replay(services, visitor, chosen))
 
-def _painted(view: View) -> Painted:
-    return (view.notice, view.cards, gr.Button(interactive=not view.is_busy), gr.Button(visible=view.is_busy))
+    def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
+        return painted(show_earlier(services, visitor, chosen))
+
+    def on_history(visitor: Visitor | None) -> gr.Dropdown:
+        try:
+            found = [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
+        except LabError as error:
+            return gr.Dropdown(choices=[], value=None, info=str(error))
+        return gr.Dropdown(choices=found, value=None, info=None if found else say("ask.history.none"))
+
+    visitor, outputs = door.known, [line, answers, start, stopping]
+    typed = [visitor, question, *settings]
+    asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
+    replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
+    chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
+    stops(services, door, "ask", stopping, "stop")
+    for follow in (asked.then, replayed.then, history.expand, visitor.change):
+        follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")

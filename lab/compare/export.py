@@ -7,14 +7,15 @@ which hold no preference. They are counted. The arena format keeps every vote.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from evals.errors import LabError
+from evals.io import write_whole
 from evals.questions import is_held_out
 from evals.schema import Answer, Choice, Message
 from evals.schema.votes import (
@@ -25,13 +26,12 @@ from evals.schema.votes import (
     ExportRow,
     ExportStatistics,
     KtoRow,
-    Provenance,
     Reason,
     SftRow,
 )
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from lab.store.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, ratings_of
+from lab.store.outcomes import CHOICES, JudgedPair, count_pairs, outcome_of, ratings_of
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
     "left": "model_a",
@@ -53,123 +53,84 @@ def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:
     return next((known for known in FORMATS[form].left_out if known in reasons), None)
 
 
-def _dpo_rows(pair: JudgedPair) -> tuple[DpoRow, ...]:
-    chosen, rejected = _sides(pair)
-    row = DpoRow(
-        **dict(_provenance(pair)),
-        prompt=_prompt(chosen),
-        chosen=_reply(chosen),
-        rejected=_reply(rejected),
-        stage_chosen=chosen.stage,
-        stage_rejected=rejected.stage,
-        side_shown="left" if chosen is pair.left else "right",
-        origin_chosen=_origin(chosen),
-        origin_rejected=_origin(rejected),
-    )
-    return (row,)
-
-
-def _kto_rows(pair: JudgedPair) -> tuple[KtoRow, ...]:
-    if pair.vote.choice == "both_bad":
-        # Two identical bad answers are one bad answer.
-        both = (pair.left,) if pair.left.text == pair.right.text else (pair.left, pair.right)
-        labelled = [(answer, False) for answer in both]
-    else:
-        chosen, rejected = _sides(pair)
-        labelled = [(chosen, True), (rejected, False)]
-    return tuple(
-        KtoRow(
-            **dict(_provenance(pair)),
-            prompt=_prompt(answer),
-            completion=_reply(answer),
-            label=label,
-            stage=answer.stage,
-            origin=_origin(answer),
+def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
+    """Yield what one vote gives in a format that can use it."""
+    vote, left, right = pair.vote, pair.left, pair.right
+    known: dict[str, Any] = {
+        "vote_id": vote.id,
+        "pair_id": "+".join(sorted((vote.left_answer, vote.right_answer))),
+        "example_id": vote.example_id,
+        "choice": vote.choice,
+        "rater": vote.rater,
+        "created_at": vote.voted_at,
+    }
+    if form == "arena":
+        yield ArenaRow(
+            **known,
+            model_a=left.stage,
+            model_b=right.stage,
+            winner=WINNERS[vote.choice],
+            conversation_a=_prompt(left) + _reply(left),
+            conversation_b=_prompt(right) + _reply(right),
+            origin_a=_origin(left),
+            origin_b=_origin(right),
         )
-        for answer, label in labelled
-    )
-
-
-def _sft_rows(pair: JudgedPair) -> tuple[SftRow, ...]:
-    chosen, _ = _sides(pair)
-    row = SftRow(
-        **dict(_provenance(pair)),
-        prompt=_prompt(chosen),
-        completion=_reply(chosen),
-        stage=chosen.stage,
-        origin=_origin(chosen),
-    )
-    return (row,)
-
-
-def _arena_rows(pair: JudgedPair) -> tuple[ArenaRow, ...]:
-    row = ArenaRow(
-        **dict(_provenance(pair)),
-        model_a=pair.left.stage,
-        model_b=pair.right.stage,
-        winner=WINNERS[pair.vote.choice],
-        conversation_a=_prompt(pair.left) + _reply(pair.left),
-        conversation_b=_prompt(pair.right) + _reply(pair.right),
-        origin_a=_origin(pair.left),
-        origin_b=_origin(pair.right),
-    )
-    return (row,)
+        return
+    chosen, rejected = (left, right) if vote.choice == "left" else (right, left)
+    if form == "kto":
+        labelled = [(chosen, True), (rejected, False)]
+        if vote.choice == "both_bad":  # two identical bad answers are one bad answer
+            labelled = [(each, False) for each in ((left,) if left.text == right.text else (left, right))]
+        for answer, label in labelled:
+            kept: dict[str, Any] = {"prompt": _prompt(answer), "completion": _reply(answer), "stage": answer.stage}
+            yield KtoRow(**known, **kept, label=label, origin=_origin(answer))
+    elif form == "sft":
+        said: dict[str, Any] = {"prompt": _prompt(chosen), "completion": _reply(chosen), "stage": chosen.stage}
+        yield SftRow(**known, **said, origin=_origin(chosen))
+    else:
+        yield DpoRow(
+            **known,
+            prompt=_prompt(chosen),
+            chosen=_reply(chosen),
+            rejected=_reply(rejected),
+            stage_chosen=chosen.stage,
+            stage_rejected=rejected.stage,
+            side_shown="left" if chosen is left else "right",
+            origin_chosen=_origin(chosen),
+            origin_rejected=_origin(rejected),
+        )
 
 
 class Format(NamedTuple):
-    """What a format is made of, and why it leaves a vote out; the first reason that holds is the one counted.
+    """The rows of a format, and why it leaves a vote out; the first reason that holds is the one counted.
 
     Either the question measures models, so nobody may train on it, or there is no preference to learn from, or
     the format has no place for it.
     """
 
     row: type[ExportRow]
-    rows: Callable[[JudgedPair], tuple[ExportRow, ...]]
     left_out: tuple[Reason, ...]
 
 
 FORMATS: dict[ExportFormat, Format] = {
-    "dpo": Format(DpoRow, _dpo_rows, ("held_out", "tie", "both_bad", "identical_texts")),
-    "kto": Format(KtoRow, _kto_rows, ("held_out", "tie", "identical_texts")),
-    "sft": Format(SftRow, _sft_rows, ("held_out", "tie", "both_bad", "identical_texts")),
-    "arena": Format(ArenaRow, _arena_rows, ()),
+    "dpo": Format(DpoRow, ("held_out", "tie", "both_bad", "identical_texts")),
+    "kto": Format(KtoRow, ("held_out", "tie", "identical_texts")),
+    "sft": Format(SftRow, ("held_out", "tie", "both_bad", "identical_texts")),
+    "arena": Format(ArenaRow, ()),
 }
 
 
-def _sides(pair: JudgedPair) -> tuple[Answer, Answer]:
-    """Return the chosen and the rejected answer; only for a vote that chose a side."""
-    left_won = pair.vote.choice == "left"
-    return (pair.left, pair.right) if left_won else (pair.right, pair.left)
-
-
 def _prompt(answer: Answer) -> tuple[Message, ...]:
-    question = Message(role="user", content=answer.question)
-    if not answer.system_prompt:
-        return (question,)
-    return (Message(role="system", content=answer.system_prompt), question)
+    system = (Message(role="system", content=answer.system_prompt),) if answer.system_prompt else ()
+    return (*system, Message(role="user", content=answer.question))
 
 
 def _reply(answer: Answer) -> tuple[Message, ...]:
     return (Message(role="assistant", content=answer.text),)
 
 
-def _provenance(pair: JudgedPair) -> Provenance:
-    vote = pair.vote
-    return Provenance(
-        vote_id=vote.id,
-        pair_id="+".join(sorted((vote.left_answer, vote.right_answer))),
-        example_id=vote.example_id,
-        choice=vote.choice,
-        rater=vote.rater,
-        created_at=vote.voted_at,
-    )
-
-
 def _origin(answer: Answer) -> AnswerOrigin:
-    return AnswerOrigin(answer_id=answer.id, **answer.model_dump(include=ORIGIN_FIELDS))
-
-
-ORIGIN_FIELDS = set(AnswerOrigin.model_fields) - {"answer_id"}
+    return AnswerOrigin(answer_id=answer.id, **answer.model_dump(include=set(AnswerOrigin.model_fields)))
 
 
 ROWS = "train.jsonl"
@@ -199,9 +160,15 @@ def build_export(
     used = [pair for pair in pairs if reason_left_out(pair, form) is None]
     left_out = Counter(dict.fromkeys(FORMATS[form].left_out, 0))
     left_out.update(reason for pair in pairs if (reason := reason_left_out(pair, form)))
+    if not pairs:
+        raise LabError("there are no votes to export yet. Vote in the Compare tab first (`assay lab`).")
     if not used:
-        raise LabError(_nothing(form, len(pairs), left_out))
-    rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in FORMATS[form].rows(pair)]
+        listed = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items())
+        raise LabError(
+            f"none of the {len(pairs)} votes gives a row in the format {form!r} ({listed}). Choose a side in the"
+            " Compare tab on the questions it offers, or use --format arena, which keeps every vote."
+        )
+    rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in _rows(pair, form)]
     lines = "".join(f"{row}\n" for row in rows).encode()
     statistics = ExportStatistics(
         format=form,
@@ -215,7 +182,14 @@ def build_export(
         questions=len({pair.vote.question for pair in used}),
         first_vote=min(pair.vote.voted_at for pair in used),
         last_vote=max(pair.vote.voted_at for pair in used),
-        by_stages=count_pairs(_outcome(pair) for pair in pairs),
+        by_stages=count_pairs(
+            outcome_of(
+                (pair.vote.left_stage, pair.vote.right_stage),
+                pair.vote.choice,
+                same_text=pair.left.text == pair.right.text,
+            )
+            for pair in pairs
+        ),
         chains=tuple(sorted({answer.chain for pair in used for answer in (pair.left, pair.right)})),
         licence=licence,
         agreement=agreement(ratings_of(pairs), CHOICES),
@@ -228,21 +202,13 @@ def write_export(export: Export, folder: Path) -> None:
 
     Raises LabError if the folder holds anything else, so that no other file is overwritten.
     """
-    try:
-        if folder.exists() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
-            raise LabError(
-                f"{folder} holds other files, and an export writes a {CARD}. "
-                "Name a new folder, an empty one, or one that holds an earlier export."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in _files(export).items():
-            unfinished = folder / f".{name}.part"
-            unfinished.write_bytes(content)
-            unfinished.replace(folder / name)
-    except OSError as error:
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
         raise LabError(
-            f"the export cannot be written to {folder}: {error.strerror}. Name a folder that you may write to."
-        ) from error
+            f"{folder} holds other files, and an export writes a {CARD}. "
+            "Name a new folder, an empty one, or one that holds an earlier export."
+        )
+    for name, content in _files(export).items():
+        write_whole(folder / name, content)
 
 
 def zip_export(export: Export, folder: Path) -> Path:
@@ -257,28 +223,12 @@ def zip_export(export: Export, folder: Path) -> Path:
         return unfinished.replace(folder / f"{name}.zip")
 
 
-def _files(export: Export) -> dict[str, bytes]:
+def _files(export: Export) -> dict[str, str]:
     statistics = export.statistics
-    card = dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)
     return {
-        ROWS: export.lines,
-        GUIDELINES: GUIDELINES_TEXT.read_bytes(),
-        CARD: str(card).encode(),
+        ROWS: export.lines.decode(),
+        GUIDELINES: GUIDELINES_TEXT.read_text(encoding="utf-8"),
+        CARD: str(dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)),
         # Last: its presence marks the folder as a finished export.
-        STATISTICS: (statistics.model_dump_json(indent=1) + "\n").encode(),
+        STATISTICS: statistics.model_dump_json(indent=1) + "\n",
     }
-
-
-def _outcome(pair: JudgedPair) -> Outcome:
-    stages = (pair.vote.left_stage, pair.vote.right_stage)
-    return outcome_of(stages, pair.vote.choice, same_text=pair.left.text == pair.right.text)
-
-
-def _nothing(form: ExportFormat, votes: int, left_out: Counter[Reason]) -> str:
-    if not votes:
-        return "there are no votes to export yet. Vote in the Compare tab first (`assay lab`)."
-    listed = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items())
-    return (
-        f"none of the {votes} votes gives a row in the format {form!r} ({listed}). "
-        "Choose a side in the Compare tab on the questions it offers, or use --format arena, which keeps every vote."
-    )

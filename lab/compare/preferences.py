@@ -1,33 +1,25 @@
 """Preferences tab: how the votes fell, the latest ones, and all of them as a data set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
-from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from evals.schema import Comparison, StagePairCounts, VoteCounts
-from evals.schema.votes import ExportFormat, ExportStatistics
+from evals.schema.votes import ExportFormat
 from lab.commands.tables import counted
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
+from lab.ui.layout import Download, Painted
 from lab.ui.text import page, say
 
 RECENT = 20
 QUESTION_CHARACTERS = 140
 FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What an export came to: a line for the visitor, and a file unless it failed."""
-
-    message: str
-    file: str | None
 
 
 def view(services: Services) -> tuple[str, str]:
@@ -82,13 +74,18 @@ def latest(votes: Sequence[Comparison]) -> Html:
     return grid(say("preferences.latest"), columns, rows)
 
 
-def export(services: Services, form: ExportFormat, folder: Path) -> Offer:
-    """Return a zip file of all votes in the format `form`, or the reason why there is none."""
+def export(services: Services, form: ExportFormat, folder: Path) -> tuple[str, str | None]:
+    """Return a line and a zip file of all votes in the format `form`, or the reason why there is none."""
     try:
         made = build_export(services.store.preference_pairs(), form, services.now())
     except LabError as error:
-        return Offer(notice(str(error), "problem"), None)
-    return Offer(notice(_summary(made.statistics), "good"), str(zip_export(made, folder)))
+        return notice(str(error), "problem"), None
+    counts = made.statistics
+    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in counts.left_out.items() if n)
+    left_out = say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none")
+    rows, votes = counted(counts.rows, "row"), counted(counts.votes, "vote")
+    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out)
+    return notice(line, "good"), str(zip_export(made, folder))
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -98,32 +95,22 @@ def build(services: Services, tab: gr.Tab) -> None:
     with gr.Column(elem_classes="assay-panel"):
         gr.Markdown(page("preferences-export"))
         choices = [(say(f"preferences.format.{form}"), form) for form in FORMATS]
-        form = gr.Radio(choices, value="dpo", label=say("preferences.format"))
-        make = gr.Button(say("preferences.make"), variant="primary", elem_id="preferences-make")
-        message = gr.HTML(elem_id="preferences-message")
-        file = gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download")
+        panel = Download(
+            gr.Radio(choices, value="dpo", label=say("preferences.format")),
+            gr.Button(say("preferences.make"), variant="primary", elem_id="preferences-make"),
+            gr.HTML(elem_id="preferences-message"),
+            gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download"),
+        )
     recent = gr.HTML(elem_id="preferences-recent")
 
     def show() -> tuple[str, str]:
         return view(services)
 
-    def offer(chosen: ExportFormat) -> tuple[str, gr.DownloadButton]:
-        # Gradio serves files from its own folder only.
-        made = export(services, chosen, Path(get_upload_folder()) / "exports")
-        return made.message, gr.DownloadButton(value=made.file, visible=made.file is not None)
+    def offer(chosen: ExportFormat) -> Painted:
+        return panel.give("exports", partial(export, services, chosen))
 
     tab.select(show, None, [figures, recent], api_name="preferences")
-    make.click(offer, form, [message, file], api_name="export_preferences")
-
-
-def _summary(statistics: ExportStatistics) -> str:
-    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in statistics.left_out.items() if n)
-    return say(
-        "preferences.made",
-        rows=counted(statistics.rows, "row"),
-        votes=counted(statistics.votes, "vote"),
-        left_out=say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none"),
-    )
+    panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")
 
 
 def _split(pair: StagePairCounts) -> Html:

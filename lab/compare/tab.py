@@ -7,7 +7,7 @@ browser before the vote is the two texts and nothing else about them.
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import gradio as gr
 
@@ -19,6 +19,7 @@ from lab.ask.session import answering, checked_question
 from lab.services import Services
 from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
 from lab.ui.components import ANSWERING, Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
+from lab.ui.layout import Painted
 from lab.ui.text import page, say
 from lab.visitors import Door, Visitor, new_visitor
 
@@ -32,23 +33,13 @@ class Pair:
     vote: Comparison | None = None
 
     @property
-    def left(self) -> Draft:
-        """The answer on the left."""
-        return self.drafts[0]
-
-    @property
-    def right(self) -> Draft:
-        """The answer on the right."""
-        return self.drafts[1]
-
-    @property
     def answers(self) -> tuple[Answer, ...]:
         """Both as they are stored."""
         return self.moment.kept or ()
 
     @property
     def drafts(self) -> Drafts:
-        """Both answers."""
+        """Both as they are shown."""
         return self.moment.written or ()
 
 
@@ -65,23 +56,6 @@ class Comparing:
     seed: int = 0
     place: int = 0
     remark: str = ""
-
-
-def comparison(services: Services, visitor: Visitor, pair: Pair, choice: Choice) -> Comparison:
-    """Return the record of one vote on a pair."""
-    left, right = pair.answers
-    return Comparison(
-        id=new_id(),
-        voted_at=services.now(),
-        rater=visitor.rater,
-        question=left.question,
-        example_id=left.example_id,
-        left_answer=left.id,
-        right_answer=right.id,
-        left_stage=left.stage,
-        right_stage=right.stage,
-        choice=choice,
-    )
 
 
 @lru_cache(maxsize=64)
@@ -146,7 +120,19 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
         yield state, _problem(state, say("compare.early"))
         return
     try:
-        mine = comparison(services, visitor, state.pair, choice)
+        left, right = state.pair.answers
+        mine = Comparison(
+            id=new_id(),
+            voted_at=services.now(),
+            rater=visitor.rater,
+            question=left.question,
+            example_id=left.example_id,
+            left_answer=left.id,
+            right_answer=right.id,
+            left_stage=left.stage,
+            right_stage=right.stage,
+            choice=choice,
+        )
         kept = services.store.add_comparison(mine)
     except LabError as error:
         yield state, _problem(state, str(error))
@@ -183,7 +169,7 @@ def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...
         line = notice(moment.problem, "problem")
     elif moment.waiting is not None:
         line = notice(waiting_line(moment.waiting))
-    elif state.pair is not None and state.pair.left.text == state.pair.right.text:
+    elif state.pair is not None and len({draft.text for draft in state.pair.drafts}) == 1:
         line = notice(say("compare.same"))
     elif state.pair is not None:
         line = notice(say("compare.reading"))
@@ -206,10 +192,10 @@ def revealed(pair: Pair | None) -> str:
     line = say(
         "compare.thanks",
         choice=say(f"compare.{pair.vote.choice}").lower(),
-        left=stage_name(pair.left.stage),
-        right=stage_name(pair.right.stage),
+        left=stage_name(pair.drafts[0].stage),
+        right=stage_name(pair.drafts[1].stage),
     )
-    return reveal(line, pair.question, [card_of(pair.left), card_of(pair.right)])
+    return reveal(line, pair.question, [card_of(draft) for draft in pair.drafts])
 
 
 def _blind(drafts: tuple[Draft, ...]) -> list[Card]:
@@ -247,9 +233,6 @@ def _problem(state: Comparing, text: str) -> CompareView:
 # ---- layout ----------------------------------------------------------------------------------
 
 
-Painted = tuple[Comparing, str, str, str, str, *tuple[gr.Button, ...]]
-
-
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state = gr.State(None)
@@ -268,25 +251,42 @@ def build(services: Services, door: Door) -> None:
     with gr.Accordion(say("compare.own"), open=False, elem_id="compare-own"):
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
-    outputs = [state, line, asked, answers, last, *votes.values(), start, skip, back]
+
+    def painted(step: Step) -> Painted:
+        now, view = step
+        is_begun = bool(view.question)
+        return {
+            state: now,
+            line: view.notice,
+            asked: view.question,
+            answers: view.cards,
+            last: view.revealed,
+            **{button: gr.Button(visible=is_begun, interactive=view.may_vote) for button in votes.values()},
+            start: gr.Button(visible=not is_begun),
+            skip: gr.Button(visible=is_begun),
+            back: gr.Button(visible=view.may_undo),
+        }
 
     def on_next(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from map(_painted, next_pair(services, visitor, state))
+        yield from map(painted, next_pair(services, visitor, state))
 
     def on_own(visitor: Visitor | None, state: Comparing | None, question: str) -> Iterator[Painted]:
-        yield from map(_painted, next_pair(services, visitor, state, question))
+        yield from map(painted, next_pair(services, visitor, state, question))
 
     def on_undo(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from map(_painted, undo(services, visitor, state))
+        yield from map(painted, undo(services, visitor, state))
+
+    def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+        yield from map(painted, vote(services, visitor, state, choice))
 
     here = [door.known, state]
+    outputs = [state, line, asked, answers, last, *votes.values(), start, skip, back]
     start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
     gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **ANSWERING)
     back.click(on_undo, here, outputs, api_name="undo", **ANSWERING)
     for choice, button in votes.items():
-        handler = _voting(services, choice)
-        button.click(handler, here, outputs, api_name=f"vote_{choice}", **ANSWERING)
+        button.click(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **ANSWERING)
 
 
 def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:
@@ -301,26 +301,3 @@ def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:
             )
             for choice in CHOICES
         }
-
-
-def _voting(services: Services, choice: Choice) -> Callable[[Visitor | None, Comparing | None], Iterator[Painted]]:
-    def on_vote(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from map(_painted, vote(services, visitor, state, choice))
-
-    return on_vote
-
-
-def _painted(step: Step) -> Painted:
-    state, view = step
-    is_begun = bool(view.question)
-    return (
-        state,
-        view.notice,
-        view.question,
-        view.cards,
-        view.revealed,
-        *(gr.Button(visible=is_begun, interactive=view.may_vote) for _ in CHOICES),
-        gr.Button(visible=not is_begun),
-        gr.Button(visible=is_begun),
-        gr.Button(visible=view.may_undo),
-    )

@@ -17,7 +17,7 @@ from evals.refine.grammar import HARD
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
 from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RefinerRecord, RowForm
-from lab.documents import Exported, told
+from lab.document_session import Exported, told
 from lab.ui.text import say
 
 if TYPE_CHECKING:

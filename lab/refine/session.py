@@ -26,7 +26,7 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from lab.commands.tables import counted
-from lab.documents import Exported, Work, write_export
+from lab.document_session import Exported, Work, write_export
 from lab.refine.export import export
 from lab.refine.view import refined, title_of
 from lab.services import Services, refine_task

@@ -29,7 +29,7 @@ from lab.refine.session import (
 from lab.refine.view import refined
 from lab.services import Services
 from lab.ui.components import ANSWERING, QUIET, heading, lead, notice, sampling_fields
-from lab.ui.layout import Board, Painted, earlier_list, export_panel, met, stops
+from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -91,7 +91,7 @@ def build(services: Services, door: Door) -> None:
     own, picked = gr.State({}), gr.State(None)
     line = gr.HTML(elem_id="refine-notice")
     cards = gr.HTML(refined(None), js_on_load=clicks("refine"), elem_id="refine-answers")
-    board = Board(line, cards, gr.State(None), [start, grade], stopping)
+    pane = DocumentPane(line, cards, gr.State(None), [start, grade], stopping)
     form = [picked, question, reasoning, evidence, rubric, answerable]
     undo = gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo")
 
@@ -125,18 +125,18 @@ def build(services: Services, door: Door) -> None:
 
     def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Iterator[Painted]:
         views = answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
-        yield from map(board.paint, views)
+        yield from map(pane.paint, views)
 
     def on_score(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Painted:
-        return board.paint(score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5])))
+        return pane.paint(score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5])))
 
     def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
-        return board.show(work(services, visitor).undo(kept))
+        return pane.show(work(services, visitor).undo(kept))
 
     def on_earlier(visitor: Visitor | None, chosen: str | None) -> Painted:
         mine = work(services, visitor)
-        page = board.show(mine.show_earlier(chosen))
-        return page | filled(mine.get(chosen).document.record) if page[board.kept] else page
+        page = pane.show(mine.show_earlier(chosen))
+        return page | filled(mine.get(chosen).document.record) if page[pane.kept] else page
 
     def on_make(visitor: Visitor | None, form: RowForm) -> Painted:
         return panel.give("refined", lambda folder: make_file(work(services, visitor), form, folder))
@@ -146,16 +146,16 @@ def build(services: Services, door: Door) -> None:
     record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **QUIET)
     file.upload(on_file, file, [own, record, *form, line], api_name="own_records", **QUIET)
     asked = [door.known, *form, preset]
-    met(door, start.click).then(on_start, [*asked, *settings], board.outputs, api_name="refine", **ANSWERING)
-    met(door, grade.click).then(on_score, [*asked, pasted], board.outputs, api_name="grade_answer", **ANSWERING)
+    met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)
+    met(door, grade.click).then(on_score, [*asked, pasted], pane.outputs, api_name="grade_answer", **ANSWERING)
     stops(services, door, "refine", stopping, "stop_refining")
-    undo.click(on_undo, [door.known, board.kept], board.shown, api_name="undo_mark", **QUIET)
+    undo.click(on_undo, [door.known, pane.kept], pane.shown, api_name="undo_mark", **QUIET)
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=6, min_width=300):
-            _editing(services, door, board)
+            _editing(services, door, pane)
         with gr.Column(scale=5, min_width=300):
             panel = export_panel("refine", ("sft", "dpo"))
-            earlier_list(door, partial(work, services), on_earlier, [*board.shown, *form], "my_refinement")
+            earlier_list(door, partial(work, services), on_earlier, [*pane.shown, *form], "my_refinement")
     inputs = [door.known, panel.form]
     panel.make.click(on_make, inputs, panel.outputs, api_name="export_refinements", show_progress="hidden")
 
@@ -168,7 +168,7 @@ def _preset(value: object) -> Preset:
     return "published" if value == "published" else "assay"
 
 
-def _editing(services: Services, door: Door, board: Board) -> None:
+def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
     """Lay out the editor of an answer, and wire it and the buttons of each answer."""
     with gr.Column(elem_classes="assay-panel", elem_id="refine-editor"):
         title = gr.HTML(heading(say("refine.editor.none")))
@@ -188,24 +188,24 @@ def _editing(services: Services, door: Door, board: Board) -> None:
         asked = event._data if isinstance(event._data, dict) else {}
         action, answer_id = str(asked.get("do")), str(asked.get("id"))
         if action != "correct":
-            return board.show(rate(services, visitor, kept, answer_id, action))
+            return pane.show(rate(services, visitor, kept, answer_id, action))
         try:
             name, words = to_correct(services, visitor, kept, answer_id)
         except LabError as error:
-            return {board.line: notice(str(error), "problem")}
-        return {board.line: "", editing: answer_id, title: heading(say("refine.editor", name=name)), text: words}
+            return {pane.line: notice(str(error), "problem")}
+        return {pane.line: "", editing: answer_id, title: heading(say("refine.editor", name=name)), text: words}
 
     def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> Painted:
         if editing is None:
-            return {board.line: notice(say("refine.editor.closed"), "problem")}
+            return {pane.line: notice(say("refine.editor.closed"), "problem")}
         view = correct(services, visitor, kept, editing, text)
-        return board.show(view) | ({} if "problem" in view.notice else on_cancel())
+        return pane.show(view) | ({} if "problem" in view.notice else on_cancel())
 
     def on_cancel() -> Painted:
         return {editing: None, title: heading(say("refine.editor.none")), text: ""}
 
-    here, fields = [door.known, board.kept], [editing, title, text]
-    outputs = [*board.shown, *fields]
-    board.cards.click(on_card, here, outputs, api_name="mark_answer", **QUIET)
+    here, fields = [door.known, pane.kept], [editing, title, text]
+    outputs = [*pane.shown, *fields]
+    pane.cards.click(on_card, here, outputs, api_name="mark_answer", **QUIET)
     save.click(on_save, [*here, editing, text], outputs, api_name="correct_answer", show_progress="hidden")
     cancel.click(on_cancel, None, fields, api_name="cancel_correction", **QUIET)

@@ -13,7 +13,7 @@ from evals.errors import LabError
 from evals.review.corpus import assigned
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
-from lab.documents import Exported
+from lab.document_session import Exported
 from lab.ui.text import say
 
 if TYPE_CHECKING:

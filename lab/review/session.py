@@ -13,7 +13,7 @@ from evals.review.places import Map
 from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
-from lab.documents import Exported, Work, write_export
+from lab.document_session import Exported, Work, write_export
 from lab.engine import Request
 from lab.review.export import export
 from lab.review.reader import Reader, reader_named

@@ -11,11 +11,11 @@ from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from lab.review import blind
 from lab.review.session import USUAL, act, demonstration, find, make_file, read, review, save, work
-from lab.review.view import concerns, paper
+from lab.review.view import board_view, concerns, paper
 from lab.services import Services, chain_folder
 from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
-from lab.ui.layout import Board, Painted, earlier_list, export_panel, met, stops
+from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -62,55 +62,53 @@ def build(services: Services, door: Door) -> None:
             editor = gr.Column(elem_classes="assay-panel", elem_id="review-editor")
         with gr.Column(scale=6, min_width=320):
             shown = gr.HTML(paper(None), elem_id="review-paper")
-    board = Board(line, cards, gr.State(None), [start], stopping, shown)
+    pane = DocumentPane(line, cards, gr.State(None), [start], stopping, shown)
     with editor:
-        _editing(services, door, board, undo)
+        _editing(services, door, pane, undo)
     panel = export_panel("review", FORMS)
 
     def on_file(file: str | None) -> Painted:
         if file is None:
             return {article: None}
         given, view = read(file, None)
-        return {article: given, text: "", **board.show(view)}
+        return {article: given, text: "", **pane.show(view)}
 
     def on_demo() -> Painted:
         given, view = demonstration()
-        return {article: given, text: "", **board.show(view)}
+        return {article: given, text: "", **pane.show(view)}
 
     def on_start(
         visitor: Visitor | None, article: Article | None, text: str, name: str, *settings: float
     ) -> Iterator[Painted]:
         seed, length, temperature = settings
-        yield from map(board.paint, review(services, visitor, (article, text), name, (seed, length, temperature)))
+        yield from map(pane.paint, review(services, visitor, (article, text), name, (seed, length, temperature)))
 
     def on_export(visitor: Visitor | None, review_id: str | None, form: ReviewForm) -> Painted:
         return panel.give("reviews", partial(make_file, work(services, visitor), review_id, form))
 
     def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
-        return board.show(work(services, visitor).show_earlier(chosen))
+        return pane.show(work(services, visitor).show_earlier(chosen))
 
-    seen = [article, text, *board.shown]
+    seen = [article, text, *pane.shown]
     gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
     demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
     asked = [door.known, article, text, reader, *settings]
-    met(door, start.click).then(on_start, asked, board.outputs, api_name="review", **ANSWERING)
+    met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
     stops(services, door, "review", stopping, "stop_review")
-    asked = [door.known, board.kept, panel.form]
+    asked = [door.known, pane.kept, panel.form]
     panel.make.click(on_export, asked, panel.outputs, api_name="export_review", **QUIET)
-    earlier_list(door, partial(work, services), on_pick, board.shown, "my_review", [unnamed])
+    earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review", [unnamed])
     blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
 
     def show_board() -> str:
-        from lab.review.board import board_view
-
         return board_view(chain_folder(services.settings.reviewer) / REPORTS)
 
     ranked.expand(show_board, None, ranks, api_name="review_leaderboard", **QUIET)
 
 
-def _editing(services: Services, door: Door, board: Board, undo: gr.Button) -> None:
+def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button) -> None:
     """Lay out the editor of a concern, and wire it and the buttons of each card."""
     editing = gr.State(None)
     title = gr.HTML(heading(say("review.editor.add")))
@@ -138,29 +136,29 @@ def _editing(services: Services, door: Door, board: Board, undo: gr.Button) -> N
         asked = event._data if isinstance(event._data, dict) else {}
         action, concern_id = str(asked.get("do")), str(asked.get("id"))
         if action != "edit":
-            return board.show(act(services, visitor, review_id, action, concern_id))
+            return pane.show(act(services, visitor, review_id, action, concern_id))
         try:
             at, found = find(work(services, visitor).get(review_id).parts, concern_id)
         except LabError as error:
-            return {board.line: notice(str(error), "problem")}
+            return {pane.line: notice(str(error), "problem")}
         words = {text: found.text, category: found.category, severity: found.severity}
-        return {board.line: "", editing: found.id, title: heading(say("review.editor.edit", number=at + 1)), **words}
+        return {pane.line: "", editing: found.id, title: heading(say("review.editor.edit", number=at + 1)), **words}
 
     def on_save(visitor: Visitor | None, review_id: str | None, editing: str | None, *words: str) -> Painted:
         view = save(services, visitor, review_id, editing, (words[0], words[1], words[2]))
-        return board.show(view) | ({} if "problem" in view.notice else on_cancel())
+        return pane.show(view) | ({} if "problem" in view.notice else on_cancel())
 
     def on_cancel() -> Painted:
         emptied = {text: "", category: CATEGORIES[0], severity: SEVERITIES[0]}
         return {editing: None, title: heading(say("review.editor.add")), **emptied}
 
     def on_undo(visitor: Visitor | None, review_id: str | None) -> Painted:
-        return board.show(work(services, visitor).undo(review_id))
+        return pane.show(work(services, visitor).undo(review_id))
 
-    here, typed = [door.known, board.kept], [text, category, severity]
+    here, typed = [door.known, pane.kept], [text, category, severity]
     fields = [editing, *typed, title]
-    outputs = [*board.shown, *fields]
-    board.cards.click(on_card, here, outputs, api_name="change_concern", **QUIET)
+    outputs = [*pane.shown, *fields]
+    pane.cards.click(on_card, here, outputs, api_name="change_concern", **QUIET)
     save_button.click(on_save, [*here, editing, *typed], outputs, api_name="save_concern", **QUIET)
     cancel.click(on_cancel, None, fields, api_name="cancel_edit", **QUIET)
-    undo.click(on_undo, here, board.shown, api_name="undo_concern", **QUIET)
+    undo.click(on_undo, here, pane.shown, api_name="undo_concern", **QUIET)

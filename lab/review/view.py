@@ -1,16 +1,19 @@
-"""A paper and the concerns about it as HTML."""
+"""A paper, the concerns about it, and the scores of reviewers as HTML."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from evals.confidence import read_confidence
+from evals.errors import LabError
 from evals.schema import Article
 from evals.schema.reviewruns import ABSTRACT, DraftConcern, Place
 from lab.commands.tables import counted
-from lab.ui.components import empty
+from lab.ui.components import empty, grid, notice, sentence
 from lab.ui.templates import render
 from lab.ui.text import say
 
 TEMPLATE = "review/view.html.jinja"
+CONTROLS = ("permuted", "generic", "bm25", "count_bound")
 Marks = list[tuple[Place, str]]
 
 
@@ -94,3 +97,45 @@ def _stated(concern: DraftConcern) -> float | None:
 def _shortened(concern: DraftConcern, longest: int = 90) -> str:
     line = " ".join(concern.place.quote.split()) if concern.place else ""
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def board_view(folder: Path) -> str:
+    """Return the scores of reviewers in a folder, ranked above chance, a table per matcher and reference.
+
+    Without a score, how to get some.
+    """
+    from evals.leaderboard import shown_ranks  # late: they bring the statistics
+    from evals.review.leaderboard import RULE, boards_of, is_beside_scores, read_score
+    from evals.review.page import COLUMNS, instrument, made_rows, named, rate
+
+    files = [file for file in sorted(folder.glob("*.json")) if not is_beside_scores(file)]
+    if not files:
+        return empty(say("review.board.empty", folder=folder.name))
+    scores, page, tables = [], [], []
+    for file in files:
+        try:
+            scores.append(read_score(file))
+        except LabError as error:
+            page.append(notice(str(error).replace(str(file), file.name), "problem"))
+    try:
+        boards = boards_of(scores)
+    except LabError as error:
+        return "".join([*page, notice(str(error), "problem")])
+    columns = ("System", "Rank", "F1 above permuted", "F1", "Recall", "Precision")
+    columns += (*(sentence(named(name)) for name in CONTROLS), "Answered")
+    for board in boards:
+        rows = [
+            (
+                row.system,
+                rank,
+                rate(row.f1_above_permuted, row.interval_above),
+                *(rate(getattr(row.micro, name), row.intervals.get(name)) for name in ("f1", "recall", "precision")),
+                *(rate(row.controls.get(name)) for name in CONTROLS),
+                f"{row.coverage.n_answered} of {row.coverage.n_articles}",
+            )
+            for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
+        ]
+        tables.append(grid(f"{instrument(board)}; {board.n_human:,} human concerns", columns, rows))
+        if made := made_rows((row.system, row.made_by) for row in board.rows):
+            tables.append(grid(say("review.board.made"), tuple(map(sentence, COLUMNS)), made))
+    return "".join([*page, *tables, notice(RULE) if tables else ""])

@@ -2,21 +2,21 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, delete, func, or_, select
+from sqlalchemy import ColumnElement, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.database import open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents
-from lab.store.outcomes import JudgedPair, Outcome, count_pairs, outcome_of
+from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DocumentRow, DocumentVoteRow, SettingRow
 
 
@@ -33,58 +33,6 @@ class Belongings:
     def total(self) -> int:
         """All kinds together; 0 = nothing is known of such a rater."""
         return sum(astuple(self))
-
-
-def tally(session: Session) -> VoteCounts:
-    """Return how many answers and votes there are, by choice and by pair of stages."""
-    outcomes = tuple(_outcomes(session))
-    by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
-    for outcome in outcomes:
-        by_choice[outcome.choice] += outcome.votes
-    stands = ComparisonRow.voided_at.is_(None)
-    return VoteCounts(
-        answers=_number(session, select(func.count(AnswerRow.id))),
-        votes=sum(by_choice.values()),
-        withdrawn=_number(session, select(func.count(ComparisonRow.id)).where(~stands)),
-        raters=_number(session, select(func.count(ComparisonRow.rater.distinct())).where(stands)),
-        usable=sum(one.votes for one in outcomes if one.winner and not one.same_text),
-        by_choice=by_choice,
-        by_stages=count_pairs(outcomes),
-    )
-
-
-def belongings_of(session: Session, names: Collection[str]) -> Belongings:
-    """Return what there is of the rater who goes by these names: all that forgetting them deletes."""
-    theirs = select(DocumentRow.id).where(DocumentRow.session.in_(names))
-    about = (DocumentVoteRow.left_document.in_(theirs), DocumentVoteRow.right_document.in_(theirs))
-
-    def rows(column: InstrumentedAttribute[str], which: ColumnElement[bool]) -> int:
-        return _number(session, select(func.count(column)).where(which))
-
-    return Belongings(
-        votes=rows(ComparisonRow.id, ComparisonRow.rater.in_(names)),
-        review_votes=rows(DocumentVoteRow.id, or_(DocumentVoteRow.rater.in_(names), *about)),
-        reviews=rows(DocumentRow.id, DocumentRow.session.in_(names) & (DocumentRow.task == "review")),
-        graded_answers=rows(DocumentRow.id, DocumentRow.session.in_(names) & (DocumentRow.task == "refine")),
-    )
-
-
-def _number(session: Session, query: Select[int]) -> int:
-    return session.execute(query).scalar_one()
-
-
-def _outcomes(session: Session) -> Iterable[Outcome]:
-    left, right = aliased(AnswerRow), aliased(AnswerRow)
-    kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
-    query = (
-        select(*kinds, func.count(ComparisonRow.id))
-        .join(left, left.id == ComparisonRow.left_answer)
-        .join(right, right.id == ComparisonRow.right_answer)
-        .where(ComparisonRow.voided_at.is_(None))
-        .group_by(*kinds)
-    )
-    for left_stage, right_stage, choice, same_text, votes in session.execute(query):
-        yield outcome_of((left_stage, right_stage), choice, same_text=same_text, votes=votes)
 
 
 STANDS = ComparisonRow.voided_at.is_(None)
@@ -117,7 +65,13 @@ class Store:
         self._now, self._tell = now, tell
         self._engine = open_engine(url)
         with reading(self._engine) as session:
-            _check_revision(session)
+            stands_at = revision(session.connection())
+            if stands_at != REVISION:
+                where = self._engine.url.render_as_string(hide_password=True)
+                raise LabError(
+                    f"the tables of the store at {where} are at revision {stands_at}, this version works "
+                    f"with {REVISION}. Start the lab once with `assay lab`: it updates them."
+                )
             self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
 
     def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
@@ -158,10 +112,17 @@ class Store:
                 left, right = _answers_of(session, vote)
                 session.add(ComparisonRow(**dict(vote)))
         except IntegrityError:
-            first = self._standing_vote(vote)
-            if first is None:
-                raise
-            return first
+            query = select(ComparisonRow).where(
+                STANDS,
+                ComparisonRow.left_answer == vote.left_answer,
+                ComparisonRow.right_answer == vote.right_answer,
+                ComparisonRow.rater == vote.rater,
+            )
+            with reading(self._engine) as session:
+                first = session.scalar(query)
+                if first is None:
+                    raise
+                return _vote(first)
         if self._tell is not None:
             event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=left, right=right)
             self._tell(event.model_dump_json())
@@ -208,15 +169,39 @@ class Store:
 
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""
+        left, right = aliased(AnswerRow), aliased(AnswerRow)
+        kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
+        query = (
+            select(*kinds, func.count(ComparisonRow.id))
+            .join(left, left.id == ComparisonRow.left_answer)
+            .join(right, right.id == ComparisonRow.right_answer)
+            .where(STANDS)
+            .group_by(*kinds)
+        )
+        by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
         with reading(self._engine) as session:
-            return tally(session)
+            found = [
+                outcome_of((first, second), choice, same_text=same, votes=votes)
+                for first, second, choice, same, votes in session.execute(query)
+            ]
+            for outcome in found:
+                by_choice[outcome.choice] += outcome.votes
+            return VoteCounts(
+                answers=_number(session, AnswerRow.id),
+                votes=sum(by_choice.values()),
+                withdrawn=_number(session, ComparisonRow.id, ~STANDS),
+                raters=_number(session, ComparisonRow.rater.distinct(), STANDS),
+                usable=sum(one.votes for one in found if one.winner and not one.same_text),
+                by_choice=by_choice,
+                by_stages=count_pairs(found),
+            )
 
     # ---- raters ----------------------------------------------------------------------------
 
     def belongings(self, rater: str) -> Belongings:
         """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
         with reading(self._engine) as session:
-            return belongings_of(session, self._names(rater))
+            return _belongings(session, (rater, self.hash_rater(rater)))
 
     def forget_rater(self, rater: str) -> Belongings:
         """Delete every vote of a rater, withdrawn ones too, and return how much went, by kind.
@@ -224,9 +209,9 @@ class Store:
         Reviews and graded answers of the rater, with papers and records, go as well.
         `rater` is the identifier that votes were cast with, or the hash that exports show.
         """
-        names = self._names(rater)
+        names = (rater, self.hash_rater(rater))
         with writing(self._engine) as session:
-            gone = belongings_of(session, names)
+            gone = _belongings(session, names)
             session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
             forget_documents(session, names)
         return gone
@@ -234,20 +219,6 @@ class Store:
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
         return hmac.new(self._salt, rater.encode(), hashlib.sha256).hexdigest()[:32]
-
-    def _names(self, rater: str) -> tuple[str, str]:
-        return rater, self.hash_rater(rater)
-
-    def _standing_vote(self, vote: Comparison) -> Comparison | None:
-        query = select(ComparisonRow).where(
-            STANDS,
-            ComparisonRow.left_answer == vote.left_answer,
-            ComparisonRow.right_answer == vote.right_answer,
-            ComparisonRow.rater == vote.rater,
-        )
-        with reading(self._engine) as session:
-            row = session.scalar(query)
-            return None if row is None else _vote(row)
 
 
 def _answer(row: AnswerRow) -> Answer:
@@ -258,14 +229,20 @@ def _vote(row: ComparisonRow) -> Comparison:
     return Comparison.model_validate(row, from_attributes=True)
 
 
-def _check_revision(session: Session) -> None:
-    stands_at = revision(session.connection())
-    if stands_at != REVISION:
-        where = session.connection().engine.url.render_as_string(hide_password=True)
-        raise LabError(
-            f"the tables of the store at {where} are at revision {stands_at}, this version works "
-            f"with {REVISION}. Start the lab once with `assay lab`: it updates them."
-        )
+def _number(session: Session, column: Any, *which: ColumnElement[bool]) -> int:
+    return session.execute(select(func.count(column)).where(*which)).scalar_one()
+
+
+def _belongings(session: Session, names: Collection[str]) -> Belongings:
+    theirs = select(DocumentRow.id).where(DocumentRow.session.in_(names))
+    about = (DocumentVoteRow.left_document.in_(theirs), DocumentVoteRow.right_document.in_(theirs))
+    mine = DocumentRow.session.in_(names)
+    return Belongings(
+        votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
+        review_votes=_number(session, DocumentVoteRow.id, or_(DocumentVoteRow.rater.in_(names), *about)),
+        reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
+        graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
+    )
 
 
 def _answers_of(session: Session, vote: Comparison) -> tuple[Answer, Answer]:

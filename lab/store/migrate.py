@@ -3,12 +3,14 @@
 `lab.store.answers.is_current` says without Alembic whether there is anything to do.
 """
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from alembic import command
+import sqlalchemy as sa
+from alembic import command, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
 
 from evals.errors import LabError
 from lab.store.database import open_engine, revision, writing
@@ -25,8 +27,16 @@ def upgrade(url: str) -> None:
     try:
         with writing(engine) as session:
             connection = session.connection()
-            _wait_for_turn(connection)
-            _refuse_newer(connection)
+            if connection.dialect.name == "postgresql":  # SQLite has taken its write lock already
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('assay-migrations'))"))
+            stands_at = revision(connection)
+            known = {script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
+            if stands_at is not None and stands_at not in known:
+                where = connection.engine.url.render_as_string(hide_password=True)
+                raise LabError(
+                    f"the store at {where} was made by a newer version (revision {stands_at!r}; this one "
+                    f"knows {', '.join(sorted(known))}). Update Assay, or name another database."
+                )
             config = Config()
             config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
             config.attributes["connection"] = connection
@@ -35,18 +45,39 @@ def upgrade(url: str) -> None:
         engine.dispose()
 
 
-def _wait_for_turn(connection: Connection) -> None:
-    # SQLite has taken its write lock already; PostgreSQL gets one that ends with the transaction.
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('assay-migrations'))"))
+# ---- what migrations are written with: change nothing here that a released one says ---------------
+
+COLUMNS = {
+    "text": sa.Text,
+    "whole": sa.BigInteger,
+    "real": sa.Float,
+    "json": sa.JSON,
+    "moment": partial(sa.DateTime, timezone=True),
+}
 
 
-def _refuse_newer(connection: Connection) -> None:
-    stands_at = revision(connection)
-    known = {script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
-    if stands_at is not None and stands_at not in known:
-        where = connection.engine.url.render_as_string(hide_password=True)
-        raise LabError(
-            f"the store at {where} was made by a newer version (revision {stands_at!r}; this one "
-            f"knows {', '.join(sorted(known))}). Update Assay, or name another database."
-        )
+def table(name: str, /, **columns: str) -> sa.Table:
+    """Make a table: each column's kind, "?" behind it for one that may be empty, "key", or "table.column" it names."""
+
+    def column(name: str, kind: str) -> sa.Column[Any]:
+        if kind == "key":
+            return sa.Column(name, sa.Text, primary_key=True)
+        if "." in kind:
+            return sa.Column(name, sa.Text, sa.ForeignKey(kind), nullable=False)
+        return sa.Column(name, COLUMNS[kind.removesuffix("?")](), nullable=kind.endswith("?"))
+
+    return op.create_table(name, *(column(*each) for each in columns.items()))
+
+
+def versions(name: str, of: str, content: str, index: str) -> None:
+    """Make the table of what people made of documents, a version for each change."""
+    owner = f"{of.split('.')[0].removesuffix('s')}_id"
+    known = {"id": "key", owner: of, "number": "whole", "made_at": "moment", "action": "text"}
+    table(name, **known, **{content: "json"}, voided_at="moment?")
+    op.create_index(index, name, [owner, "number"], unique=True)
+
+
+def one_standing(index: str, name: str, *columns: str) -> None:
+    """Let a table hold one row of these columns that was not taken back."""
+    stands = sa.text("voided_at IS NULL")
+    op.create_index(index, name, [*columns], unique=True, sqlite_where=stands, postgresql_where=stands)

@@ -9,7 +9,7 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
-from lab.documents import Work
+from lab.document_session import Work
 from lab.services import Services
 from lab.session import Tab, View, stop
 from lab.ui.components import QUIET, heading
@@ -21,7 +21,7 @@ Painted = dict[Any, Any]
 
 
 @dataclass(frozen=True)
-class Board:
+class DocumentPane:
     """Where a document is shown: a line, its cards, and the `paper` beside them where the task has one.
 
     `kept` is its id once it is stored. While it is written, `starts` are locked and `stopping` is there.

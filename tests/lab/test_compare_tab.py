@@ -34,9 +34,9 @@ def test_two_different_stages_answer_a_question_of_the_bank_and_stay_out_of_the_
     visitor = new_visitor()
     state, view = last(next_pair(room, visitor, None))
 
-    assert state.pair.left.stage != state.pair.right.stage
+    assert state.pair.drafts[0].stage != state.pair.drafts[1].stage
     assert questions.find(state.pair.question) is not None
-    assert view.cards.index(SAID[state.pair.left.stage]) < view.cards.index(SAID[state.pair.right.stage])
+    assert view.cards.index(SAID[state.pair.drafts[0].stage]) < view.cards.index(SAID[state.pair.drafts[1].stage])
     assert view.may_vote
     assert earlier(room, visitor) == ()
 
@@ -53,13 +53,13 @@ def test_which_stages_and_which_side_is_drawn_anew_each_time_and_alike_with_the_
     seen, state = set(), None
     for _ in range(60):
         state, _ = last(next_pair(room, new_visitor(), state))
-        seen.add((state.pair.left.stage, state.pair.right.stage))
+        seen.add((state.pair.drafts[0].stage, state.pair.drafts[1].stage))
     assert seen == {(a, b) for a in SAID for b in SAID if a != b}
 
     drawn = []
     for _ in range(2):
         state, _ = last(next_pair(replace(room, random=random.Random(3)), new_visitor(), None))
-        drawn.append((state.pair.left.stage, state.pair.question))
+        drawn.append((state.pair.drafts[0].stage, state.pair.question))
     assert drawn[0] == drawn[1]
 
 
@@ -90,13 +90,13 @@ def test_each_choice_is_stored_as_it_was_made_then_names_are_told_and_the_next_q
 
     (stored,) = room.store.comparisons()
     assert stored.choice == choice
-    assert (stored.left_stage, stored.right_stage) == (state.pair.left.stage, state.pair.right.stage)
+    assert (stored.left_stage, stored.right_stage) == (state.pair.drafts[0].stage, state.pair.drafts[1].stage)
     assert stored.question == state.pair.question
     assert stored.rater == room.store.hash_rater(visitor.rater)
     assert visitor.rater not in stored.model_dump_json()
     answers = {answer.id: answer for answer in room.store.answers()}
-    assert answers[stored.left_answer].text == state.pair.left.text
-    left, right = NAMES[state.pair.left.stage], NAMES[state.pair.right.stage]
+    assert answers[stored.left_answer].text == state.pair.drafts[0].text
+    left, right = NAMES[state.pair.drafts[0].stage], NAMES[state.pair.drafts[1].stage]
     assert f"Left was {left}, right was {right}." in steps[0][1].revealed
     after, view = steps[-1]
     assert after.pair.question != state.pair.question

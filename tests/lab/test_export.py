@@ -154,7 +154,7 @@ def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_repl
 
 def test_a_folder_with_other_files_or_a_file_in_its_place_is_refused_and_left_alone(tmp_path):
     (tmp_path / "README.md").write_text("mine")
-    for place, told in ((tmp_path, "holds other files"), (tmp_path / "README.md", "cannot be written")):
+    for place, told in ((tmp_path, "holds other files"), (tmp_path / "README.md", "cannot write")):
         with pytest.raises(LabError, match=told):
             write_export(build_export(VOTES, "dpo", EXPORTED), place)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]

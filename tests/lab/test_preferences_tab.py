@@ -71,13 +71,13 @@ def test_markup_in_a_question_or_stage_is_shown_as_text_and_a_long_question_is_c
 
 
 def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
-    offer = export(services, "dpo", tmp_path / "exports")
-    assert offer.file is None and 'role="alert"' in offer.message
-    assert "Vote in the Compare tab first" in offer.message
+    message, file = export(services, "dpo", tmp_path / "exports")
+    assert file is None and 'role="alert"' in message
+    assert "Vote in the Compare tab first" in message
     cast(services.store, 1, ("base", "sft"), "left")
     cast(services.store, 2, ("base", "sft"), "tie")
     cast(services.store, 3, ("base", "sft"), "left", question=kmp_test()[0].prompt)
-    offer = export(services, "dpo", tmp_path / "exports")
-    assert "1 row from 3 votes; left out: 1 on held-out questions, 1 tied." in plain(offer.message)
-    with ZipFile(offer.file) as archive:
+    message, file = export(services, "dpo", tmp_path / "exports")
+    assert "1 row from 3 votes; left out: 1 on held-out questions, 1 tied." in plain(message)
+    with ZipFile(file) as archive:
         assert len(archive.read("preferences-dpo/train.jsonl").decode().splitlines()) == 1

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, LabError
 from evals.review.page import made_by
 from lab.cli import app
-from lab.review.board import board_view
+from lab.review.view import board_view
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply
 

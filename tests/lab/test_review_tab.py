@@ -10,9 +10,9 @@ from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.app import build_app
 from lab.review.blind import both, vote
-from lab.review.board import board_view
 from lab.review.export import export as exported
 from lab.review.session import act, demonstration, make_file, paper_of, read, review, save, work
+from lab.review.view import board_view
 from lab.session import stop
 from lab.settings import from_environment
 from lab.store.documents import Standing

@@ -1,14 +1,12 @@
 """Documents of any task with their versions and votes, in place of tables for reviews and for refinements."""
 
-import sqlalchemy as sa
 from alembic import op
+
+from lab.store.migrate import one_standing, table, versions
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
-MOMENT = sa.DateTime(timezone=True)
 MOVED = (
     "INSERT INTO documents (id, task, made_at, session, document)"
     " SELECT id, 'review', made_at, session, document FROM reviews",
@@ -26,48 +24,16 @@ MOVED = (
 def upgrade() -> None:
     """Move every review and refinement, with versions and votes; answers and votes on them are not touched."""
     op.drop_index("one_version_per_number", "review_versions")
-    op.create_table(
-        "documents",
-        sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("task", sa.Text, nullable=False),
-        sa.Column("made_at", MOMENT, nullable=False),
-        sa.Column("session", sa.Text, nullable=False),
-        sa.Column("document", sa.JSON, nullable=False),
-    )
+    table("documents", id="key", task="text", made_at="moment", session="text", document="json")
     op.create_index("documents_by_session", "documents", ["session", "task", "made_at"])
-    op.create_table(
-        "document_versions",
-        sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("document_id", sa.Text, sa.ForeignKey("documents.id"), nullable=False),
-        sa.Column("number", sa.BigInteger, nullable=False),
-        sa.Column("made_at", MOMENT, nullable=False),
-        sa.Column("action", sa.Text, nullable=False),
-        sa.Column("content", sa.JSON, nullable=False),
-        sa.Column("voided_at", MOMENT),
-    )
-    op.create_index("one_version_per_number", "document_versions", ["document_id", "number"], unique=True)
-    op.create_table(
-        "document_votes",
-        sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("voted_at", MOMENT, nullable=False),
-        sa.Column("rater", sa.Text, nullable=False),
-        sa.Column("left_document", sa.Text, sa.ForeignKey("documents.id"), nullable=False),
-        sa.Column("right_document", sa.Text, sa.ForeignKey("documents.id"), nullable=False),
-        sa.Column("choice", sa.Text, nullable=False),
-        sa.Column("voided_at", MOMENT),
-    )
-    op.create_index(
-        "one_vote_per_documents_and_rater",
-        "document_votes",
-        ["left_document", "right_document", "rater"],
-        unique=True,
-        sqlite_where=sa.text("voided_at IS NULL"),
-        postgresql_where=sa.text("voided_at IS NULL"),
-    )
+    versions("document_versions", "documents.id", "content", "one_version_per_number")
+    sides = {"left_document": "documents.id", "right_document": "documents.id"}
+    table("document_votes", id="key", voted_at="moment", rater="text", **sides, choice="text", voided_at="moment?")
+    one_standing("one_vote_per_documents_and_rater", "document_votes", *sides, "rater")
     for statement in MOVED:
         op.execute(statement)
-    for table in ("review_votes", "review_versions", "reviews", "refinement_versions", "refinements"):
-        op.drop_table(table)
+    for name in ("review_votes", "review_versions", "reviews", "refinement_versions", "refinements"):
+        op.drop_table(name)
 
 
 def downgrade() -> None:
