@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import gradio as gr
 
 from evals.compare import Difference, PairedComparison
-from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow
 from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
@@ -15,24 +14,21 @@ from evals.schema import EvalReport
 from evals.task import narrow
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
+    ReportTab,
     called,
     chosen_group,
     chosen_report,
-    command,
-    data_radio,
     differences,
-    group_choices,
     headed,
     orders_of,
-    outdated_notices,
     ranked,
-    reading,
     scale_of,
     source,
 )
 from lab.services import Services
 from lab.session import stage_name
-from lab.ui.components import Column, Html, Scale, empty, grid, interval, lead, measure, notice, number, shown
+from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, shown, stacked
+from lab.ui.layout import Painted
 from lab.ui.text import say
 
 
@@ -44,19 +40,15 @@ def difference_cell(found: Difference) -> Html:
     if found.value is None or found.low is None or found.high is None:
         return measure(found, scale)
     tone = "open" if not found.is_shown else "good" if found.is_better else "bad"
-    verdict = tone if found.is_tested else "untested"
+    verdict = say(f"leaderboard.{tone if found.is_tested else 'untested'}")
     span = interval(found.low, found.high, scale, plus=True)
     told = [say("leaderboard.n", interval=span, n=found.n)]
     if found.p_permutation is not None and found.p_holm is not None:
         told.append(say("leaderboard.p", p=probability(found.p_permutation), corrected=probability(found.p_holm)))
     if found.note:
         told.append(found.note)
-    small = "".join(f"<small>{shown(line)}</small>" for line in told)
-    return Html(
-        f'<span class="assay-measure assay-{tone}">'
-        f"<b>{number(found.value, scale, plus=True)}</b>{small}"
-        f"<em>{shown(say(f'leaderboard.{verdict}'))}</em></span>"
-    )
+    figure = number(found.value, scale, plus=True)
+    return stacked(figure, *told, last=emphasis(verdict), tone=f" assay-{tone}")
 
 
 def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
@@ -83,7 +75,12 @@ def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
     tone = "open" if not found.is_shown else "better" if found.is_better else "worse"
     tone = tone if found.is_tested else "untested"
     span = interval(found.low, found.high, scale, plus=True)
-    return say(f"leaderboard.sentence.{tone}", **names, figures=_figures(found, span, tests))
+    if found.p_holm is None:
+        figures = say("leaderboard.figures.untested", difference=change, interval=span, n=found.n)
+    else:
+        p = probability(found.p_holm)
+        figures = say("leaderboard.figures", difference=change, interval=span, tests=tests, p=p, n=found.n)
+    return say(f"leaderboard.sentence.{tone}", **names, figures=figures)
 
 
 def probability(p: float) -> str:
@@ -93,15 +90,6 @@ def probability(p: float) -> str:
     ('0.17', '0.0076', '< 0.001')
     """
     return say("leaderboard.p.small") if p < 0.001 else f"{p:.2g}"
-
-
-def _figures(found: Difference, span: str, tests: int) -> str:
-    difference = number(found.value or 0.0, _scale(found.metric), plus=True)
-    if found.p_holm is None:
-        return say("leaderboard.figures.untested", difference=difference, interval=span, n=found.n)
-    return say(
-        "leaderboard.figures", difference=difference, interval=span, tests=tests, p=probability(found.p_holm), n=found.n
-    )
 
 
 def _scale(metric: str) -> Scale:
@@ -152,7 +140,12 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
     for row in rows:
         first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
         name = _name(row, sharing[row.rank], has_chains=has_chains)
-        cells.append((name, first, _against(row), *rest))
+        if row.from_best is not None:
+            against = difference_cell(row.from_best)
+        else:
+            why = say("leaderboard.unranked" if row.rank is None else "leaderboard.against.first")
+            against = Html(f'<span class="assay-missing">{shown(why)}</span>')
+        cells.append((name, first, against, *rest))
     caption = say("leaderboard.caption", metric=called(order))
     top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
     return Html(top + grid(caption, columns, cells))
@@ -176,39 +169,22 @@ def progress(report: EvalReport, group: str, order: str) -> Html:
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    gr.HTML(lead("leaderboard"))
-    with gr.Row(elem_classes="assay-choices"):
-        data = gr.Radio([], label=say("report.questions"), visible=False)
-        group = gr.Dropdown([], label=say("report.group"), visible=False)
-        order = gr.Dropdown([], label=say("leaderboard.order"), visible=False)
-    reading("leaderboard")
+    choices = ReportTab(
+        services, "leaderboard", gr.Dropdown([], label=say("leaderboard.order"), visible=False, render=False)
+    )
     tables = gr.HTML(elem_id="leaderboard-tables")
 
-    def show(name: str | None, part: str | None, by: str | None) -> tuple[gr.Radio, gr.Dropdown, gr.Dropdown, str]:
-        hidden = gr.Radio(visible=False), gr.Dropdown(visible=False), gr.Dropdown(visible=False)
-        try:
-            measured = services.reports()
-            outdated = outdated_notices(measured.outdated)
-            if not measured.reports:
-                return *hidden, outdated or empty(say("leaderboard.none", command=command(services)))
+    def show(name: str | None, part: str | None, by: str | None) -> Painted:
+        def make(measured: Evaluations, outdated: str) -> Painted:
             found = board(measured, name, part, by)
-        except LabError as error:
-            return *hidden, notice(str(error), "problem")
-        groups = gr.Dropdown(choices=group_choices(found.report), value=found.group, visible=True)
-        orders = [(headed(one), one) for one in orders_of(found.report)]
-        return (
-            data_radio(measured, found.report),
-            groups,
-            gr.Dropdown(choices=orders, value=found.order, visible=True),
-            outdated + found.page,
-        )
+            orders = [(headed(one), one) for one in orders_of(found.report)]
+            last = gr.Dropdown(choices=orders, value=found.order, visible=True)
+            shown = choices.chosen(measured, found.report, found.group)
+            return shown | {choices.last: last, tables: outdated + found.page}
 
-    asked = [data, group, order]
-    seen = [*asked, tables]
-    tab.select(show, asked, seen, api_name="leaderboard")
-    data.input(show, asked, seen, api_name="leaderboard_questions")
-    group.input(show, asked, seen, api_name="leaderboard_group")
-    order.input(show, asked, seen, api_name="leaderboard_order")
+        return choices.answer(tables, make)
+
+    choices.listen(tab, show, [tables], "order")
 
 
 def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
@@ -239,13 +215,6 @@ def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
     return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
 
 
-def _against(row: LeaderboardRow) -> Html:
-    if row.from_best is not None:
-        return difference_cell(row.from_best)
-    key = "leaderboard.unranked" if row.rank is None else "leaderboard.against.first"
-    return Html(f'<span class="assay-missing">{shown(say(key))}</span>')
-
-
 def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str:
     """Return who is at rank 1, and that several there are no winners."""
     first = [row for row in rows if row.rank == 1]
@@ -253,23 +222,12 @@ def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str
         return say("leaderboard.top.none", metric=called(order))
     if not MEASURES[order].is_tested:
         return say("leaderboard.top.untested", metric=called(order), n=len(first))
-    names = [_called(row, has_chains=has_chains) for row in first]
+    names = []
+    for row in first:
+        chain = f" {say('leaderboard.of', chain=row.chain)}" if has_chains else ""
+        names.append(row.stage if row.is_baseline else f"{stage_name(row.stage)}{chain}")
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"
-    questions = first[0].metrics["accuracy"].n
-    named = _enumerated(names)
-    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=questions)
-
-
-def _called(row: LeaderboardRow, *, has_chains: bool) -> str:
-    """Return an entry's name in a sentence, with its chain where there are several."""
-    if row.is_baseline:
-        return row.stage
-    chain = f" {say('leaderboard.of', chain=row.chain)}" if has_chains else ""
-    return f"{stage_name(row.stage)}{chain}"
-
-
-def _enumerated(names: list[str]) -> str:
-    """Return "a", "a and b" or "a; b and c": names of baselines hold commas."""
-    *before, last = names
-    return f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last
+    *before, last = names  # names of baselines hold commas
+    named = f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last
+    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=first[0].metrics["accuracy"].n)

@@ -1,14 +1,16 @@
 """What the Leaderboard and Calibration tabs have in common: which report is shown, and its source."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import gradio as gr
 
 from evals.compare import Comparisons, Pairing, compare
+from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow, leaderboard
 from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_of, stages_of
 from evals.schema import EvalReport
@@ -16,7 +18,8 @@ from evals.stats.calibration import Calibration
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.results.evaluations import Evaluations, Outdated
 from lab.services import REPORTS, Services, chain_folder
-from lab.ui.components import Html, Scale, shown
+from lab.ui.components import Html, Scale, empty, lead, notice, shown
+from lab.ui.layout import Painted
 from lab.ui.text import lines, page, say
 
 KEPT = 128
@@ -109,9 +112,6 @@ def headed(metric: str) -> str:
     return say(f"metric.{better}", name=name) if better else name
 
 
-Choices = list[tuple[str, str]]
-
-
 def chosen_report(reports: Sequence[EvalReport], name: str | None) -> EvalReport:
     """Return the report on the data called `name`, the first one if there is none of that name."""
     return next((report for report in reports if report.data_name == name), reports[0])
@@ -129,21 +129,65 @@ def groups_of(report: EvalReport) -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda group: group != HEADLINE))
 
 
-def group_choices(report: EvalReport) -> Choices:
-    """Return label and name of every group of questions, with how many it holds."""
-    return [(_group_label(report, group), group) for group in groups_of(report)]
+class ReportTab:
+    """What the tabs over reports lay out alike: what they are for, three choices, and how figures are read.
 
+    The third choice is the tab's own; `last` names it. Events are wired by `listen`.
+    """
 
-def data_radio(measured: Evaluations, report: EvalReport) -> gr.Radio:
-    """Return the choice between reports; hidden where there is nothing to choose."""
-    choices = [(_data_label(one, measured.is_outdated(one)), one.data_name) for one in measured.reports]
-    return gr.Radio(choices=choices, value=report.data_name, visible=len(choices) > 1)
+    def __init__(self, services: Services, name: str, last: gr.Radio | gr.Dropdown) -> None:
+        """Lay it out inside the `gr.Blocks` that is currently open; `last` is placed here."""
+        self.services, self.name, self.last = services, name, last
+        gr.HTML(lead(name))
+        with gr.Row(elem_classes="assay-choices"):
+            self.data = gr.Radio([], label=say("report.questions"), visible=False)
+            self.group = gr.Dropdown([], label=say("report.group"), visible=False)
+            last.render()
+        with gr.Accordion(say(f"{name}.reading"), open=False, elem_classes="assay-reading"):
+            gr.Markdown(page(f"{name}-reading"))
+        self.choices = [self.data, self.group, last]
 
+    def answer(self, tables: gr.HTML, make: Callable[[Evaluations, str], Painted]) -> Painted:
+        """Return what `make` shows of the evaluations, given what is outdated; or why there is nothing to see."""
+        hidden = {each: type(each)(visible=False) for each in self.choices}
+        try:
+            measured = self.services.reports()
+            outdated = outdated_notices(measured.outdated)
+            if measured.reports:
+                return make(measured, outdated)
+            chain = self.services.settings.chain
+            command = (
+                f"assay eval run --chain {chain} --stage all --data pathways-heldout "
+                f"--out {chain_folder(chain) / REPORTS / 'pathways-heldout.json'}"
+            )
+            return hidden | {tables: outdated or empty(say(f"{self.name}.none", command=command))}
+        except LabError as error:
+            return hidden | {tables: notice(str(error), "problem")}
 
-def reading(name: str) -> None:
-    """Lay out the closed page that explains how the figures of a tab are read."""
-    with gr.Accordion(say(f"{name}.reading"), open=False, elem_classes="assay-reading"):
-        gr.Markdown(page(f"{name}-reading"))
+    def chosen(self, measured: Evaluations, report: EvalReport, group: str) -> Painted:
+        """Return the choices of report and group; where there is one report, none between reports."""
+        reports = []
+        for one in measured.reports:
+            key = "report.data.outdated" if measured.is_outdated(one) else "report.data"
+            called = lines().get(f"data.{one.data_name}", one.data_name)
+            reports.append((say(key, name=called, n=len({row.example.id for row in one.rows})), one.data_name))
+        stage = stages_of(report)[0] if stages_of(report) else report.summaries[0].stage
+        counts = {each.group: each.metrics["accuracy"].n for each in report.summaries if each.stage == stage}
+        groups = [
+            (f"{lines().get(f'group.{name}', name.capitalize())} ({counts.get(name, 0)})", name)
+            for name in groups_of(report)
+        ]
+        return {
+            self.data: gr.Radio(choices=reports, value=report.data_name, visible=len(reports) > 1),
+            self.group: gr.Dropdown(choices=groups, value=group, visible=True),
+        }
+
+    def listen(self, tab: gr.Tab, show: Callable[..., Painted], outputs: Sequence[Any], last: str) -> None:
+        """Show when the tab is opened and whenever something is chosen."""
+        seen, name = [*self.choices, *outputs], self.name
+        tab.select(show, self.choices, seen, api_name=name)
+        for choice, called in zip(self.choices, ("questions", "group", last), strict=True):
+            choice.input(show, self.choices, seen, api_name=f"{name}_{called}")
 
 
 def source(report: EvalReport) -> Html:
@@ -171,46 +215,15 @@ def source(report: EvalReport) -> Html:
 
 def outdated_notices(outdated: Sequence[Outdated]) -> Html:
     """Return one line per report that no longer holds: its file, why, and the command that helps."""
-    return Html("".join(map(_outdated_notice, outdated)))
-
-
-def command(services: Services) -> str:
-    """Return the command that makes a report for the chain the lab shows."""
-    folder = chain_folder(services.settings.chain) / REPORTS
-    return (
-        f"assay eval run --chain {services.settings.chain} --stage all --data pathways-heldout "
-        f"--out {folder / 'pathways-heldout.json'}"
-    )
-
-
-def _outdated_notice(one: Outdated) -> str:
-    line = say("report.outdated.gone", file=one.file, reason=one.reason)
-    if one.report is not None:
-        versions = {"then": one.report.versions, "now": instrument()}
-        named = {when: ", ".join(each.values()) for when, each in versions.items()}
-        line = say("report.outdated.judged", file=one.file, **named)
-    return f'<p class="notice info" role="status">{shown(line)} <code>{shown(one.command)}</code></p>'
+    found = ""
+    for one in outdated:
+        line = say("report.outdated.gone", file=one.file, reason=one.reason)
+        if one.report is not None:
+            then, now = (", ".join(each.values()) for each in (one.report.versions, instrument()))
+            line = say("report.outdated.judged", file=one.file, then=then, now=now)
+        found += f'<p class="notice info" role="status">{shown(line)} <code>{shown(one.command)}</code></p>'
+    return Html(found)
 
 
 def _listed(facts: dict[str, str] | dict[str, str | int | float | None]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
-
-
-def _data_label(report: EvalReport, is_outdated: bool) -> str:
-    name = lines().get(f"data.{report.data_name}", report.data_name)
-    key = "report.data.outdated" if is_outdated else "report.data"
-    return say(key, name=name, n=len({row.example.id for row in report.rows}))
-
-
-def _group_label(report: EvalReport, group: str) -> str:
-    name = lines().get(f"group.{group}", group.capitalize())
-    stage = stages_of(report)[0] if stages_of(report) else report.summaries[0].stage
-    n = next(
-        (
-            summary.metrics["accuracy"].n
-            for summary in report.summaries
-            if summary.group == group and summary.stage == stage
-        ),
-        0,
-    )
-    return f"{name} ({n})"

@@ -306,17 +306,31 @@ def measure(metric: Metric | None, scale: Scale = "share", band: float | None = 
     if metric.value is None:
         reason = shown(metric.note or "undefined")
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
-    parts = [f"<b>{number(metric.value, scale)}</b>"]
+    figure, n = number(metric.value, scale), f"n\u00a0=\u00a0{metric.n}"
     if metric.low is None or metric.high is None:
         told = say("metric.constant") if metric.note == CONSTANT else metric.note
-        note = f" · {shown(told)}" if told else ""
-        parts.append(f"<small>n\u00a0=\u00a0{metric.n}{note}</small>")
-    else:
-        span = interval(metric.low, metric.high, scale)
-        parts.append(f"<small>{span} · n\u00a0=\u00a0{metric.n}</small>")
-        if scale != "open":
-            parts.append(_bar(metric.value, metric.low, metric.high, band))
-    return Html(f'<span class="assay-measure">{"".join(parts)}</span>')
+        return stacked(figure, f"{n} · {told}" if told else n)
+    left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (metric.low, metric.value, metric.high))
+    shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
+    bar = (
+        f'<span class="assay-range" aria-hidden="true">{shade}'
+        f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
+        f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
+    )
+    return stacked(
+        figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=Html("" if scale == "open" else bar)
+    )
+
+
+def stacked(figure: str, *lines: object, last: Html | None = None, tone: str = "") -> Html:
+    """Return a figure with small lines beneath it and, at the end, what it comes to."""
+    small = "".join(f"<small>{shown(line)}</small>" for line in lines)
+    return Html(f'<span class="assay-measure{tone}"><b>{shown(figure)}</b>{small}{last or ""}</span>')
+
+
+def emphasis(text: str) -> Html:
+    """Return what a figure comes to, in words."""
+    return Html(f"<em>{shown(text)}</em>")
 
 
 def number(value: float, scale: Scale, plus: bool = False) -> str:
@@ -345,16 +359,6 @@ def tiles(facts: Sequence[tuple[object, object]]) -> Html:
     """Return figures side by side, each with what it counts beneath."""
     each = "".join(f"<div><dd>{shown(figure)}</dd><dt>{shown(meaning)}</dt></div>" for meaning, figure in facts)
     return Html(f'<dl class="assay-tiles">{each}</dl>')
-
-
-def _bar(value: float, low: float, high: float, band: float | None) -> str:
-    left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (low, value, high))
-    shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
-    return (
-        f'<span class="assay-range" aria-hidden="true">{shade}'
-        f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
-        f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
-    )
 
 
 Sampled = tuple[gr.Number, gr.Slider, gr.Slider]

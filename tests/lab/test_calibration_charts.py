@@ -19,7 +19,7 @@ def trace(figure, name, kind="scatter"):
 def test_a_point_is_a_bin_with_its_share_correct_n_and_interval():
     report = scripted_report()
     filled = [one for one in calibration_of(report, "sft").bins if one.n]
-    points = trace(diagram(Evaluations((report,)), None, "sft").charts.reliability, "SFT")
+    points = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
     assert list(points.x) == [one.confidence for one in filled]
     assert list(points.y) == [one.accuracy for one in filled]
     for one, (n, low, high), up, down in zip(
@@ -33,14 +33,14 @@ def test_a_point_is_a_bin_with_its_share_correct_n_and_interval():
 def test_the_bars_beneath_count_every_answer_with_a_confidence():
     report = scripted_report()
     each = calibration_of(report, "base", settings=FEW)
-    bars = trace(diagram(Evaluations((report,)), None, "base").charts.reliability, "Base", "bar")
+    bars = trace(diagram(Evaluations((report,)), None, "base").charts[0], "Base", "bar")
     assert sum(bars.y) == each.n - each.n_missing_confidence
 
 
 def test_all_stages_can_be_laid_over_each_other_and_keep_their_colours():
     report = scripted_report()
-    alone = trace(diagram(Evaluations((report,)), None, "sft").charts.reliability, "SFT")
-    together = diagram(Evaluations((report,)), None, ALL).charts.reliability
+    alone = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
+    together = diagram(Evaluations((report,)), None, ALL).charts[0]
     assert trace(together, "SFT").marker.color == alone.marker.color
     colours = [trace(together, name).marker.color for name in ("Base", "SFT", "GRPO")]
     assert len(set(colours)) == 3
@@ -56,7 +56,7 @@ def test_the_second_chart_is_the_risk_coverage_curve_with_how_many_are_answered(
     each = calibration_of(report, "sft")
     curve = next(
         one
-        for one in diagram(Evaluations((report,)), None, "sft").charts.risk.data
+        for one in diagram(Evaluations((report,)), None, "sft").charts[1].data
         if one.mode.startswith("lines+markers")
     )
     assert list(curve.x) == [point.coverage for point in each.risk_coverage]
@@ -67,7 +67,7 @@ def test_the_second_chart_is_the_risk_coverage_curve_with_how_many_are_answered(
 
 def test_stages_differ_in_shape_as_well_as_in_colour():
     together = diagram(Evaluations((scripted_report(),)), None, ALL).charts
-    for figure in (together.reliability, together.risk):
+    for figure in together:
         marks = {
             (one.marker.color, one.marker.symbol) for one in figure.data if one.type == "scatter" and one.marker.symbol
         }

@@ -201,7 +201,7 @@ def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tm
 def test_a_stage_without_confidence_beside_others_is_left_out_of_the_charts_and_told():
     report = scripted_report("kmp-test", (MUTE, "sft"))
     found = diagram(Evaluations((report,)), None, ALL)
-    assert {one.name for one in found.charts.risk.data} == {"SFT"}
+    assert {one.name for one in found.charts[1].data} == {"SFT"}
     assert "Mute states no confidence that could be checked" in plain(found.words)
 
 
