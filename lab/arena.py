@@ -17,7 +17,7 @@ from hub.votes import VoteLog
 from lab.app import build_app, put_on_air, run
 from lab.gpu import the_gpu
 from lab.services import Services, build_services, once
-from lab.settings import Settings, from_environment
+from lab.settings import LabSettings, from_environment
 from lab.store.answers import Store
 from lab.store.migrate import upgrade
 from lab.ui.text import say
@@ -131,7 +131,7 @@ def open_arena(environment: Mapping[str, str], **options: Any) -> None:
             log.stop()
 
 
-def _told(settings: Settings, log: VoteLog) -> Services:
+def _told(settings: LabSettings, log: VoteLog) -> Services:
     def opened() -> Store:
         upgrade(settings.database_url)
         return Store(settings.database_url, tell=log.write)

@@ -7,14 +7,16 @@ asks gets a `Ticket` at once and a place in line; a model that is still loading 
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
-from evals.model import Progress, Sampling
-from evals.schema import ChainManifest, Message
+from evals.model import Progress
+
+if TYPE_CHECKING:
+    from training.models.chain import LoadedChain
 
 log = logging.getLogger(__name__)
 
@@ -23,40 +25,8 @@ Finish = Literal["stop", "length", "cancelled"]
 HEARTBEAT_SECONDS = 0.5
 
 
-class Piece(Protocol):
-    """The next bit of one stage's answer; `finish_reason` is set on its last piece."""
-
-    @property
-    def stage(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def n_tokens(self) -> int: ...
-    @property
-    def finish_reason(self) -> Finish | None: ...
-
-
-class Chain(Protocol):
-    """What the lab needs of `training.models.chain.LoadedChain`."""
-
-    @property
-    def manifest(self) -> ChainManifest: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def stages(self) -> tuple[str, ...]: ...
-    @property
-    def stage_checksums(self) -> Mapping[str, str]: ...
-    @property
-    def substitutions(self) -> tuple[str, ...]: ...
-
-    def stream(
-        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
-    ) -> Iterator[Piece]: ...
-
-
 Item = TypeVar("Item")
-Load = Callable[[str, Progress], Chain]
+Load = Callable[[str, Progress], "LoadedChain"]
 """Gives the chain of a name, "" for the lab's own."""
 Write = Callable[[Any, threading.Event], Iterator[Item]]
 """Writes with a chain (None where none was asked for) until it is done or the event is set."""
@@ -81,7 +51,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Request(Generic[Item]):
+class WriteRequest(Generic[Item]):
     """Something to be written for a page. `chain` names who writes: "" the lab's own, None nobody in memory."""
 
     owner: str
@@ -96,14 +66,14 @@ class Ticket(Generic[Item]):
     `replaced` is set when the same page asked for something else meanwhile: nobody reads this.
     """
 
-    request: Request[Item]
+    request: WriteRequest[Item]
     stop: threading.Event = field(default_factory=threading.Event)
     replaced: threading.Event = field(default_factory=threading.Event)
     context: Context = field(default_factory=copy_context)
     items: "queue.SimpleQueue[Item | LabError | None]" = field(default_factory=queue.SimpleQueue)
 
 
-class Engine:
+class LabEngine:
     """Loads chains and answers tickets in the order they came, all in one background thread.
 
     What needs no chain in memory is written at once, beside the line. `start` may be called again after a
@@ -112,7 +82,7 @@ class Engine:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[str, LoadedChain] = {}
         self._status: dict[str, Status] = {}
         self._to_load: list[str] = []
         self._line: list[Ticket[Any]] = []
@@ -129,7 +99,7 @@ class Engine:
         """Return how far a model is."""
         return self._status.get(name, Status("idle"))
 
-    def chain(self, name: str = "") -> Chain:
+    def chain(self, name: str = "") -> "LoadedChain":
         """Return a chain in memory. Raises LabError while it is not there."""
         if name not in self._chains:
             raise LabError(f"the model is not ready ({self.status_of(name).state}). Wait for it to load.")
@@ -147,7 +117,7 @@ class Engine:
                 self._is_working = True
                 threading.Thread(target=self._work, name="assay-engine", daemon=True).start()
 
-    def ask(self, request: Request[Item]) -> Ticket[Item]:
+    def ask(self, request: WriteRequest[Item]) -> Ticket[Item]:
         """Return a place in line; an earlier one of the same page is given up for it."""
         ticket = Ticket(request)
         # A failure waits for someone to say `start`.
@@ -176,11 +146,15 @@ class Engine:
                 try:
                     found = [ticket.items.get(timeout=HEARTBEAT_SECONDS)]
                 except queue.Empty:
-                    waiting = self._waiting(ticket)
-                    if waiting is not None and ticket.stop.is_set():
+                    with self._changed:
+                        if ticket not in self._line:
+                            continue
+                        ahead = [each for each in self._running if each.request.chain is not None]
+                        position = self._line.index(ticket) + len(ahead) + 1
+                        waiting = Waiting(position, self.status_of(ticket.request.chain or ""))
+                    if ticket.stop.is_set():
                         return
-                    if waiting is not None:
-                        yield waiting
+                    yield waiting
                     continue
                 while not ticket.items.empty():
                     found.append(ticket.items.get())
@@ -200,13 +174,6 @@ class Engine:
                 if ticket in self._line:
                     self._line.remove(ticket)
                 self._changed.notify_all()
-
-    def _waiting(self, ticket: Ticket[Any]) -> Waiting | None:
-        with self._changed:
-            if ticket not in self._line:
-                return None
-            ahead = self._line.index(ticket) + sum(each.request.chain is not None for each in self._running)
-            return Waiting(ahead + 1, self.status_of(ticket.request.chain or ""))
 
     def _end(self, owner: str, *, is_replaced: bool) -> None:
         for ticket in [*self._line, *self._running]:
@@ -252,9 +219,19 @@ class Engine:
 
     def _serve(self, ticket: Ticket[Any]) -> None:
         """Answer one ticket in the context of the visitor who asked (ZeroGPU bills by it)."""
+        request = ticket.request
         try:
-            if not ticket.stop.is_set():
-                ticket.context.run(self._write, ticket)
+            chain = None if request.chain is None else self._chains.get(request.chain)
+            if ticket.stop.is_set():
+                return
+            if chain is None and request.chain is not None:
+                raise LabError(self.status_of(request.chain).message)
+
+            def write() -> None:
+                for item in request.write(chain, ticket.stop):
+                    ticket.items.put(item)
+
+            ticket.context.run(write)
         except LabError as error:
             ticket.items.put(error)
         except Exception as error:
@@ -270,11 +247,3 @@ class Engine:
             with self._changed:
                 self._running.remove(ticket)
                 self._changed.notify_all()
-
-    def _write(self, ticket: Ticket[Any]) -> None:
-        request = ticket.request
-        chain = None if request.chain is None else self._chains.get(request.chain)
-        if chain is None and request.chain is not None:
-            raise LabError(self.status_of(request.chain).message)
-        for item in request.write(chain, ticket.stop):
-            ticket.items.put(item)

@@ -6,13 +6,16 @@ The only file that imports `spaces`. Everywhere else than on such a Space it cha
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import spaces
 
 from evals.model import Sampling
 from evals.schema import Message
-from lab.engine import Chain, Piece
+
+if TYPE_CHECKING:
+    from training.models.chain import LoadedChain
+    from training.models.generation import Piece
 
 SECONDS = 60
 
@@ -25,9 +28,11 @@ class Gpu:
     """
 
     def __init__(self) -> None:
-        self.chains: dict[int, Chain] = {}
+        self.chains: dict[int, LoadedChain] = {}
 
-        def answer(place: int, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling) -> Iterator[Piece]:
+        def answer(
+            place: int, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling
+        ) -> "Iterator[Piece]":
             # Arguments travel to another process there, and an Event cannot: stopping is done here.
             yield from self.chains[place].stream(prompt, stages, sampling, threading.Event())
 
@@ -46,7 +51,7 @@ def the_gpu() -> Gpu:
 class Borrowed:
     """A chain that borrows the GPU, where one is lent, for the length of an answer; else the chain itself."""
 
-    def __init__(self, chain: Chain, gpu: Gpu | None = None) -> None:
+    def __init__(self, chain: "LoadedChain", gpu: Gpu | None = None) -> None:
         self._chain, self._gpu = chain, gpu or the_gpu()
         self._place = len(self._gpu.chains)
         self._gpu.chains[self._place] = chain
@@ -56,8 +61,8 @@ class Borrowed:
         return getattr(self._chain, name)
 
     def stream(
-        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event, *form: object
-    ) -> Iterator[Piece]:
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event, *form: Any
+    ) -> "Iterator[Piece]":
         """Yield the pieces of all stages as they are written, until `stop` is set."""
         # What answers are held to does not travel to another process: those run here.
         if form or not self._gpu.is_lent:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.model import Progress
-from lab.engine import Chain, Engine, Load
+from lab.engine import LabEngine, Load
 from lab.results.evaluations import Evaluations, read_evaluations
-from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, Server, Settings
+from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
 from training.models.manifest import OURS
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Services:
     who grades there.
     """
 
-    settings: Settings
-    engine: Engine
+    settings: LabSettings
+    engine: LabEngine
     opened: "Callable[[], Store]"
     reports: Callable[[], Evaluations]
     now: Callable[[], datetime]
@@ -57,13 +57,13 @@ class Services:
         return self.opened()
 
 
-def build_services(settings: Settings) -> Services:
+def build_services(settings: LabSettings) -> Services:
     """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
     from lab.review.reader import find_readers
 
     return Services(
         settings=settings,
-        engine=Engine(loading(settings)),
+        engine=LabEngine(loading(settings)),
         opened=once(lambda: open_store(settings.database_url)),
         reports=lambda: load_reports(settings.chain),
         now=lambda: datetime.now(UTC),
@@ -104,11 +104,11 @@ def open_store(url: str) -> "Store":
     return Store(url)
 
 
-def loading(settings: Settings) -> Load:
+def loading(settings: LabSettings) -> Load:
     """Return what loads a chain by name, "" the lab's own; chains on one base share it. Imports torch."""
     loaded: list[Any] = []
 
-    def load(name: str, progress: Progress) -> Chain:
+    def load(name: str, progress: Progress) -> Any:
         progress(0.0, "starting PyTorch")
         from lab.gpu import Borrowed
         from training.models.chain import load_chain

@@ -4,16 +4,20 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.questions import system_prompt_for
 from evals.schema import Message, Verdict
-from lab.engine import Chain, Engine, Finish, Item, Piece, Request, Waiting
+from lab.engine import Finish, Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.text import say
 from lab.visitors import Visitor
+
+if TYPE_CHECKING:
+    from training.models.chain import LoadedChain
+    from training.models.generation import Piece
 
 Tab = Literal["ask", "compare", "refine", "review", "blind"]
 LONGEST_ANSWER = 512
@@ -47,8 +51,8 @@ class Moment(Generic[Written, Kept]):
 
 
 def session(
-    engine: Engine,
-    request: Request[Item],
+    engine: LabEngine,
+    request: WriteRequest[Item],
     grow: Callable[[Written | None, tuple[Item, ...]], Written],
     finish: Callable[[Written], Moment[Written, Kept]],
 ) -> Iterator[Moment[Written, Kept]]:
@@ -117,7 +121,7 @@ def answered(
     """Yield moments of all stages' answers being written; `finish` is given them closed."""
     began: list[datetime] = []
 
-    def write(chain: Chain, stop: Any) -> Iterator[tuple[str, ...] | Piece]:
+    def write(chain: "LoadedChain", stop: Any) -> "Iterator[tuple[str, ...] | Piece]":
         stages = asked.pick(chain.stages)
         yield stages
         system = system_prompt_for(chain.manifest.system_prompt, asked.question)
@@ -125,7 +129,7 @@ def answered(
         prompt = asked.messages or (*turns, Message(role="user", content=asked.question))
         yield from chain.stream(prompt, stages, asked.sampling, stop)
 
-    def grow(drafts: Drafts | None, items: tuple[tuple[str, ...] | Piece, ...]) -> Drafts:
+    def grow(drafts: Drafts | None, items: "tuple[tuple[str, ...] | Piece, ...]") -> Drafts:
         began.extend([] if began else [services.now()])
         seconds = (services.now() - began[0]).total_seconds()
         by_stage = {draft.stage: draft for draft in drafts or ()}
@@ -140,10 +144,10 @@ def answered(
     def close(drafts: Drafts) -> Moment[Drafts, Kept]:
         return finish(tuple(replace(draft, finish_reason=draft.finish_reason or "cancelled") for draft in drafts))
 
-    return session(services.engine, Request(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
+    return session(services.engine, WriteRequest(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
 
 
-def origin(chain: Chain, stage: str, sampling: Sampling) -> dict[str, Any]:
+def origin(chain: "LoadedChain", stage: str, sampling: Sampling) -> dict[str, Any]:
     """Return what is kept of where an answer comes from: enough to ask for it again."""
     return {
         "chain": chain.manifest.name,

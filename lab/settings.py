@@ -52,7 +52,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LabSettings:
     """Everything the lab needs to know before it starts.
 
     `cache` holds what can be made again (the unpacked base model), the database what cannot.
@@ -74,18 +74,31 @@ class Settings:
     questions: tuple[str, ...] = ()
 
 
-def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
+def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings:
     """Return the settings of the variables that begin with ASSAY_, or their defaults.
 
-    BadConfig for a value that makes no sense.
+    Where Gradio is told to listen counts as well: app.py has no options of its own. BadConfig for a value that
+    makes no sense.
     """
-    named = environment.get("ASSAY_CACHE")
-    cache = Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
-    return Settings(
-        cache=cache,
-        database_url=environment.get("ASSAY_DATABASE_URL") or default_database_url(),
+    cache, configs = environment.get("ASSAY_CACHE"), environment.get("ASSAY_CONFIGS")
+    at_once = environment.get("ASSAY_TRAININGS_AT_ONCE", "0")
+    if not at_once.isdecimal():
+        raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
+    is_allowed = _is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None
+    places = [Path(place).expanduser() for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
+    usual = TrainingSettings()
+    return LabSettings(
+        cache=Path(cache).expanduser() if cache else user_cache_path("assay", appauthor=False),
+        database_url=environment.get("ASSAY_DATABASE_URL") or f"sqlite:///{_data_folder() / 'assay.db'}",
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
-        training=_training(environment),
+        training=TrainingSettings(
+            runs=tuple(places) or usual.runs,
+            configs=Path(configs).expanduser() if configs else usual.configs,
+            is_allowed=is_allowed,
+            is_shared=not is_loopback(environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"),
+            is_space="SPACE_ID" in environment,
+            at_once=int(at_once),
+        ),
         reviewer=environment.get("ASSAY_REVIEWER") or REVIEWER,
         review_server=_server(environment, "ASSAY_REVIEW_SERVER"),
         refiner=environment.get("ASSAY_REFINER", ""),
@@ -97,11 +110,6 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
 def comma_separated(text: str) -> tuple[str, ...]:
     """Return the parts of a text between commas, without blanks and empty ones."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def default_database_url() -> str:
-    """Return the SQLite file in the user's data folder."""
-    return f"sqlite:///{_data_folder() / 'assay.db'}"
 
 
 def is_loopback(host: str) -> bool:
@@ -140,27 +148,6 @@ def _is_on(environment: Mapping[str, str], name: str) -> bool:
     if value not in ("", "0", "1"):
         raise BadConfig(f"{name} is {value!r}; it takes 1 or 0.")
     return value == "1"
-
-
-def _training(environment: Mapping[str, str]) -> TrainingSettings:
-    """Return ASSAY_RUNS, ASSAY_CONFIGS, ASSAY_ALLOW_TRAINING and ASSAY_TRAININGS_AT_ONCE.
-
-    Where Gradio is told to listen counts as well: app.py has no options of its own.
-    """
-    usual = TrainingSettings()
-    places = [place for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
-    configs = environment.get("ASSAY_CONFIGS")
-    at_once = environment.get("ASSAY_TRAININGS_AT_ONCE", "0")
-    if not at_once.isdecimal():
-        raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
-    return TrainingSettings(
-        runs=tuple(Path(place).expanduser() for place in places) or usual.runs,
-        configs=Path(configs).expanduser() if configs else usual.configs,
-        is_allowed=_is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None,
-        is_shared=not is_loopback(environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"),
-        is_space="SPACE_ID" in environment,
-        at_once=int(at_once),
-    )
 
 
 def _data_folder() -> Path:

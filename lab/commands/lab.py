@@ -21,7 +21,7 @@ from evals.schema import ChainManifest, Record
 from lab.commands.data import know
 from lab.commands.tables import emit, notes, table_of
 from lab.services import chain_folder, open_store
-from lab.settings import EMBEDDED, Settings, comma_separated, from_environment, is_loopback
+from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
 
 PORT = 7860
 PORTS_TRIED = 40
@@ -71,7 +71,11 @@ def lab(
 
 
 def open_lab(
-    settings: Settings, ready: Callable[[], None] = lambda: None, *, tabs: Collection[str] | None = None, **options: Any
+    settings: LabSettings,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    tabs: Collection[str] | None = None,
+    **options: Any,
 ) -> None:
     """Put the lab on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
 
@@ -194,7 +198,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def examine(settings: Settings, port: int) -> Iterator[Check]:
+def examine(settings: LabSettings, port: int) -> Iterator[Check]:
     """Yield every check, one after the other."""
     yield check_python()
     yield check_packages(metadata.requires("assay") or [])

@@ -11,7 +11,7 @@ from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
 from lab.compare.tab import CHOICES, vote_buttons
 from lab.review.reader import reader_named
-from lab.review.session import LONGEST, SHORTEST, Settings, paper_of, reviewing, work
+from lab.review.session import LONGEST, SHORTEST, TypedSettings, paper_of, reviewing, work
 from lab.review.view import read_only
 from lab.services import Services
 from lab.session import checked_sampling
@@ -47,7 +47,7 @@ def both(
     visitor: Visitor | None,
     given: tuple[Article | None, str | None],
     names: tuple[str | None, str | None],
-    settings: Settings,
+    settings: TypedSettings,
 ) -> Iterator[BlindView]:
     """Yield what to show until both reviewers are done; who stands left is drawn.
 

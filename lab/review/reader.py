@@ -11,7 +11,7 @@ from evals.model import Sampling
 from evals.schema import Article, ChainManifest
 from evals.schema.reviewruns import ReviewStep
 from lab.services import chain_folder
-from lab.settings import Server, Settings
+from lab.settings import LabSettings, Server
 from lab.ui.text import say
 
 REPLY_SHARE = 4
@@ -20,7 +20,7 @@ REPLY_SHARE = 4
 
 @dataclass(frozen=True)
 class Reader:
-    """A stage of a chain, as in `lab.engine.Request`, or the model of a server; `name` is what people choose it by."""
+    """A stage of a chain, as in `lab.engine.WriteRequest`, or the model of a server; `name` is what people choose it by."""
 
     name: str
     chain: str | None = None
@@ -49,7 +49,7 @@ class Reader:
         return stream_review(article, engine, asking, stop, time.monotonic)
 
 
-def find_readers(settings: Settings) -> tuple[Reader, ...]:
+def find_readers(settings: LabSettings) -> tuple[Reader, ...]:
     """Return who can review papers: every stage of the reviewer chain, its base, and a named server.
 
     Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.

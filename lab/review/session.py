@@ -14,7 +14,7 @@ from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.document_session import Exported, Work, write_export
-from lab.engine import Request
+from lab.engine import WriteRequest
 from lab.review.export import export
 from lab.review.reader import Reader, reader_named
 from lab.review.view import concerns as cards
@@ -38,7 +38,7 @@ SHORTEST_PAPER = 200
 HEADING = re.compile(r"^#{1,4} \S", re.M)
 """What tells pasted Markdown from plain text."""
 LONGEST_CONCERN = 2_000
-Settings = tuple[object, object, object]
+TypedSettings = tuple[object, object, object]
 """Seed, length and temperature, as they were typed."""
 
 
@@ -52,7 +52,7 @@ def reviewing(
         services.store.documents("review").add(kept)
         return Moment(step, kept=kept)
 
-    request = Request(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
+    request = WriteRequest(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
     return session(services.engine, request, lambda _, steps: steps[-1], finish)
 
 
@@ -159,7 +159,7 @@ def review(
     visitor: Visitor | None,
     given: tuple[Article | None, str | None],
     reader_name: str | None,
-    settings: Settings,
+    settings: TypedSettings,
 ) -> Iterator[View]:
     """Yield what to show until a review is complete and kept.
 

@@ -60,7 +60,7 @@ Document = Annotated[Any, mapped_column(JSON)]
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
 
 
-class Table(DeclarativeBase):
+class StoreTable(DeclarativeBase):
     """Base of all tables, with the column each Python type gets; text has no length limit."""
 
     type_annotation_map: ClassVar = {
@@ -73,7 +73,7 @@ class Table(DeclarativeBase):
     }
 
 
-class AnswerRow(Table):
+class AnswerRow(StoreTable):
     """One stored answer; the columns are the fields of `evals.schema.Answer`."""
 
     __tablename__ = "answers"
@@ -98,7 +98,7 @@ class AnswerRow(Table):
     __table_args__ = (Index("answers_by_session", "session", "asked_at"),)
 
 
-class ComparisonRow(Table):
+class ComparisonRow(StoreTable):
     """One vote. `voided_at` marks a vote its rater took back: kept, and counted nowhere.
 
     The partial index makes a double click one vote, and lets a rater vote again after an undo.
@@ -132,7 +132,7 @@ class ComparisonRow(Table):
     )
 
 
-class DocumentRow(Table):
+class DocumentRow(StoreTable):
     """What a model wrote for one task, as it came; which record `document` is: `lab.store.documents.KINDS`."""
 
     __tablename__ = "documents"
@@ -146,7 +146,7 @@ class DocumentRow(Table):
     __table_args__ = (Index("documents_by_session", "session", "task", "made_at"),)
 
 
-class VersionRow(Table):
+class VersionRow(StoreTable):
     """What people made of a document, after one change; `voided_at` marks a change that was taken back."""
 
     __tablename__ = "document_versions"
@@ -162,7 +162,7 @@ class VersionRow(Table):
     __table_args__ = (Index("one_version_per_number", "document_id", "number", unique=True),)
 
 
-class DocumentVoteRow(Table):
+class DocumentVoteRow(StoreTable):
     """A blind vote between two documents on one thing; withdrawn as a `ComparisonRow` is."""
 
     __tablename__ = "document_votes"
@@ -188,7 +188,7 @@ class DocumentVoteRow(Table):
     )
 
 
-class SettingRow(Table):
+class SettingRow(StoreTable):
     """A value the store itself needs to keep, such as the salt that raters are hashed with."""
 
     __tablename__ = "settings"

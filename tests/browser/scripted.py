@@ -8,7 +8,7 @@ from dataclasses import replace
 from evals.model import Sampling
 from evals.schema import Message
 from lab.app import build_app, put_on_air, run
-from lab.engine import Engine
+from lab.engine import LabEngine
 from lab.results.evaluations import Evaluations
 from lab.services import build_services
 from lab.settings import from_environment
@@ -50,7 +50,7 @@ def main() -> None:
     chain = PatientChain(ANSWERS, seconds_per_word=0.02)
     services = replace(
         build_services(from_environment()),
-        engine=Engine(lambda *_: chain),
+        engine=LabEngine(lambda *_: chain),
         refiner="",  # the scripted chain answers in the Refine tab too
         reports=measured,
         readers=lambda: (ScriptedReader(pause=0.1), ScriptedReader("Other", SAID[1:])),

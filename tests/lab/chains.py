@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evals.model import Sampling
 from evals.schema import BaseIdentity, ChainManifest, Message, Probe
-from lab.engine import Engine
+from lab.engine import LabEngine
 from lab.services import Services
 from tests.lab.votes import services_in
 
@@ -103,4 +103,4 @@ def ticking(start: datetime = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)) -> Callabl
 def lab_with(folder: Path, chain: ScriptedChain | None = None) -> Services:
     """Return the collaborators of a lab around a new store, its scripted chain loaded at once."""
     scripted = chain or ScriptedChain()
-    return replace(services_in(folder), engine=Engine(lambda *_: scripted), now=ticking())
+    return replace(services_in(folder), engine=LabEngine(lambda *_: scripted), now=ticking())

@@ -8,7 +8,7 @@ import pytest
 
 from evals.errors import MissingModel
 from lab.app import build_app, needs_chain, run
-from lab.engine import Engine
+from lab.engine import LabEngine
 from lab.services import once
 from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say
@@ -138,7 +138,7 @@ def test_a_model_that_fails_leaves_the_other_tabs_working_and_can_be_tried_again
             raise MissingModel("the base is not here. Run `make setup`.")
         return ScriptedChain()
 
-    services = replace(lab_with(tmp_path), engine=Engine(load))
+    services = replace(lab_with(tmp_path), engine=LabEngine(load))
     with on_air(services) as app:
         browser = Browser(app, app.local_url)
         asked = browser.call("ask", "What is HSF1?", 0, 64, 0)
@@ -155,7 +155,7 @@ def test_a_model_that_fails_leaves_the_other_tabs_working_and_can_be_tried_again
 
 
 def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
-    engine = Engine(lambda *_: ScriptedChain())
+    engine = LabEngine(lambda *_: ScriptedChain())
     loading = replace(engine.status, state="loading", share=0.42, message="unpacking")
     failed = replace(engine.status, state="failed", message="no <chain>. Run `assay doctor`.")
 
@@ -166,7 +166,7 @@ def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
     assert "No &lt;chain&gt;. Run `assay doctor`." in model_problem(failed)
 
 
-class Request:
+class WriteRequest:
     """What `meet` reads of a request."""
 
     def __init__(self, username=None, session_hash=None):
@@ -175,23 +175,23 @@ class Request:
 
 
 def test_a_browser_is_known_again_and_each_open_page_is_its_own():
-    first, kept = meet(None, Request())
-    second, _ = meet(kept, Request())
+    first, kept = meet(None, WriteRequest())
+    second, _ = meet(kept, WriteRequest())
     assert first.rater == second.rater == kept
     assert first.page != second.page
 
-    early, late = (meet(None, Request(session_hash="one page")) for _ in range(2))
+    early, late = (meet(None, WriteRequest(session_hash="one page")) for _ in range(2))
     assert early == late
     assert early[0].rater != early[0].page
-    assert meet(None, Request(session_hash="another page"))[0].rater != early[0].rater
+    assert meet(None, WriteRequest(session_hash="another page"))[0].rater != early[0].rater
 
-    visitor, kept = meet("a" * 32, Request("kim"))
+    visitor, kept = meet("a" * 32, WriteRequest("kim"))
     assert (visitor.rater, kept) == ("kim", "a" * 32), "who logged in votes under that name"
 
 
 def test_what_a_browser_made_up_is_not_taken_for_a_name():
     for remembered in ("", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4):
-        visitor, kept = meet(remembered, Request())
+        visitor, kept = meet(remembered, WriteRequest())
         assert len(visitor.rater) == 32
         assert visitor.rater.isalnum()
         assert visitor.rater == kept != remembered

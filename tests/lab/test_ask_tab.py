@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.verifiers.line import read_lines
 from lab.ask.session import LONGEST_QUESTION, checked_question, earlier
 from lab.ask.tab import ask, examples, replay, show_earlier
-from lab.engine import Engine
+from lab.engine import LabEngine
 from lab.session import BadQuestion, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.ui.text import say
@@ -278,7 +278,7 @@ def test_asking_again_after_the_model_changed_says_that_it_did(room):
     last(ask(room, visitor, "first?", SETTINGS))
     changed = ScriptedChain({"grpo": "new words"})
     changed.stage_checksums = {**changed.stage_checksums, "grpo": "f" * 64}
-    services = replace(room, engine=Engine(lambda *_: changed), now=ticking(room.now()))
+    services = replace(room, engine=LabEngine(lambda *_: changed), now=ticking(room.now()))
 
     view = last(replay(services, visitor, earlier(room, visitor)[0].first.id))
 

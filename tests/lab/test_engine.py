@@ -7,17 +7,17 @@ import pytest
 from evals.errors import LabError, MissingModel
 from evals.model import Sampling
 from evals.schema import Message
-from lab.engine import Engine, Request, Waiting
+from lab.engine import LabEngine, Waiting, WriteRequest
 from tests.lab.chains import ScriptedChain
 
 
 def asking(owner="page", question="why?", stages=("base", "sft"), chain="", **sampling):
     prompt = [Message(role="user", content=question)]
-    return Request(owner, lambda chain, stop: chain.stream(prompt, stages, Sampling(**sampling), stop), chain)
+    return WriteRequest(owner, lambda chain, stop: chain.stream(prompt, stages, Sampling(**sampling), stop), chain)
 
 
 def engine_of(chain):
-    engine = Engine(lambda *_: chain)
+    engine = LabEngine(lambda *_: chain)
     engine.start()
     until(lambda: engine.status.state == "ready")
     return engine
@@ -50,7 +50,7 @@ def read_in_background(engine, ticket, results, name):
 
 
 def test_every_stage_asked_for_answers_to_its_end_and_asking_wakes_an_engine_that_nobody_started():
-    engine = Engine(lambda *_: ScriptedChain({"base": "one two", "sft": "three"}))
+    engine = LabEngine(lambda *_: ScriptedChain({"base": "one two", "sft": "three"}))
     with pytest.raises(LabError, match="not ready"):
         engine.chain()
 
@@ -88,7 +88,7 @@ def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
         may_load.wait(10)
         return ScriptedChain({"base": "here"})
 
-    engine = Engine(load)
+    engine = LabEngine(load)
     engine.start()
     until(lambda: engine.status.share == 0.25)
     updates = engine.updates(engine.ask(asking(stages=["base"])))
@@ -118,7 +118,7 @@ def test_a_failed_load_tells_its_remedy_and_can_be_tried_again_once(failure, tol
             raise failure
         return ScriptedChain({"base": "now"})
 
-    engine = Engine(load)
+    engine = LabEngine(load)
     engine.start()
     until(lambda: engine.status.state == "failed")
 
@@ -213,7 +213,7 @@ def test_chains_are_loaded_when_they_are_first_asked_for_and_share_one_line():
         loaded.append(name)
         return ScriptedChain({"base": f"here is {name or 'ours'}"}, gate=gate)
 
-    engine = Engine(load)
+    engine = LabEngine(load)
     first = engine.ask(asking("one", stages=["base"]))
     other = engine.ask(asking("two", stages=["base"], chain="reviewer"))
     waiting = next(engine.updates(other))
@@ -231,7 +231,7 @@ def test_what_needs_no_chain_here_is_written_beside_the_line():
     engine = engine_of(ScriptedChain(gate=gate))
     held = engine.ask(asking("one"))
 
-    aside = engine.ask(Request("two", lambda chain, stop: iter([f"by {chain}"]), None))
+    aside = engine.ask(WriteRequest("two", lambda chain, stop: iter([f"by {chain}"]), None))
 
     assert list(engine.updates(aside)) == [("by None",)]
     gate.release(100)

@@ -17,7 +17,7 @@ from evals.errors import LabError
 from lab.store.answers import Store, is_current
 from lab.store.database import open_engine, writing
 from lab.store.migrate import SCRIPTS, upgrade
-from lab.store.tables import REVISION, ComparisonRow, Table
+from lab.store.tables import REVISION, ComparisonRow, StoreTable
 from tests.lab.votes import cast, new_store, url_in
 
 OLD = Path(__file__).parents[1] / "frozen" / "files" / "old"
@@ -37,7 +37,7 @@ def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_wor
     engine = open_engine(url_in(tmp_path))
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Table.metadata) == []
+        assert compare_metadata(context, StoreTable.metadata) == []
     engine.dispose()
 
 
@@ -109,7 +109,7 @@ def test_a_database_of_a_newer_version_is_not_touched(tmp_path):
 
 def test_the_tables_and_the_vote_query_compile_for_postgresql():
     dialect = postgresql.dialect()
-    created = "\n".join(str(CreateTable(table).compile(dialect=dialect)) for table in Table.metadata.sorted_tables)
+    created = "\n".join(str(CreateTable(table).compile(dialect=dialect)) for table in StoreTable.metadata.sorted_tables)
     assert "asked_at TIMESTAMP WITH TIME ZONE NOT NULL" in created
     (index,) = [i for i in ComparisonRow.__table__.indexes if i.unique]
     assert str(CreateIndex(index).compile(dialect=dialect)).endswith("WHERE voided_at IS NULL")

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
-from lab.engine import Chain, Engine
+from lab.engine import LabEngine
 from lab.results.evaluations import Evaluations
 from lab.services import Services
-from lab.settings import Settings
+from lab.settings import LabSettings
 from lab.store.answers import Store
 from lab.store.migrate import upgrade
 
@@ -72,13 +72,13 @@ def cast(store: Store, number: int, stages: tuple[str, str], choice: Choice, **c
 def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     """The lab's collaborators around a new store; the engine has nothing to load."""
 
-    def load(*_: object) -> Chain:
+    def load(*_: object) -> object:
         raise AssertionError("these tests need no model")
 
     store = new_store(folder)
     return Services(
-        settings=Settings(cache=folder / "cache", database_url=url_in(folder)),
-        engine=Engine(load),
+        settings=LabSettings(cache=folder / "cache", database_url=url_in(folder)),
+        engine=LabEngine(load),
         opened=lambda: store,
         reports=lambda: Evaluations(reports),
         now=lambda: NOON + timedelta(days=1),

@@ -2,9 +2,9 @@
 
 from alembic import context
 
-from lab.store.tables import Table
+from lab.store.tables import StoreTable
 
 context.configure(
-    connection=context.config.attributes["connection"], target_metadata=Table.metadata, transactional_ddl=True
+    connection=context.config.attributes["connection"], target_metadata=StoreTable.metadata, transactional_ddl=True
 )
 context.run_migrations()
