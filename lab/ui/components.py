@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape as _escape
+from functools import partial
 from typing import Any, Literal
 
 import gradio as gr
@@ -14,8 +14,10 @@ from evals.verifiers import stated_confidence
 from evals.verifiers.line import read_lines
 from lab.engine import Status, Waiting
 from lab.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
+from lab.ui.templates import Html, escape, render, shown
 from lab.ui.text import lines, page, say
 
+draw = partial(render, "ui/components.html.jinja")
 AT_ONCE = 40
 """How many visitors may wait for the model at one button; a thread is held for each."""
 
@@ -43,12 +45,6 @@ class Card:
     seconds: float | None = None
     verdict: Verdict | None = None
     is_blind: bool = False
-
-
-def escape(text: object) -> str:
-    """Return text that shows as itself, also where a template would read `{{` or `${` in it."""
-    escaped = _escape(str(text), quote=True)
-    return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
 
 
 def sentence(text: str) -> str:
@@ -94,12 +90,10 @@ def meaning_of(stage: str) -> str:
     return lines().get(f"stage.{stage}", say("stage.other"))
 
 
-def cards(shown: Sequence[Card], note: str = "") -> str:
+def cards(shown: Sequence[Card], note: str = "") -> Html:
     """Return answers side by side, under each other where the page is narrow."""
-    busy = any(card.state != "done" for card in shown)
-    inner = "".join(_card(card) for card in shown)
-    foot = f'<p class="cards-note">{escape(note)}</p>' if note else ""
-    return f'<div class="cards" aria-busy="{str(busy).lower()}">{inner}</div>{foot}'
+    rows = [(card, _pieces(card), _foot(card)) for card in shown]
+    return draw("cards", rows=rows, is_busy=any(card.state != "done" for card in shown), note=note)
 
 
 def empty(text: str) -> str:
@@ -125,18 +119,14 @@ def heading(text: str) -> str:
     return f"<h3>{escape(text)}</h3>"
 
 
-def question(text: str, source: str = "") -> str:
+def question(text: str) -> Html:
     """Return the question that two answers are about."""
-    tag = f"<span>{escape(source)}</span>" if source else ""
-    return f'<blockquote class="question">{escape(text)}{tag}</blockquote>'
+    return draw("question", text=text)
 
 
-def reveal(line: str, asked: str, shown: Sequence[Card]) -> str:
+def reveal(line: str, asked: str, shown: Sequence[Card]) -> Html:
     """Return the vote and the names in one line that opens to the two answers."""
-    return (
-        f'<details class="revealed"><summary role="status">{escape(line)}</summary>'
-        f"{question(asked)}{cards(shown)}</details>"
-    )
+    return draw("reveal", line=line, asked=asked, cards=cards(shown))
 
 
 def waiting_line(waiting: Waiting) -> str:
@@ -149,113 +139,68 @@ def waiting_line(waiting: Waiting) -> str:
     return say("line.place", position=waiting.position)
 
 
-def model_pill(status: Status) -> str:
+def model_pill(status: Status) -> Html:
     """Return the state of the model in two or three words."""
-    words = say(f"model.{status.state}", percent=f"{status.share:.0%}")
-    return (
-        f'<span class="pill {status.state}" role="status" title="{escape(status.message)}">'
-        f'<i style="--share:{status.share:.2f}"></i>{escape(words)}</span>'
-    )
+    return draw("pill", status=status, words=say(f"model.{status.state}", percent=f"{status.share:.0%}"))
 
 
 def model_problem(status: Status) -> str:
     """Return what went wrong with the model and what to do, or which base stands in for another."""
     if status.substitutions:
         return notice("; ".join(status.substitutions))
-    if status.state != "failed":
-        return ""
-    lead_line, remedy = escape(say("model.failed.lead")), escape(sentence(status.message))
-    return f'<div class="trouble" role="alert"><strong>{lead_line}</strong><p>{remedy}</p></div>'
+    return draw("trouble", remedy=sentence(status.message)) if status.state == "failed" else ""
 
 
-def header() -> str:
+def header() -> Html:
     """Return the name of the lab and what it is."""
-    return f'<div class="brand"><h1>{escape(say("title"))}</h1><p>{escape(say("tagline"))}</p></div>'
+    return draw("header")
 
 
-def keys() -> str:
+def keys() -> Html:
     """Return the list of keys, shown by `?`."""
-    rows = (line.split(" | ") for line in page("keys").splitlines())
-    items = "".join(
-        f"<dt>{''.join(f'<kbd>{escape(key)}</kbd>' for key in names.split())}</dt><dd>{escape(what)}</dd>"
-        for names, what in rows
-    )
-    return (
-        '<dialog id="keys" aria-label="Keys"><form method="dialog"><h2>Keys</h2>'
-        f"<dl>{items}</dl><button>Close</button></form></dialog>"
-    )
+    return draw("keys", rows=[line.split(" | ") for line in page("keys").splitlines()])
 
 
-def _card(card: Card) -> str:
-    meaning = f"<p>{escape(card.meaning)}</p>" if card.meaning else ""
-    if card.state == "waiting":
-        text = f'<div class="answer quiet">{escape(say("answer.waiting"))}</div>'
-    elif card.state == "done" and not card.text.strip():
-        text = f'<div class="answer quiet">{escape(say("answer.empty"))}</div>'
-    else:
-        text = f'<div class="answer" dir="auto">{_marked(card)}</div>'
-    return (
-        f'<article class="card" data-state="{card.state}" data-title="{escape(card.title)}">'
-        f"<header><h3>{escape(card.title)}</h3>{meaning}</header>{text}{_foot(card)}</article>"
-    )
-
-
-def _marked(card: Card) -> str:
+def _pieces(card: Card) -> list[tuple[str, bool]]:
     """Return a text with what was read of it as the answer marked: behind `Answer:`, or in free text."""
     found: set[tuple[int, int]] = set()
     if card.state == "done" and not card.is_blind:
         if card.verdict is None:
-            lines = read_lines(card.text)
-            found = {(lines.start, lines.end)}
+            read = read_lines(card.text)
+            found = {(read.start, read.end)}
         elif card.verdict.read_by:
             found = {(claim.start, claim.end) for claim in card.verdict.claims}
     parts, at = [], 0
     for start, end in sorted(found):
         if at <= start < end <= len(card.text):  # one within another is not marked again
-            parts += [escape(card.text[at:start]), f"<mark>{escape(card.text[start:end])}</mark>"]
+            parts += [(card.text[at:start], False), (card.text[start:end], True)]
             at = end
-    return "".join((*parts, escape(card.text[at:])))
+    return [*parts, (card.text[at:], False)]
 
 
-def _foot(card: Card) -> str:
+def _foot(card: Card) -> dict[str, object] | None:
+    """Return what stands below a complete answer whose stage is known."""
     if card.state != "done" or card.is_blind:
-        return ""
+        return None
     verdict = card.verdict
     stated = verdict.confidence if verdict else stated_confidence(card.text)
     percent = f"{stated.value:.0%}" if stated.value is not None else ""
-    said = say(f"confidence.{stated.status}", percent=percent)
-    chip = f'<span class="chip {stated.status}">{escape(said)}</span>'
-    badge = reason = ""
+    kind = reason = ""
     if verdict is not None:
         kind = "unscored" if verdict.reward is None else verdict.verdict
-        badge = f'<span class="badge {BADGES[kind]}">{escape(say(f"verdict.{kind}"))}</span>'
-        told = sentence(verdict.reason)
+        reason = sentence(verdict.reason)
         if kind != "unscored" and verdict.read_by in ("text", "judge"):
-            told = f"{told} ({say(f'verdict.read.{verdict.read_by}')})"
-        reason = f'<p class="reason">{escape(told)}</p>'
-    parts = []
-    if card.n_tokens is not None:
-        parts.append(f"{card.n_tokens} tokens")
-    if card.seconds is not None:
-        parts.append(f"{card.seconds:.1f} s")
-    if card.finish_reason in {"length", "cancelled"}:
-        parts.append(say(f"answer.{card.finish_reason}"))
-    figures = f'<p class="figures">{escape(" · ".join(parts))}</p>' if parts else ""
-    return f"<footer><p>{badge}{chip}</p>{reason}{figures}</footer>"
+            reason = f"{reason} ({say(f'verdict.read.{verdict.read_by}')})"
+    figures = [] if card.n_tokens is None else [f"{card.n_tokens} tokens"]
+    figures += [] if card.seconds is None else [f"{card.seconds:.1f} s"]
+    figures += [say(f"answer.{card.finish_reason}")] if card.finish_reason in {"length", "cancelled"} else []
+    said = say(f"confidence.{stated.status}", percent=percent)
+    badge = BADGES.get(kind, "")
+    return {"kind": kind, "badge": badge, "reason": reason, "status": stated.status, "said": said, "figures": figures}
 
 
 Scale = Literal["share", "points", "number", "open"]
 """Percent, percentage points, a number from 0 to 1, a number without an upper end."""
-
-
-class Html(str):
-    """Text that is markup already; any other string is escaped before it is shown."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        """Return the text as it is: templates ask whether it is markup."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -269,30 +214,13 @@ class Column:
         return self.text
 
 
-def shown(text: object) -> Html:
-    """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
-    return text if isinstance(text, Html) else Html(escape(text))
-
-
 def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
     """Return a table; the first cell of a row is its heading. A table without rows says so.
 
     Raises ValueError for a row with more or fewer cells than there are columns.
     """
-    heads = body = ""
-    for column in columns:
-        sort = f' aria-sort="{column.sort}"' if isinstance(column, Column) else ""
-        heads += f'<th scope="col"{sort}>{shown(column)}</th>'
-    for row in rows:
-        (_, head), *rest = zip(columns, row, strict=True)
-        cells = "".join(f'<td data-label="{escape(column)}">{shown(cell)}</td>' for column, cell in rest)
-        body += f'<tr><th scope="row">{shown(head)}</th>{cells}</tr>'
-    if not rows:
-        body = f'<tr><td colspan="{len(columns)}">nothing yet</td></tr>'
-    return Html(
-        f'<table class="assay-grid"><caption>{shown(caption)}</caption>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    cells = [(row[0], list(zip(columns, row, strict=True))[1:]) for row in rows]
+    return draw("grid", caption=caption, columns=columns, rows=cells)
 
 
 def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None) -> Html:
@@ -311,21 +239,13 @@ def measure(metric: Metric | None, scale: Scale = "share", band: float | None = 
         told = say("metric.constant") if metric.note == CONSTANT else metric.note
         return stacked(figure, f"{n} · {told}" if told else n)
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (metric.low, metric.value, metric.high))
-    shade = f'<i class="assay-band" style="width:{100 * band:.1f}%"></i>' if band else ""
-    bar = (
-        f'<span class="assay-range" aria-hidden="true">{shade}'
-        f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
-        f'<i class="assay-point" style="left:{middle:.1f}%"></i></span>'
-    )
-    return stacked(
-        figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=Html("" if scale == "open" else bar)
-    )
+    bar = "" if scale == "open" else draw("range", left=left, middle=middle, right=right, band=band)
+    return stacked(figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=bar)
 
 
-def stacked(figure: str, *lines: object, last: Html | None = None, tone: str = "") -> Html:
+def stacked(figure: str, *lines: object, last: str = "", tone: str = "") -> Html:
     """Return a figure with small lines beneath it and, at the end, what it comes to."""
-    small = "".join(f"<small>{shown(line)}</small>" for line in lines)
-    return Html(f'<span class="assay-measure{tone}"><b>{shown(figure)}</b>{small}{last or ""}</span>')
+    return draw("stacked", figure=figure, lines=lines, last=last, tone=tone)
 
 
 def emphasis(text: str) -> Html:
@@ -357,8 +277,7 @@ def _figure(value: float, scale: Scale, plus: bool) -> str:
 
 def tiles(facts: Sequence[tuple[object, object]]) -> Html:
     """Return figures side by side, each with what it counts beneath."""
-    each = "".join(f"<div><dd>{shown(figure)}</dd><dt>{shown(meaning)}</dt></div>" for meaning, figure in facts)
-    return Html(f'<dl class="assay-tiles">{each}</dl>')
+    return draw("tiles", facts=facts)
 
 
 Sampled = tuple[gr.Number, gr.Slider, gr.Slider]

@@ -2,15 +2,36 @@
 
 import re
 from functools import cache
+from html import escape as _escape
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from lab.ui.components import Html, escape
 from lab.ui.text import say
 
 LAB = Path(__file__).parents[1]
+
+
+class Html(str):
+    """Text that is markup already; any other string is escaped before it is shown."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the text as it is: templates ask whether it is markup."""
+        return self
+
+
+def escape(text: object) -> str:
+    """Return text that shows as itself, also where a template would read `{{` or `${` in it."""
+    escaped = _escape(str(text), quote=True)
+    return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
+
+
+def shown(text: object) -> Html:
+    """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
+    return text if isinstance(text, Html) else Html(escape(text))
 
 
 class _Joined(jinja2.BaseLoader):
@@ -20,13 +41,14 @@ class _Joined(jinja2.BaseLoader):
         return re.sub(r"\n\s*", "", file.read_text(encoding="utf-8")), str(file), None
 
 
-def _shown(value: object) -> object:
-    return value if hasattr(value, "__html__") else Html(escape(value))
-
-
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(loader=_Joined(), autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined)
+    return jinja2.Environment(
+        loader=_Joined(),
+        autoescape=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else shown(value),
+        undefined=jinja2.StrictUndefined,
+    )
 
 
 def render(template: str, part: str, **values: Any) -> Html:
