@@ -96,9 +96,11 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
 def put_on_air(app: gr.Blocks, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
     is_for_all = not (options.get("auth") or options.get("share"))
+    # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
+    head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
     app.launch(
         theme=Theme(),
-        head=_head(),
+        head=f"{head}<script>\n{script}</script>\n",
         favicon_path=ASSETS / "favicon.svg",
         footer_links=[],
         ssr_mode=False,
@@ -112,42 +114,24 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
     )
 
 
-def _head() -> str:
-    """Return what stands in the page's head, the keys' script written out.
-
-    Gradio adds the head when it runs; a script that is still to be fetched then may come after the page is
-    shown, and keys pressed meanwhile are lost.
-    """
-    head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
-    return f"{head}<script>\n{script}</script>\n"
-
-
 def _header(services: Services, app: gr.Blocks, *, has_model: bool) -> None:
+    """Lay out name, model and buttons; keep the pill up to date while the model loads, and offer to try again."""
     with gr.Row(elem_id="header"):
         gr.HTML(views.header())
-        pill = None
-        if has_model:
-            pill = gr.HTML(views.model_pill(services.engine.status), elem_id="model-status")
+        pill = gr.HTML(views.model_pill(services.engine.status), elem_id="model-status") if has_model else None
         gr.Button("Light / dark", elem_id="theme-toggle", size="sm")
         gr.Button("Keys", elem_id="keys-button", size="sm")
-    if pill is not None:
-        _model_status(services, app, pill)
-
-
-def _model_status(services: Services, app: gr.Blocks, pill: gr.HTML) -> None:
-    """Keep the pill up to date for as long as the model loads, and offer to try again if that failed."""
+    if pill is None:
+        return
     trouble = gr.HTML(elem_id="model-problem")
     retry = gr.Button(say("model.retry"), visible=False, elem_id="model-retry", size="sm")
     timer = gr.Timer(STATUS_SECONDS)
 
     def look() -> tuple[str, str, gr.Button, gr.Timer]:
         status = services.engine.status
-        return (
-            views.model_pill(status),
-            views.model_problem(status),
-            gr.Button(visible=status.state == "failed"),
-            gr.Timer(active=status.state in {"idle", "loading"}),
-        )
+        failed, is_coming = status.state == "failed", status.state in {"idle", "loading"}
+        timer = gr.Timer(active=is_coming)
+        return views.model_pill(status), views.model_problem(status), gr.Button(visible=failed), timer
 
     def on_retry() -> tuple[str, str, gr.Button, gr.Timer]:
         services.engine.start()

@@ -46,24 +46,13 @@ def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
 
     The same page always gets the same answer, so it does no harm to ask again before it is needed.
     """
-    page = _name("page", request.session_hash)
+    session = request.session_hash or uuid.uuid4().hex
+    page, drawn = (hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32] for role in ("page", "rater"))
     if request.username:
         return Visitor(request.username, page), remembered
-    rater = _plausible(remembered) or _name("rater", request.session_hash)
-    return Visitor(rater, page), rater
-
-
-def _name(role: str, session: str | None) -> str:
-    """Return 32 characters that stand for a page; random where the page has no session."""
-    if session is None:
-        return uuid.uuid4().hex
-    return hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32]
-
-
-def _plausible(remembered: object) -> str | None:
-    """Return what the browser kept, if it is a name that we once gave."""
     is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
-    return str(remembered) if is_ours else None
+    rater = remembered if is_ours else drawn
+    return Visitor(rater, page), rater
 
 
 NEEDED = ("SPACE_ID", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")

@@ -54,9 +54,8 @@ def lab(
     settings = from_environment()
     is_shared = people is None and (share or not is_loopback(host))
     training = replace(settings.training, is_shared=is_shared)
-    settings = replace(settings, training=training, chain=chain or settings.chain)
-    if questions is not None:
-        settings = replace(settings, questions=comma_separated(questions))
+    sets = settings.questions if questions is None else comma_separated(questions)
+    settings = replace(settings, training=training, chain=chain or settings.chain, questions=sets)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
         settings,
@@ -204,23 +203,22 @@ def examine(settings: LabSettings, port: int) -> Iterator[Check]:
     yield check_packages(metadata.requires("assay") or [])
     yield check_base(settings.chain)
     yield check_chain(settings.chain)
-    yield check_cache(settings.cache)
+    place = _existing(settings.cache)
+    if os.access(place, os.W_OK):
+        yield _check("Cache", str(settings.cache))
+    else:
+        remedy = "Give write permission, or name another folder in ASSAY_CACHE."
+        yield _check("Cache", f"{place} cannot be written", "failure", remedy)
     yield check_space(settings.cache)
     yield check_store(settings.database_url)
-    is_taken = not is_free("127.0.0.1", port)
-    yield _check(
-        "Port",
-        f"{port} is taken, perhaps by a lab that is running" if is_taken else f"{port} is free",
-        "warning" if is_taken else None,
-        "`assay lab` takes the next free one; `--port N` chooses.",
-    )
+    if is_free("127.0.0.1", port):
+        yield _check("Port", f"{port} is free")
+    else:
+        remedy = "`assay lab` takes the next free one; `--port N` chooses."
+        yield _check("Port", f"{port} is taken, perhaps by a lab that is running", "warning", remedy)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    yield _check(
-        "Browser for tests",
-        browser or "no Chromium",
-        None if browser else "warning",
-        "Only the browser tests need it: `apt install chromium`, or install Chrome.",
-    )
+    remedy = "Only the browser tests need it: `apt install chromium`, or install Chrome."
+    yield _check("Browser for tests", browser or "no Chromium", None if browser else "warning", remedy)
 
 
 def _check(name: str, found: str, problem: Literal["warning", "failure"] | None = None, remedy: str = "") -> Check:
@@ -279,15 +277,6 @@ def check_chain(chain: str) -> Check:
     if missing:
         return _check(name, f"{manifest.name}: no adapter of {', '.join(missing)}", "failure", OTHER_CHAIN)
     return _check(name, f"{manifest.name}: {', '.join(['base', *(stage.name for stage in manifest.stages)])}")
-
-
-def check_cache(folder: Path) -> Check:
-    """Return whether the cache can be written: its nearest folder that exists is asked."""
-    place = _existing(folder)
-    if os.access(place, os.W_OK):
-        return _check("Cache", str(folder))
-    remedy = "Give write permission, or name another folder in ASSAY_CACHE."
-    return _check("Cache", f"{place} cannot be written", "failure", remedy)
 
 
 def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:

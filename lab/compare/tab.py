@@ -5,7 +5,7 @@ browser before the vote is the two texts and nothing else about them.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -17,7 +17,7 @@ from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
 from lab.ask.session import answering, checked_question
 from lab.services import Services
-from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
+from lab.session import Drafts, Moment, QuestionRequest, new_id, stage_name, stop
 from lab.ui.components import ANSWERING, Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
 from lab.ui.layout import Painted
 from lab.ui.text import page, say
@@ -96,11 +96,17 @@ def next_pair(
 ) -> Iterator[Step]:
     """Yield the next pair as it is written: on the visitor's own question, or one of the bank."""
     state = replace(state or Comparing(seed=services.random.getrandbits(32)), pair=None)
+
+    def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
+        if len(stages) < 2:
+            raise LabError(say("compare.few_stages", n=len(stages)))
+        return tuple(services.random.sample(stages, 2))
+
     try:
         if own is None:
             state = replace(state, place=state.place + 1)
         asked = checked_question(own if own is not None else bank_question(state))
-        pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", _two(services.random))
+        pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
         for moment in answering(services, pair):
             if moment.is_replaced:
                 return
@@ -175,10 +181,17 @@ def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...
         line = notice(say("compare.reading"))
     elif moment.written:
         line = notice(say("compare.writing"))
+    # Both end together: which one finished first would tell something about who wrote it.
+    done = bool(moment.written) and all(draft.finish_reason for draft in moment.written)
+    texts = [draft.text for draft in moment.written or ()] or ["", ""]
+    blind = [
+        Card(title, text, state="done" if done else "writing" if text else "waiting", is_blind=True)
+        for title, text in zip((say("compare.title.left"), say("compare.title.right")), texts, strict=True)
+    ]
     return CompareView(
         notice=line,
         question=question(asked),
-        cards=cards(_blind(moment.written or ())),
+        cards=cards(blind),
         revealed=revealed(state.last) or (notice(state.remark, "good") if state.remark else ""),
         may_vote=state.pair is not None,
         may_undo=state.last is not None,
@@ -196,29 +209,6 @@ def revealed(pair: Pair | None) -> str:
         right=stage_name(pair.drafts[1].stage),
     )
     return reveal(line, pair.question, [card_of(draft) for draft in pair.drafts])
-
-
-def _blind(drafts: tuple[Draft, ...]) -> list[Card]:
-    """Return two cards that hold a text and a side.
-
-    Both end together: which one finished first would tell something about who wrote it.
-    """
-    titles = (say("compare.title.left"), say("compare.title.right"))
-    done = bool(drafts) and all(draft.finish_reason for draft in drafts)
-    texts = [draft.text for draft in drafts] or ["", ""]
-    return [
-        Card(title=title, text=text, state="done" if done else "writing" if text else "waiting", is_blind=True)
-        for title, text in zip(titles, texts, strict=True)
-    ]
-
-
-def _two(draw: random.Random) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
-    def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
-        if len(stages) < 2:
-            raise LabError(say("compare.few_stages", n=len(stages)))
-        return tuple(draw.sample(stages, 2))
-
-    return pick
 
 
 def _problem(state: Comparing, text: str) -> CompareView:

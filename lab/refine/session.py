@@ -44,71 +44,6 @@ Preset = Literal["assay", "published"]
 USUAL = Sampling(max_new_tokens=256)
 
 
-@dataclass(frozen=True)
-class Refining:
-    """A record that was checked, and how it is to be answered and rewarded."""
-
-    visitor: Visitor
-    record: RefinerRecord
-    reward: RewardConfig
-    sampling: Sampling = USUAL
-
-
-def refining(services: Services, asked: Refining) -> Iterator[Moment[Drafts, KeptRefinement]]:
-    """Yield moments until every stage has answered and all answers are graded and kept.
-
-    LabError if the model cannot answer or the judge cannot be asked.
-    """
-
-    def finish(drafts: Drafts) -> Moment[Drafts, KeptRefinement]:
-        chain = services.engine.chain(services.refiner)
-        scored = graded(services, asked.record, asked.reward, [draft.text for draft in drafts])
-        answers = [
-            RefinedAnswer(
-                id=new_id(),
-                name=draft.stage,
-                finish_reason=draft.finish_reason or "cancelled",
-                scored=each,
-                origin=Origin.model_validate(origin(chain, draft.stage, asked.sampling)),
-            )
-            for draft, each in zip(drafts, scored, strict=True)
-        ]
-        return replace(keep(services, asked, answers), written=drafts)
-
-    question = QuestionRequest(
-        visitor=asked.visitor,
-        question=asked.record.asked,
-        sampling=asked.sampling,
-        tab="refine",
-        chain=services.refiner,
-        messages=messages(asked.record),
-    )
-    return answered(services, question, finish)
-
-
-def graded(services: Services, record: RefinerRecord, reward: RewardConfig, texts: Sequence[str]) -> list[ScoredAnswer]:
-    """Return answers to one record with everything that was made of them."""
-    task = refine_task(services.judge(), reward)
-    return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
-
-
-def keep(services: Services, asked: Refining, answers: Sequence[RefinedAnswer]) -> Moment[Drafts, KeptRefinement]:
-    """Store graded answers and return the last moment; they are shown even where they cannot be stored."""
-    kept = KeptRefinement(
-        id=new_id(),
-        made_at=services.now(),
-        session=services.store.hash_rater(asked.visitor.rater),
-        record=asked.record,
-        reward=asked.reward,
-        answers=tuple(answers),
-    )
-    try:
-        services.store.documents("refine").add(kept)
-    except LabError as error:
-        return Moment(kept=kept, problem=say("refine.not_kept", problem=error), is_done=True)
-    return Moment(kept=kept, is_done=True)
-
-
 Own = Mapping[str, RefinerRecord]
 """Records by the name they have in the list, which no example record has."""
 PREFIX = "yours: "
@@ -269,20 +204,47 @@ def demo(services: Services) -> str:
     return services.random.choice([record.id for record in refiner_bank().train if record.answerable])
 
 
+Typed = tuple[Fields, RefinerRecord | None]
+"""What the form holds, and the record that filled it."""
+
+
 def answer(
-    services: Services,
-    visitor: Visitor | None,
-    typed: tuple[Fields, RefinerRecord | None],
-    how: tuple[Preset, object, object, object],
+    services: Services, visitor: Visitor | None, typed: Typed, how: tuple[Preset, object, object, object]
 ) -> Iterator[View]:
-    """Yield what to show until every stage has answered and all is graded.
+    """Yield what to show until every stage has answered and all is graded and kept.
 
     `how`: name of the reward, seed, length, temperature.
     """
     preset, seed, length, temperature = how
+    asker = visitor or new_visitor()
     try:
-        asked = _asked(visitor, typed, preset, checked_sampling(seed, length, temperature))
-        for moment in refining(services, asked):
+        sampling, record = checked_sampling(seed, length, temperature), record_of(*typed)
+        reward = RewardConfig.model_validate({"preset": preset})
+
+        def finish(drafts: Drafts) -> Moment[Drafts, KeptRefinement]:
+            chain = services.engine.chain(services.refiner)
+            scored = graded(services, record, reward, [draft.text for draft in drafts])
+            answers = [
+                RefinedAnswer(
+                    id=new_id(),
+                    name=draft.stage,
+                    finish_reason=draft.finish_reason or "cancelled",
+                    scored=each,
+                    origin=Origin.model_validate(origin(chain, draft.stage, sampling)),
+                )
+                for draft, each in zip(drafts, scored, strict=True)
+            ]
+            return replace(keep(services, asker, record, reward, answers), written=drafts)
+
+        question = QuestionRequest(
+            visitor=asker,
+            question=record.asked,
+            sampling=sampling,
+            tab="refine",
+            chain=services.refiner,
+            messages=messages(record),
+        )
+        for moment in answered(services, question, finish):
             if moment.is_replaced:
                 return
             yield shown(moment)
@@ -290,22 +252,36 @@ def answer(
         yield View(notice(str(error), "problem"), empty(say("refine.empty")))
 
 
-def score(
-    services: Services,
-    visitor: Visitor | None,
-    typed: tuple[Fields, RefinerRecord | None],
-    text: str | None,
-    preset: Preset,
-) -> View:
+def score(services: Services, visitor: Visitor | None, typed: Typed, text: str | None, preset: Preset) -> View:
     """Grade an answer that a person gave and show it."""
     try:
-        checked = checked_answer(text)
-        asked = _asked(visitor, typed, preset, USUAL)
-        scored = graded(services, asked.record, asked.reward, [checked])[0]
+        checked, record = checked_answer(text), record_of(*typed)
+        reward = RewardConfig.model_validate({"preset": preset})
+        (scored,) = graded(services, record, reward, [checked])
         given = RefinedAnswer(id=new_id(), name="yours", finish_reason="given", scored=scored)
-        return shown(keep(services, asked, [given]))
+        return shown(keep(services, visitor or new_visitor(), record, reward, [given]))
     except LabError as error:
         return View(notice(str(error), "problem"), empty(say("refine.empty")))
+
+
+def graded(services: Services, record: RefinerRecord, reward: RewardConfig, texts: Sequence[str]) -> list[ScoredAnswer]:
+    """Return answers to one record with everything that was made of them; LabError if no judge can be asked."""
+    task = refine_task(services.judge(), reward)
+    return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
+
+
+def keep(
+    services: Services, visitor: Visitor, record: RefinerRecord, reward: RewardConfig, answers: Sequence[RefinedAnswer]
+) -> Moment[Drafts, KeptRefinement]:
+    """Store graded answers and return the last moment; they are shown even where they cannot be stored."""
+    session = services.store.hash_rater(visitor.rater)
+    known = {"id": new_id(), "made_at": services.now(), "session": session}
+    kept = KeptRefinement(record=record, reward=reward, answers=tuple(answers), **known)
+    try:
+        services.store.documents("refine").add(kept)
+    except LabError as error:
+        return Moment(kept=kept, problem=say("refine.not_kept", problem=error), is_done=True)
+    return Moment(kept=kept, is_done=True)
 
 
 def shown(moment: Moment[Drafts, KeptRefinement]) -> View:
@@ -330,13 +306,6 @@ def checked_answer(text: str | None) -> str:
     if len(found) > LONGEST_PASTED:
         raise LabError(say("refine.answer_long", length=len(found), limit=LONGEST_PASTED))
     return found
-
-
-def _asked(
-    visitor: Visitor | None, typed: tuple[Fields, RefinerRecord | None], preset: Preset, sampling: Sampling
-) -> Refining:
-    reward = RewardConfig.model_validate({"preset": preset})
-    return Refining(visitor or new_visitor(), record_of(*typed), reward, sampling)
 
 
 # ---- what a person makes of graded answers -------------------------------------------------------

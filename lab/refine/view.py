@@ -17,7 +17,6 @@ from evals.schema.refiner import (
     KeptRefinement,
     Mark,
     RefinedAnswer,
-    Relevance,
     RewardConfig,
     ScoredAnswer,
 )
@@ -36,25 +35,21 @@ def rubric(items: Sequence[JudgedItem], *, is_judged: bool = True) -> Html:
 
     Closed where nobody judged: there is nothing to see in an answer that cannot be read.
     """
-    return draw("rubric", items=[_item(item) for item in items], is_judged=is_judged)
-
-
-def _item(item: JudgedItem) -> tuple[object, ...]:
-    tone = "missing" if item.value is None else "good" if item.value >= 0.5 else "bad"
-    seen = "missing" if item.score is None else "yes" if item.score >= 0.5 else "no"
-    kind = say("refine.item.wanted" if item.polarity == "positive" else "refine.item.unwanted")
-    weight = "" if item.weight == 1.0 else f" · {say('refine.item.weight', weight=item.weight)}"
-    static = f" · {say('refine.item.static')}" if item.origin == "static" else ""
-    percent = "–" if item.score is None else f"{100 * item.score:.0f}%"
-    return (
-        item,
-        tone,
-        "quiet" if tone == "missing" else tone,
-        kind + weight + static,
-        in_words(item.description),
-        say(f"refine.item.{seen}", percent=percent),
-        say("refine.item.earns", value=_figure(item.value)),
-    )
+    shown = []
+    for item in items:
+        tone = "missing" if item.value is None else "good" if item.value >= 0.5 else "bad"
+        seen = "missing" if item.score is None else "yes" if item.score >= 0.5 else "no"
+        kind = [say("refine.item.wanted" if item.polarity == "positive" else "refine.item.unwanted")]
+        kind += [] if item.weight == 1.0 else [say("refine.item.weight", weight=item.weight)]
+        kind += [say("refine.item.static")] if item.origin == "static" else []
+        percent = "–" if item.score is None else f"{100 * item.score:.0f}%"
+        verdict, earns = (
+            say(f"refine.item.{seen}", percent=percent),
+            say("refine.item.earns", value=_figure(item.value)),
+        )
+        badge = "quiet" if tone == "missing" else tone
+        shown.append((item, tone, badge, " · ".join(kind), in_words(item.description), verdict, earns))
+    return draw("rubric", items=shown, is_judged=is_judged)
 
 
 def in_words(description: str) -> str:
@@ -63,12 +58,12 @@ def in_words(description: str) -> str:
     >>> in_words('Names a mission: "RR-1|RR-6|MHU-2".')
     'Names a mission: "RR-1", "RR-6" or "MHU-2".'
     """
-    return QUOTED.sub(lambda quoted: _listed(quoted[1].split("|")), description)
 
+    def listed(quoted: re.Match[str]) -> str:
+        named = [f'"{way.strip()}"' for way in quoted[1].split("|") if way.strip()]
+        return say("refine.item.or", most=", ".join(named[:-1]), last=named[-1]) if named[1:] else "".join(named)
 
-def _listed(ways: Sequence[str]) -> str:
-    named = [f'"{way.strip()}"' for way in ways if way.strip()]
-    return say("refine.item.or", most=", ".join(named[:-1]), last=named[-1]) if named[1:] else "".join(named)
+    return QUOTED.sub(listed, description)
 
 
 def parts(scored: ScoredAnswer, reward: RewardConfig) -> Html:
@@ -133,7 +128,17 @@ def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
         judged=f"{who} {say('refine.judged_by.words')}" if judge == HeuristicJudge.label else who,
         table=compared(sheets) if len(sheets) > 1 else "",
         legend=[(kind, sign, support_word(kind, judge)) for kind, sign in SIGNS.items()],
-        cards=[_card(sheet, evidence, kept.reward) for sheet in sheets],
+        cards=[
+            draw(
+                "card",
+                sheet=sheet,
+                text=Html(coloured(sheet.scored, sheet.key)),
+                whys=[_why(n, claim, sheet, evidence) for n, claim in enumerate(sheet.scored.claims, 1)],
+                rubric=rubric(sheet.scored.items, is_judged=sheet.scored.is_judged),
+                parts=parts(sheet.scored, kept.reward),
+            )
+            for sheet in sheets
+        ],
     )
 
 
@@ -161,18 +166,15 @@ def title_of(answer: RefinedAnswer) -> str:
 def compared(sheets: Sequence[Sheet]) -> Html:
     """Return the answers' figures under each other; the highest reward is marked."""
     best = max((sheet.scored.reward or 0.0 for sheet in sheets), default=0.0)
-    figures = ("rubric", "citation_precision", "citation_recall", "citation_f1", "format_bonus")
-    rows = [
-        (
-            sheet.title,
-            _best(sheet.scored.reward, best),
-            *(_figure(getattr(sheet.scored, name)) for name in figures),
-            len(sheet.scored.claims),
-        )
-        for sheet in sheets
-    ]
-    names = ("answer", "reward", "rubric", "precision", "recall", "f1", "format", "claims")
-    return grid(say("refine.compared"), tuple(say(f"refine.column.{name}") for name in names), rows)
+    names = ("rubric", "citation_precision", "citation_recall", "citation_f1", "format_bonus")
+    rows = []
+    for sheet in sheets:
+        scored, reward = sheet.scored, _figure(sheet.scored.reward)
+        is_best = scored.reward is not None and 0 < best == scored.reward
+        figures = (_figure(getattr(scored, name)) for name in names)
+        rows.append((sheet.title, Html(f"<b>{reward}</b>") if is_best else reward, *figures, len(scored.claims)))
+    columns = ("answer", "reward", "rubric", "precision", "recall", "f1", "format", "claims")
+    return grid(say("refine.compared"), tuple(say(f"refine.column.{name}") for name in columns), rows)
 
 
 def coloured(scored: ScoredAnswer, key: str = "") -> str:
@@ -222,23 +224,16 @@ def _claim(number: int, claim: CheckedClaim, judge: str, key: str) -> str:
     )
 
 
-def _why(number: int, claim: CheckedClaim, judge: str, evidence: Evidence, key: str) -> Html:
-    kind = support_of(claim)
-    return draw(
-        "why",
-        name=f"{key}-{number}",
-        kind=kind,
-        head=say("refine.why", number=number, support=support_word(kind, judge)),
-        claim=claim,
-        citations=[(each, *_citation(each, claim, evidence)) for each in claim.citations],
-    )
-
-
-def _citation(cited: Relevance, claim: CheckedClaim, evidence: Evidence) -> tuple[str, str]:
-    if not cited.is_known:
-        return "unknown", ""
-    kind = "missing" if cited.relevant is None else "yes" if cited.relevant else "no"
-    return kind, _shared(evidence[cited.id], claim.text)
+def _why(number: int, claim: CheckedClaim, sheet: Sheet, evidence: Evidence) -> Html:
+    kind, cited = support_of(claim), []
+    for each in claim.citations:
+        if not each.is_known:
+            cited.append((each, "unknown", ""))
+        else:
+            relevant = "missing" if each.relevant is None else "yes" if each.relevant else "no"
+            cited.append((each, relevant, _shared(evidence[each.id], claim.text)))
+    head = say("refine.why", number=number, support=support_word(kind, sheet.scored.judge))
+    return draw("why", name=f"{sheet.key}-{number}", kind=kind, head=head, claim=claim, citations=cited)
 
 
 def _shared(snippet: str, claim: str) -> Html:
@@ -251,22 +246,5 @@ def _shared(snippet: str, claim: str) -> Html:
     return Html("".join([*made, escape(snippet[at:])]))
 
 
-def _card(sheet: Sheet, evidence: Evidence, reward: RewardConfig) -> Html:
-    scored = sheet.scored
-    return draw(
-        "card",
-        sheet=sheet,
-        text=Html(coloured(scored, sheet.key)),
-        whys=[_why(n, claim, scored.judge, evidence, sheet.key) for n, claim in enumerate(scored.claims, 1)],
-        rubric=rubric(scored.items, is_judged=scored.is_judged),
-        parts=parts(scored, reward),
-    )
-
-
 def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _best(reward: float | None, best: float) -> Html:
-    words = escape(_figure(reward))
-    return Html(f"<b>{words}</b>" if reward is not None and 0 < best == reward else words)

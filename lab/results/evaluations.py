@@ -6,7 +6,6 @@ verifiers judged can still be looked at, as an outdated one, until it is judged 
 """
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -63,47 +62,37 @@ def read_evaluations(chain: str, folder: Path) -> Evaluations:
 
     Raises LabError for a file that is no report, and for a chain that cannot be read.
     """
-    found = {path: _read(path) for path in sorted(folder.glob("*.json"))}
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        seen = path.stat() if path.is_file() else None
+        found[path] = _stored(path, seen.st_mtime_ns, seen.st_size) if seen else load_report(path)
     if not found:
         return Evaluations()
     manifest = read_chain(chain).manifest
     current, outdated = [], []
     for path, report in found.items():
-        reason = next((why for what, why in CHECKS if not what(report, manifest)), None)
-        if reason is None:
-            current.append(report)
+        data = report.data_name.split(" (first ")[0]  # so a shortened run is called
+        limit = report.settings.get("limit")
+        again = ["run", "--chain", chain, "--stage", "all", "--data", data, "--out", str(path)]
+        again += ["--limit", str(limit)] if limit else []
+        kept = None
+        if not _is_of_these_weights(report, manifest):
+            reason = "other weights than this chain's"
+        elif data in DATASETS and data_sha256(DATASETS[data]()[: int(limit) if limit else None]) != report.data_sha256:
+            reason = "questions that have changed since"  # a file of one's own is taken at its word
+        elif report.versions != instrument():
+            reason, again, kept = "another version of the verifiers", ["rescore", str(path)], report
         else:
-            command = remedy(reason, chain, report, path)
-            kept = report if reason == OTHER_INSTRUMENT else None
-            outdated.append(Outdated(path.name, reason, command, kept))
+            current.append(report)
+            continue
+        outdated.append(Outdated(path.name, reason, shlex.join(["assay", "eval", *again]), kept))
     return Evaluations(tuple(current), tuple(outdated))
-
-
-def _read(path: Path) -> EvalReport:
-    """Return the report in a file, the same object as long as the file stays what it was."""
-    if not path.is_file():
-        return load_report(path)
-    seen = path.stat()
-    return _stored(path, seen.st_mtime_ns, seen.st_size)
 
 
 @lru_cache(maxsize=16)
 def _stored(path: Path, modified_ns: int, size: int) -> EvalReport:
+    """Return the report in a file, the same object as long as the file stays what it was."""
     return load_report(path)
-
-
-def remedy(reason: str, chain: str, report: EvalReport, path: Path) -> str:
-    """Return the command that makes a report hold today; its answers stay if they only need judging."""
-    if reason == OTHER_INSTRUMENT:
-        return shlex.join(["assay", "eval", "rescore", str(path)])
-    return again(chain, report, path)
-
-
-def again(chain: str, report: EvalReport, path: Path) -> str:
-    """Return the command that measures today's chain on the same questions, into the same file."""
-    words = ["--chain", chain, "--stage", "all", "--data", _data(report), "--out", str(path)]
-    limit = report.settings.get("limit")
-    return shlex.join(["assay", "eval", "run", *words, *(["--limit", str(limit)] if limit else [])])
 
 
 def _is_of_these_weights(report: EvalReport, manifest: ChainManifest) -> bool:
@@ -112,31 +101,3 @@ def _is_of_these_weights(report: EvalReport, manifest: ChainManifest) -> bool:
     here = {stage.name: stage.sha256 for stage in manifest.stages}
     is_base = measured.pop(BASE_STAGE, None) in (None, base.weights_sha256, base.packed_sha256)
     return is_base and measured.items() <= here.items()
-
-
-def _is_of_these_questions(report: EvalReport, _: ChainManifest) -> bool:
-    """Return whether the questions are what they were; a file of one's own is taken at its word."""
-    if _data(report) not in DATASETS:
-        return True
-    limit = report.settings.get("limit")
-    rows = DATASETS[_data(report)]()
-    asked = rows if limit is None else rows[: int(limit)]
-    return data_sha256(asked) == report.data_sha256
-
-
-def _is_of_this_instrument(report: EvalReport, _: ChainManifest) -> bool:
-    return report.versions == instrument()
-
-
-OTHER_INSTRUMENT = "another version of the verifiers"
-CHECKS: tuple[tuple[Callable[[EvalReport, ChainManifest], bool], str], ...] = (
-    (_is_of_these_weights, "other weights than this chain's"),
-    (_is_of_these_questions, "questions that have changed since"),
-    (_is_of_this_instrument, OTHER_INSTRUMENT),
-)
-"""What a report must share with today's chain, and how a person is told that it does not."""
-
-
-def _data(report: EvalReport) -> str:
-    """Return the name of the questions, without the "(first N)" of a shortened run."""
-    return report.data_name.split(" (first ")[0]

@@ -112,14 +112,9 @@ class Store:
                 left, right = _answers_of(session, vote)
                 session.add(ComparisonRow(**dict(vote)))
         except IntegrityError:
-            query = select(ComparisonRow).where(
-                STANDS,
-                ComparisonRow.left_answer == vote.left_answer,
-                ComparisonRow.right_answer == vote.right_answer,
-                ComparisonRow.rater == vote.rater,
-            )
+            same = vote.model_dump(include={"left_answer", "right_answer", "rater"})
             with reading(self._engine) as session:
-                first = session.scalar(query)
+                first = session.scalar(select(ComparisonRow).where(STANDS).filter_by(**same))
                 if first is None:
                     raise
                 return _vote(first)
@@ -163,8 +158,8 @@ class Store:
         )
         with reading(self._engine) as session:
             return tuple(
-                JudgedPair(_vote(vote), _answer(on_the_left), _answer(on_the_right))
-                for vote, on_the_left, on_the_right in session.execute(query)
+                JudgedPair(_vote(vote), _answer(first), _answer(second))
+                for vote, first, second in session.execute(query)
             )
 
     def counts(self) -> VoteCounts:

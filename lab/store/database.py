@@ -28,8 +28,20 @@ def open_engine(url: str, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) ->
     """
     address = _address(url)
     if address.get_backend_name() == "postgresql":
-        return _postgres(address)
-    _make_folder(address)
+        try:
+            return create_engine(address, pool_pre_ping=True)
+        except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
+            install = 'run `pip install "psycopg[binary]"`.'
+            raise BadConfig(f"the driver for {address.drivername!r} is not installed ({error}); {install}") from error
+    if not str(address.database).startswith("file:"):  # SQLite's own URI form, whose path only SQLite can read
+        folder = Path(str(address.database)).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LabError(
+                f"the folder of the store, {folder}, cannot be made: {error.strerror}. "
+                "Name a writable place in ASSAY_DATABASE_URL."
+            ) from error
     engine = create_engine(address, connect_args={"timeout": busy_timeout_seconds})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -71,8 +83,9 @@ def explained(engine: Engine) -> Generator[None]:
     except (exc.DBAPIError, exc.TimeoutError) as error:
         problem = str(getattr(error, "orig", None) or error)
         where = engine.url.render_as_string(hide_password=True)
+        remedy = next((remedy for sign, remedy in REMEDIES if sign in problem), ELSE)
         raise LabError(
-            f"the store at {where} failed: {problem.strip()}. {_remedy(problem)} "
+            f"the store at {where} failed: {problem.strip()}. {remedy} "
             "What was being saved is not stored; what was stored before is untouched."
         ) from error
 
@@ -86,10 +99,6 @@ REMEDIES = (
     ("full", "The disk is full: free some space and try again."),
 )
 ELSE = f"Check ASSAY_DATABASE_URL (accepted: {ACCEPTED}) and that the server is running."
-
-
-def _remedy(problem: str) -> str:
-    return next((remedy for sign, remedy in REMEDIES if sign in problem), ELSE)
 
 
 def _address(url: str) -> URL:
@@ -109,28 +118,6 @@ def _address(url: str) -> URL:
             f"accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL."
         )
     return address
-
-
-def _postgres(address: URL) -> Engine:
-    try:
-        return create_engine(address, pool_pre_ping=True)
-    except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
-        raise BadConfig(
-            f'the driver for {address.drivername!r} is not installed ({error}); run `pip install "psycopg[binary]"`.'
-        ) from error
-
-
-def _make_folder(address: URL) -> None:
-    if str(address.database).startswith("file:"):
-        return  # SQLite's own URI form, whose path only SQLite knows how to read
-    folder = Path(str(address.database)).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LabError(
-            f"the folder of the store, {folder}, cannot be made: {error.strerror}. "
-            "Name a writable place in ASSAY_DATABASE_URL."
-        ) from error
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

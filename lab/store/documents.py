@@ -36,19 +36,11 @@ class Standing(Generic[Doc, Part]):
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True)
-class Kind(Generic[Doc, Part]):
-    """What a task keeps: its documents, the parts that people change, and those it begins with."""
-
-    document: type[Doc]
-    part: type[Part]
-    first: Callable[[Doc], tuple[Part, ...]]
-
-
-KINDS: dict[str, Kind[Any, Any]] = {
-    "review": Kind(KeptReview, DraftConcern, lambda kept: kept.concerns),
-    "refine": Kind(KeptRefinement, Mark, lambda kept: ()),
+KINDS: dict[str, tuple[type[Any], type[Any], Callable[[Any], tuple[Any, ...]]]] = {
+    "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
+    "refine": (KeptRefinement, Mark, lambda kept: ()),
 }
+"""Of each task: its documents, the parts that people change, and those a document begins with."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +59,14 @@ class Documents(Generic[Doc, Part]):
     """The documents of one task in one database; every method may be called from any thread."""
 
     def __init__(self, engine: Engine, now: Callable[[], datetime], task: str) -> None:
-        self._engine, self._now, self._task, self._kind = engine, now, task, KINDS[task]
+        self._engine, self._now, self._task = engine, now, task
+        self._document, self._part, self._first = KINDS[task]
 
     def add(self, document: Doc) -> None:
         """Keep a document."""
-        row = DocumentRow(
-            id=document.id,
-            task=self._task,
-            made_at=document.made_at,
-            session=document.session,
-            document=document.model_dump(mode="json"),
-        )
+        known = {"id": document.id, "made_at": document.made_at, "session": document.session}
         with writing(self._engine) as session:
-            session.add(row)
+            session.add(DocumentRow(task=self._task, document=document.model_dump(mode="json"), **known))
 
     def get(self, name: str, owner: str) -> Standing[Doc, Part]:
         """Return a document of this session as it stands; LabError if there is none."""
@@ -90,7 +77,7 @@ class Documents(Generic[Doc, Part]):
         """Return the newest documents of a session, newest first."""
         query = self._all(owner).order_by(DocumentRow.made_at.desc(), DocumentRow.id).limit(LISTED)
         with reading(self._engine) as session:
-            return tuple(self._kind.document.model_validate(row.document) for row in session.scalars(query))
+            return tuple(self._document.model_validate(row.document) for row in session.scalars(query))
 
     def everything(self, owner: str | None = None) -> tuple[Standing[Doc, Part], ...]:
         """Return all documents as they stand, oldest first; of one session if it is named."""
@@ -129,15 +116,8 @@ class Documents(Generic[Doc, Part]):
 
     def vote(self, owner: str, left: str, right: str, choice: Choice) -> str:
         """Keep a vote between two documents of this session and return its id; a second one is the first."""
-        row = DocumentVoteRow(
-            id=uuid.uuid4().hex,
-            voted_at=self._now(),
-            rater=owner,
-            left_document=left,
-            right_document=right,
-            choice=choice,
-            voided_at=None,
-        )
+        cast = {"rater": owner, "left_document": left, "right_document": right, "voided_at": None}
+        row = DocumentVoteRow(id=uuid.uuid4().hex, voted_at=self._now(), choice=choice, **cast)
         try:
             with writing(self._engine) as session:
                 for name in (left, right):
@@ -145,14 +125,8 @@ class Documents(Generic[Doc, Part]):
                 session.add(row)
                 return row.id
         except IntegrityError:
-            query = select(DocumentVoteRow.id).where(
-                DocumentVoteRow.left_document == left,
-                DocumentVoteRow.right_document == right,
-                DocumentVoteRow.rater == owner,
-                DocumentVoteRow.voided_at.is_(None),
-            )
             with reading(self._engine) as session:
-                return session.scalars(query).one()
+                return session.scalars(select(DocumentVoteRow.id).filter_by(**cast)).one()
 
     def votes(self, owner: str | None = None) -> tuple[DocumentVote[Doc], ...]:
         """Return the standing votes, oldest first; of one session if it is named."""
@@ -162,7 +136,7 @@ class Documents(Generic[Doc, Part]):
         with reading(self._engine) as session:
 
             def document(name: str) -> Doc:
-                return self._kind.document.model_validate(session.get_one(DocumentRow, name).document)
+                return self._document.model_validate(session.get_one(DocumentRow, name).document)
 
             return tuple(
                 DocumentVote(
@@ -187,10 +161,10 @@ class Documents(Generic[Doc, Part]):
         return row
 
     def _standing(self, session: Session, row: DocumentRow) -> Standing[Doc, Part]:
-        document, last = self._kind.document.model_validate(row.document), _last(session, row.id)
+        document, last = self._document.model_validate(row.document), _last(session, row.id)
         if last is None:
-            return Standing(document, self._kind.first(document))
-        return Standing(document, tuple(self._kind.part.model_validate(each) for each in last.content))
+            return Standing(document, self._first(document))
+        return Standing(document, tuple(self._part.model_validate(each) for each in last.content))
 
 
 def _last(session: Session, name: str) -> VersionRow | None:

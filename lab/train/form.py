@@ -1,6 +1,7 @@
 """The part of the Train tab that starts a run: a form over a settings file, checked before it is used."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -56,7 +57,7 @@ class TrainForm:
         self.stage.input(self.on_stage, [self.stage], [*self.typed.values()], api_name="train_stage", **QUIET)
         clicks = [
             button.click(
-                self._acting(act),
+                partial(self._act, act),
                 [self.name, *recipe],
                 [self.told, self.started, self.config],
                 api_name=f"train_{name}",
@@ -94,16 +95,14 @@ class TrainForm:
         told = {self.stage: recipe.stage, self.profile: recipe.profile, self.rest: recipe.rest}
         return {self.config: choice, self.told: "", **told, **typed}
 
-    def _acting(self, act: Callable[[str, Recipe], Painted]) -> Callable[..., Painted]:
-
-        def on_click(name: str, stage: str, profile: str | None, rest: str, *typed: str) -> Painted:
-            recipe = Recipe(stage, dict(zip(FIELDS, typed, strict=True)), rest, profile or "")
-            try:
-                return act(name, recipe)
-            except LabError as error:
-                return {self.told: notice(str(error), "problem"), self.started: None}
-
-        return on_click
+    def _act(
+        self, act: Callable[[str, Recipe], Painted], name: str, stage: str, profile: str | None, rest: str, *typed: str
+    ) -> Painted:
+        recipe = Recipe(stage, dict(zip(FIELDS, typed, strict=True)), rest, profile or "")
+        try:
+            return act(name, recipe)
+        except LabError as error:
+            return {self.told: notice(str(error), "problem"), self.started: None}
 
     def checked(self, name: str, recipe: Recipe) -> Painted:
         """Show the exact line, what the run lacks here and what to know of it."""

@@ -181,9 +181,11 @@ def refusal(settings: TrainingSettings) -> str:
         return say("train.refused.space")
     if settings.is_allowed is None and settings.is_shared:
         return say("train.refused.shared")
-    if not _is_writable(settings.runs[0]):
-        return say("train.refused.readonly", folder=settings.runs[0])
-    return ""
+    place = settings.runs[0].resolve()
+    while not place.exists():
+        place = place.parent
+    is_writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return "" if is_writable else say("train.refused.readonly", folder=settings.runs[0])
 
 
 def preview(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool = True) -> "Plan":
@@ -283,10 +285,3 @@ def _refuse_here(settings: TrainingSettings) -> None:
     reason = refusal(settings)
     if reason:
         raise BadConfig(reason)
-
-
-def _is_writable(folder: Path) -> bool:
-    place = folder.resolve()
-    while not place.exists():
-        place = place.parent
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

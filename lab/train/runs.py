@@ -55,10 +55,11 @@ def heard(words: Sequence[str], environment: Mapping[str, str], *, is_quiet: boo
     """
     interrupts: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    colour = {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)} if sys.stderr.isatty() else {}
     try:
         process = subprocess.Popen(
             words,
-            env={**_terminal(), **environment},
+            env={**colour, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if is_quiet else subprocess.PIPE,
             stderr=subprocess.PIPE if is_quiet else subprocess.STDOUT,
@@ -91,7 +92,13 @@ def reason(said: str, code: int) -> str:
     told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if told:
         return told[-1]
-    raised = _raised(lines)
+    raised = ""
+    for place, line in enumerate(lines):
+        bare = RANK.sub("", line, count=1)
+        match = RAISED.fullmatch(bare)
+        if match and not LAUNCHER.match(bare):
+            after = (RANK.sub("", each, count=1) for each in lines[place + 1 :])
+            raised = f"{line} {next(filter(None, after), '') if match['later'] else ''}".strip()
     if raised:
         return raised
     killers = [first or second for first, second in DIED.findall(said)]
@@ -101,25 +108,6 @@ def reason(said: str, code: int) -> str:
         memory = " (on most machines: memory ran out)" if killers[-1] == "SIGKILL" else ""
         return f"ended by {killers[-1]}{memory}"
     return f"ended with exit code {code} and gave no reason"
-
-
-def _raised(lines: Sequence[str]) -> str:
-    found = ""
-    for place, line in enumerate(lines):
-        bare = RANK.sub("", line, count=1)
-        match = RAISED.fullmatch(bare)
-        if not match or LAUNCHER.match(bare):
-            continue
-        after = (RANK.sub("", each, count=1) for each in lines[place + 1 :])
-        message = next(filter(None, after), "") if match["later"] else ""
-        found = f"{line} {message}".strip()
-    return found
-
-
-def _terminal() -> dict[str, str]:
-    if not sys.stderr.isatty():
-        return {}
-    return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)}
 
 
 LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
@@ -347,19 +335,18 @@ def _follow_metrics(seen: Watched) -> Watched:
     whole = fresh[: fresh.rfind(b"\n") + 1]
     if not whole:
         return seen
-    rows = [_row(line) for line in whole.splitlines()]
-    read = tuple(row for row in rows if row is not None)
-    return replace(
-        seen, offset=seen.offset + len(whole), rows=seen.rows + read, unreadable=seen.unreadable + len(rows) - len(read)
-    )
-
-
-def _row(line: bytes) -> MetricRow | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None
+    rows: list[MetricRow] = []
+    unreadable = seen.unreadable
+    for line in whole.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
+        else:
+            unreadable += 1
+    return replace(seen, offset=seen.offset + len(whole), rows=(*seen.rows, *rows), unreadable=unreadable)
 
 
 def _follow_tables(seen: Watched, read: Reader) -> Watched:

@@ -6,6 +6,7 @@ a lab that was started anew, shows the same.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,11 @@ def build(services: Services, tab: gr.Tab) -> None:
     page = TrainPage(services)
     outputs = [*page.outputs, refused, form.box]
 
-    def on_open(chosen: str | None, started: str | None = None) -> Painted:
-        reason = refusal(services.settings.training)
-        return {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | page.opened(started or chosen)
+    def on_open(chosen: str | None, *started: str | None) -> Painted:
+        reason, name = refusal(services.settings.training), next(filter(None, started), chosen)
+        return {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | page.opened(name)
 
-    def on_reopen(chosen: str | None) -> Painted:
-        return on_open(chosen)
-
-    tab.select(on_reopen, [page.runs], outputs, api_name="train", **QUIET)
+    tab.select(on_open, [page.runs], outputs, api_name="train", **QUIET)
     form.begin.then(on_open, [page.runs, form.started], outputs, api_visibility="private", **QUIET)
 
 
@@ -104,9 +102,6 @@ class TrainPage:
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
         self.outputs += [self.choices, self.step, self.order, self.answers, self.more, self.count, self.log_box]
         self.outputs += [self.log, self.timer, *self.plots]
-        self._listen()
-
-    def _listen(self) -> None:
         here, listed = [self.view, self.step, self.order], [self.answers, self.more, self.count]
         self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **QUIET)
         self.timer.tick(self.looked, [*here, self.count], self.outputs, api_name="train_look", **QUIET)
@@ -117,21 +112,18 @@ class TrainPage:
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
         ):
-            button.click(self._acting(act, said), [self.view], self.outputs, api_name=name, **QUIET)
+            button.click(partial(self._act, act, said), [self.view], self.outputs, api_name=name, **QUIET)
 
-    def _acting(self, act: Callable[[Path, Any, Any], None], said: str) -> Callable[[View | None], Painted]:
-
-        def on_click(view: View | None) -> Painted:
-            if view is None:
-                return {self.note: notice(say("train.empty"), "problem")}
-            try:
-                act(view.watched.run, self.services.settings.training, self.services.now())
-                line = notice(say(said))
-            except LabError as error:
-                line = notice(str(error), "problem")
-            return self.opened(view.name) | {self.note: line}
-
-        return on_click
+    def _act(self, act: Callable[[Path, Any, Any], None], said: str, view: View | None) -> Painted:
+        """Stop the run or go on with it, and show how it stands then."""
+        if view is None:
+            return {self.note: notice(say("train.empty"), "problem")}
+        try:
+            act(view.watched.run, self.services.settings.training, self.services.now())
+            line = notice(say(said))
+        except LabError as error:
+            line = notice(str(error), "problem")
+        return self.opened(view.name) | {self.note: line}
 
     def on_answers(self, view: View | None, step: int | None, order: Order) -> Painted:
         """Show the answers of another step or in another order, the first of them."""
