@@ -1,7 +1,9 @@
-"""A record, answers and where a report comes from, for the refiner's tests, and hypothesis strategies for both."""
+"""A record, answers, their case tables and where a report comes from, for the refiner's tests."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
+import yaml
 from hypothesis import strategies as st
 
 from evals.refine.judge import Verdicts
@@ -9,6 +11,7 @@ from evals.refine.score import Prepared, prepare
 from evals.report import Origin
 from evals.schema.refiner import RefinerRecord, RewardConfig, RubricItem
 
+CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/refiner.yaml").read_text(encoding="utf-8"))
 EVIDENCE = {
     "S1": "In liver, OXPHOS is down in flight (NES -1.9).",
     "S2": "In kidney, adipogenesis is up.",
@@ -18,15 +21,10 @@ TOOL_OUTPUT = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in
 GOOD = "<answer>Briefly: <snippet id=S1>OXPHOS is down in liver</snippet>.</answer>"
 
 ORIGIN = Origin(
-    data_name="d",
-    chain_name="c",
-    stage_checksums={},
-    settings={},
-    versions={},
+    data_name="d", chain_name="c", stage_checksums={}, settings={}, versions={}, command="",
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    command="",
     own={"judge": "heuristic", "judge_mode": "no language model", "reward": RewardConfig()},
-)
+)  # fmt: skip
 
 
 def record(**changes: object) -> RefinerRecord:
@@ -37,20 +35,16 @@ def record(**changes: object) -> RefinerRecord:
         "tool_output": TOOL_OUTPUT,
         "positive_rubrics": (RubricItem(title="way", description='Says that it is "down".'),),
         "negative_rubrics": (RubricItem(title="wrong way", description='Says that it is "up".'),),
-        **changes,
     }
-    return RefinerRecord.model_validate(given)
+    return RefinerRecord.model_validate({**given, **changes})
 
 
-def verdicts(prepared: Prepared, raw: float | None = 2.0, share: float | None = 1.0, need: float = 0.0) -> Verdicts:
-    """Return the same verdict everywhere."""
-    return Verdicts(
-        raws=(raw,) * len(prepared.items),
-        quotes=("",) * len(prepared.items),
-        support=(share,) * len(prepared.reading.claims),
-        relevance=tuple((share,) * len(ids) for ids in prepared.cited),
-        needs=(need,) * len(prepared.reading.uncited),
-    )
+def verdicts(of: Prepared, share: float | None = 1.0, need: float = 0.0, **changes: object) -> Verdicts:
+    """Return the same verdict everywhere, but for these changes."""
+    relevance = tuple((share,) * len(ids) for ids in of.cited)
+    support, needs = (share,) * len(of.reading.claims), (need,) * len(of.reading.uncited)
+    given = {"raws": (2.0,) * len(of.items), "support": support, "relevance": relevance, "needs": needs}
+    return Verdicts(**{"quotes": ("",) * len(of.items), **given, **changes})
 
 
 def prepared(text: str, about: RefinerRecord | None = None, **config: object) -> Prepared:
@@ -62,13 +56,12 @@ NAMES = st.sampled_from([*EVIDENCE, "X9", "nowhere"])
 WORDS = st.lists(
     st.sampled_from(["OXPHOS", "is", "up", "down", "in", "liver", "4,110", "e.g.", ".", ",", "β-cell"]), max_size=6
 ).map(" ".join)
-SPANS = st.tuples(st.lists(NAMES, min_size=1, max_size=4), WORDS)
-PARTS = st.lists(st.one_of(WORDS, SPANS), max_size=6)
+PARTS = st.lists(st.one_of(WORDS, st.tuples(st.lists(NAMES, min_size=1, max_size=4), WORDS)), max_size=6)
 
 
 def written(parts: list[str | tuple[list[str], str]]) -> str:
     """Return an answer made of sentences and claims."""
     pieces = [
-        part if isinstance(part, str) else f"<snippet id={','.join(part[0])}>{part[1]}</snippet>" for part in parts
+        each if isinstance(each, str) else f"<snippet id={','.join(each[0])}>{each[1]}</snippet>" for each in parts
     ]
     return f"<answer>{' '.join(pieces)}</answer>"

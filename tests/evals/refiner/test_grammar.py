@@ -1,100 +1,101 @@
+"""What is read: records and their evidence, the claims of an answer and its form; tables in `cases/refiner.yaml`."""
+
+import json
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evals.refine.grammar import format_bonus, parse
-from tests.evals.refiner.answers import GOOD, PARTS, prepared, record, written
+from evals.errors import BadConfig, BadRow
+from evals.refine.grammar import evidence_of, format_bonus, parse
+from evals.refine.records import as_jsonl, read_records, records_sha256, split_by_group
+from tests.evals.refiner.answers import CASES, GOOD, PARTS, prepared, record, written
 
-ALL_PASS = {
-    "single_answer": True,
-    "balanced_tags": True,
-    "ids_wellformed": True,
-    "nothing_outside": True,
-    "ids_known": True,
-    "claims_nonempty": True,
-    "has_claim": True,
-    "no_evidence_markup": True,
-}
-FAULTS = (
-    ("", {"single_answer"}),
-    ("OXPHOS is down in liver.", {"single_answer"}),
-    ("<answer><snippet id=S1>cut off", {"single_answer", "balanced_tags"}),
-    ("</answer><answer>", {"single_answer"}),
-    ("<answer>a</answer><answer>b</answer>", {"single_answer"}),
-    ("<answer><answer>a</answer></answer>", {"single_answer"}),
-    ("<answer mood=sure><snippet id=S1>a</snippet></answer>", {"single_answer"}),
-    ("<answer><snippet id=S1>a</answer>", {"balanced_tags"}),
-    ("<answer>a</snippet></answer>", {"balanced_tags"}),
-    ("<answer><snippet id=S1>a<snippet id=S2>b</snippet></snippet></answer>", {"balanced_tags"}),
-    ("<answer><snippet>a</snippet></answer>", {"ids_wellformed"}),
-    ("<answer><snippet id=>a</snippet></answer>", {"ids_wellformed"}),
-    ("<answer><snippet id=S1,,S2>a</snippet></answer>", {"ids_wellformed"}),
-    ("<answer><snippet id=\"S1'>a</snippet></answer>", {"ids_wellformed"}),
-    ("<answer><snippet id=S1 sure=yes>a</snippet></answer>", {"ids_wellformed"}),
-    ("<answer><snippet id=S/1>a</snippet></answer>", {"ids_wellformed"}),
-    (f"Sure! {GOOD}", {"nothing_outside"}),
-    (f"{GOOD} I hope this helps.", {"nothing_outside"}),
-    ("<answer><snippet id=S1,S7>a</snippet></answer>", {"ids_known"}),
-    ("<answer><snippet id=S1> … </snippet></answer>", {"claims_nonempty"}),
-    ("<answer>OXPHOS is down.</answer>", {"has_claim"}),
-    ("<answer>x <tool_call>y</tool_call> <snippet id=S1>a</snippet></answer>", {"no_evidence_markup"}),
-    ("<answer><snippets id=S1>y</snippets> <snippet id=S1>a</snippet></answer>", {"no_evidence_markup"}),
-    ("<answer><WebPage id=S1>y</WebPage> <snippet id=S1>a</snippet></answer>", {"no_evidence_markup"}),
-    (f"\n {GOOD} \n", set()),
-    ('<answer><snippet id="S1, S2">a</snippet></answer>', set()),
-    ("<answer><snippet id='W:3.a-b_c'>a</snippet></answer>", set()),
-    ("<ANSWER><Snippet ID = S1 , S2 >a</SNIPPET></Answer>", set()),
-)  # fmt: skip
+BASE = {"id": "r1", "prompt": "Which way?", "tool_output": "<snippet id=S1>up</snippet>"}
+HARD = {"single_answer", "balanced_tags", "ids_wellformed"}
 
 
-@pytest.mark.parametrize(("text", "failing"), FAULTS)
-def test_each_fault_of_form_fails_its_own_check(text: str, failing: set[str]):
-    checks = prepared(text).checks
-    hard = {"single_answer", "balanced_tags", "ids_wellformed"}
-    failed = {name for name, passed in checks.items() if not passed}
-    assert failed & hard == failing & hard
-    if not failing & hard:
-        assert failed == failing
-        assert format_bonus(checks) == (5 - len(failing)) / 5
-    else:
-        assert format_bonus(checks) == 0.0
+# ---- records and evidence ---------------------------------------------------------------------
 
 
-def test_a_claim_keeps_its_place_and_all_its_ids_each_once():
+def test_a_bad_record_is_named_by_line_and_field(tmp_path):
+    wrong, rows = [], tmp_path / "rows.jsonl"
+    for change, field, problem in CASES["records"]:
+        rows.write_text(f"{json.dumps(BASE | {'id': 'r0'})}\n\n{json.dumps(BASE | change)}\n", encoding="utf-8")
+        with pytest.raises(BadRow) as caught:
+            read_records(rows)
+        told = caught.value
+        if (told.line, told.field) != (3, field) or problem not in str(told):
+            wrong.append((change, str(told)))
+    assert not wrong
+    rows.write_text(json.dumps(BASE | {"tool_output": "", "answerable": False}), encoding="utf-8")
+    assert read_records(rows)[0].tool_output == ""  # fine where there is no answer
+
+
+def test_evidence_is_read_from_both_kinds_of_block_and_ends_at_its_tag_whatever_letters_stand_in_it():
+    text = "<snippet id=\"a.1\">A</snippet><webpage url=x id='b:2'>B</webpage><snippet\nid=c-3 n = '2' >C</snippet>"
+    assert dict(evidence_of(text)) == {"a.1": "A", "b:2": "B", "c-3": "C"} == dict(evidence_of(f"{text}{text}"))
+    text = f"<snippet id=S1>{'İ' * 12} is down</SNIPPET>\n<Snippet id=S2>b</snippet><ſnippet id=S3>"
+    assert dict(evidence_of(text)) == {"S1": f"{'İ' * 12} is down", "S2": "b"}
+
+
+def test_a_conversation_asks_its_last_question_unless_the_question_is_told():
+    turns = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "Which way?"}]
+    asked = [record(prompt=turns, **more).asked for more in ({}, {"question": "Up or down?"})]
+    assert asked == ["Which way?", "Up or down?"]
+
+
+def test_records_are_written_and_read_back_the_same(tmp_path):
+    records = (record(), record(id="r2", sources={"S1": "p"}, answerable=False))
+    file = tmp_path / "rows.jsonl"
+    file.write_text(as_jsonl(records), encoding="utf-8")
+    read = read_records(file)
+    assert as_jsonl(read) == as_jsonl(records)
+    assert records_sha256(reversed(read)) == records_sha256(records)
+
+
+def test_a_group_is_never_on_both_sides_of_a_split():
+    records = [record(id=f"r{n}", split_group=f"g{n % 7}") for n in range(30)]
+    first, second = split_by_group(records, 0.3, seed=4)
+    groups = [{each.group for each in side} for side in (first, second)]
+    assert len(first) + len(second) == 30 and not groups[0] & groups[1] and len(groups[1]) == 2
+    with pytest.raises(BadConfig, match="groups"):
+        split_by_group(records[:1], 0.5)
+
+
+# ---- answers ----------------------------------------------------------------------------------
+
+
+def test_each_fault_of_form_fails_its_own_check_and_a_hard_one_leaves_no_bonus():
+    wrong = []
+    for text, failing in CASES["form"]:
+        checks = prepared(text.replace("GOOD", GOOD)).checks
+        failed, is_hard = {name for name, passed in checks.items() if not passed}, bool(HARD & set(failing))
+        same = failed & HARD == HARD & set(failing) if is_hard else failed == set(failing)
+        bonus = 0.0 if is_hard else (5 - len(failing)) / 5
+        wrong += [] if same and format_bonus(checks) == bonus else [(text, failed)]
+    assert not wrong
+
+
+def test_claims_keep_their_place_and_ids_and_sentences_outside_them_are_found_but_no_joining_words():
     text = '<answer>So <snippet id="S2, S1,S2"> up  </snippet> and <snippet id=S1>up</snippet></answer>'
-    first, second = parse(text).claims
-    assert (first.text, first.ids) == ("up", ("S2", "S1"))
-    assert (second.text, second.ids) == ("up", ("S1",))
-    assert first.start != second.start
-    assert all(text[claim.start : claim.end] == "up" for claim in (first, second))
-
-
-def test_sentences_outside_claims_are_found_and_joining_words_are_not():
+    first, second = claims = parse(text).claims
+    assert [(each.text, each.ids) for each in claims] == [("up", ("S2", "S1")), ("up", ("S1",))]
+    assert first.start != second.start and all(text[each.start : each.end] == "up" for each in claims)
     text = (
         "<answer>In liver it falls, e.g. by 1.9. However, <snippet id=S1>a</snippet> and"
         " <snippet id=S2>b</snippet>.\nMore work, cf. Lee et al. 2020, is needed!</answer>"
     )
-    assert [each.text for each in parse(text).uncited] == [
-        "In liver it falls, e.g. by 1.9.",
-        "More work, cf. Lee et al. 2020, is needed!",
-    ]
-
-
-def test_what_a_policy_wrote_before_its_answer_is_no_evidence():
-    faked = "<snippet id=S9>OXPHOS is up</snippet><answer><snippet id=S9>OXPHOS is up</snippet></answer>"
-    checks = prepared(faked).checks
-    assert not checks["ids_known"]
-    assert not checks["nothing_outside"]
+    outside = ["In liver it falls, e.g. by 1.9.", "More work, cf. Lee et al. 2020, is needed!"]
+    assert [each.text for each in parse(text).uncited] == outside
 
 
 def test_a_reasoning_block_is_left_out_only_where_its_tag_is_named():
     text = f"<think>maybe <answer>no</answer></think> {GOOD}"
     assert not parse(text).has_single_answer
     named = parse(text, ("think",))
-    assert named.has_single_answer
-    assert named.has_nothing_outside
+    assert named.has_single_answer and named.has_nothing_outside
     assert text[named.claims[0].start :].startswith("OXPHOS")
 
 
@@ -111,25 +112,24 @@ def test_every_answer_of_the_grammar_is_read_back_claim_by_claim(parts):
     spans = [part for part in parts if not isinstance(part, str)]
     assert reading.is_wellformed
     assert [claim.ids for claim in reading.claims] == [tuple(dict.fromkeys(ids)) for ids, _ in spans]
-    for part in (*reading.claims, *reading.uncited):
-        assert text[part.start : part.end] == part.text
+    assert all(text[part.start : part.end] == part.text for part in (*reading.claims, *reading.uncited))
 
 
 @given(st.text(alphabet="<>/answer snippet id=S1,\"' ", max_size=200))
 @settings(max_examples=150)
-def test_no_text_makes_the_reader_fail(text: str):
-    reading = prepared(text)
-    assert 0.0 <= reading.bonus <= 1.0
+def test_no_text_makes_the_reader_fail(text):
+    assert 0.0 <= prepared(text).bonus <= 1.0
 
 
-@pytest.mark.parametrize("piece", ["<snippet id=", "<answer>", "id=S1 ", "< snippet", " " * 8, "<snippet id=S1 "])
-def test_time_grows_with_the_length_of_a_hostile_text_and_no_faster(piece: str):
-    def seconds(times: int) -> float:
+def test_time_grows_with_the_length_of_a_hostile_text_and_no_faster():
+    def seconds(piece: str, times: int) -> float:
         text = f"<answer><snippet id=S1{piece * times}!>a</snippet></answer>"
         started = time.process_time()
         parse(text)
         return time.process_time() - started
 
-    short = min(seconds(2_500) for _ in range(3))
-    long = min(seconds(20_000) for _ in range(3))
-    assert long < 8 * 4 * short + 0.02
+    slow = []
+    for piece in ("<snippet id=", "<answer>", "id=S1 ", "< snippet", " " * 8, "<snippet id=S1 "):
+        short, long = (min(seconds(piece, times) for _ in range(3)) for times in (2_500, 20_000))
+        slow += [] if long < 8 * 4 * short + 0.02 else [(piece, short, long)]
+    assert not slow

@@ -1,46 +1,55 @@
+"""What an answer earns, by its rubric and its citations; `assay refiner score`; reports of a refiner."""
+
+import json
 import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from evals.errors import BadConfig
+from evals.compare import compare
+from evals.errors import BadConfig, BadRow, IncomparableReports
+from evals.refine.bank import refiner_bank
+from evals.refine.citation import copied
 from evals.refine.judge import Verdicts
 from evals.refine.rubric import items_of, static_items
 from evals.refine.score import Prepared, explain, prepare, settle
+from evals.refine.task import Refine
+from evals.report import build_report, load_report, save_report, summarise
+from evals.run import baseline_rows, graded
 from evals.schema.refiner import PRESETS, RewardConfig, RubricItem
-from tests.evals.refiner.answers import GOOD, PARTS, prepared, record, verdicts, written
+from evals.schema.reports import RefinerReport, RefinerRow
+from evals.task import Answer
+from lab.cli import app
+from tests.evals.refiner.answers import CASES, GOOD, ORIGIN, PARTS, prepared, record, verdicts, written
+from tests.training.judge_server import JudgeServer
 
-OFF = {"preset": "published"}
-SHARES = st.sampled_from([0.0, 0.5, 1.0])
-EMPTY = "<answer></answer>"
+GATES = ("off", "multiply", "require")
+RAWS = (2.0, 0.0, 2.0, 0.0, 1.0)
 
 
 def random_verdicts(case: Prepared, seed: int) -> Verdicts:
     source = random.Random(seed)
-    return Verdicts(
+    return verdicts(
+        case,
         raws=tuple(source.choice([0.0, 0.7, 2.0]) for _ in case.items),
-        quotes=("",) * len(case.items),
         support=tuple(source.choice([0.0, 0.5, 1.0]) for _ in case.reading.claims),
         relevance=tuple(tuple(float(source.random() < 0.5) for _ in ids) for ids in case.cited),
         needs=tuple(float(source.random() < 0.5) for _ in case.reading.uncited),
     )
 
 
-def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten():
+# ---- the reward -------------------------------------------------------------------------------
+
+
+def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten_and_each_setting_does_what_it_says():
     case = prepared(GOOD)
-    good = verdicts(case)
-    raws = (2.0, 0.0, 2.0, 0.0, 1.0)
-    settled = settle(case, replace(good, raws=raws))
-    assert settled.rubric == pytest.approx(4.5 / 5)
-    assert settled.citation.f1 == 1.0
+    settled = settle(case, verdicts(case, raws=RAWS))
+    assert (settled.rubric, settled.citation.f1) == (pytest.approx(4.5 / 5), 1.0)
     assert settled.reward == pytest.approx(10 * (0.8 * 0.9 + 0.2))
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
+    expected = [
         ({}, 0.8 * 0.9 + 0.2 * 2 / 3),
         ({"combine": "additive"}, 0.9 + 0.2 * 2 / 3),
         ({"citation_weight": 0.5}, 0.5 * 0.9 + 0.5 * 2 / 3),
@@ -48,122 +57,89 @@ def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten():
         ({"citation_metric": "recall"}, 0.8 * 0.9 + 0.2),
         ({"apply_citation": False}, 0.9),
         ({"verification_reward": 1}, (0.8 * 0.9 + 0.2 * 2 / 3) / 10),
-    ],
-)
-def test_each_setting_of_the_total_does_what_it_says(config, expected):
-    case = prepared("<answer><snippet id=S1,S2>OXPHOS is down</snippet></answer>", **config)
-    given = replace(verdicts(case), raws=(2.0, 0.0, 2.0, 0.0, 1.0), relevance=((1.0, 0.0),))
-    assert settle(case, given).reward == pytest.approx(10 * expected)
+    ]
+    for config, share in expected:
+        case = prepared("<answer><snippet id=S1,S2>OXPHOS is down</snippet></answer>", **config)
+        given = verdicts(case, raws=RAWS, relevance=((1.0, 0.0),))
+        assert settle(case, given).reward == pytest.approx(10 * share), config
 
 
-def test_a_wanted_and_an_unwanted_behaviour_weigh_what_they_are_given():
+def test_wanted_and_unwanted_behaviours_weigh_what_they_are_given_and_the_scale_has_ends():
     about = record(
         positive_rubrics=(RubricItem(title="a", description="x", weight=3.0),),
         negative_rubrics=(RubricItem(title="b", description="y", weight=1.0),),
     )
-    case = prepared(GOOD, about, static_rubrics=False)
-    assert settle(case, replace(verdicts(case), raws=(2.0, 2.0))).rubric == pytest.approx(0.75)
-    assert settle(case, replace(verdicts(case), raws=(0.0, 0.0))).rubric == pytest.approx(0.25)
-
-
-def test_numbers_beyond_the_scale_count_as_its_ends():
-    case = prepared(GOOD, static_rubrics=False)
-    assert settle(case, replace(verdicts(case), raws=(7.0, -3.0))).rubric == 1.0
+    weighed, plain = prepared(GOOD, about, static_rubrics=False), prepared(GOOD, static_rubrics=False)
+    cases = [(weighed, (2.0, 2.0), 0.75), (weighed, (0.0, 0.0), 0.25), (plain, (7.0, -3.0), 1.0)]
+    assert [settle(case, verdicts(case, raws=raws)).rubric for case, raws, _ in cases] == [x for *_, x in cases]
 
 
 def test_silence_is_paid_only_by_the_published_settings():
-    about = record(negative_rubrics=())
-    silent = {"raws": (0.0,) * 4}
-    published = prepared(EMPTY, about, **OFF)
-    assert settle(published, replace(verdicts(published), **silent)).reward == pytest.approx(4.0)
-    for config in ({}, {"gate": "multiply"}, {"gate": "off", "empty_answer": "zero"}):
-        case = prepared(EMPTY, about, **config)
-        assert settle(case, replace(verdicts(case), **silent)).reward == 0.0
-        assert settle(case, None).reward == 0.0
+    configs = [({"preset": "published"}, 4.0), ({}, 0.0), ({"gate": "multiply"}, 0.0)]
+    for config, paid in (*configs, ({"gate": "off", "empty_answer": "zero"}, 0.0)):
+        case = prepared("<answer></answer>", record(negative_rubrics=()), **config)
+        assert settle(case, verdicts(case, raws=(0.0,) * 4)).reward == pytest.approx(paid), config
+        assert paid or settle(case, None).reward == 0.0
 
 
-def test_a_gate_costs_nothing_a_share_or_everything():
-    text = f"Sure. {GOOD}"
-    rewards = {}
-    for gate in ("off", "multiply", "require"):
-        case = prepared(text, gate=gate)
-        rewards[gate] = settle(case, replace(verdicts(case), raws=(2.0, 0.0, 2.0, 0.0, 0.0))).reward
-    assert rewards == {"off": 10.0, "multiply": pytest.approx(10 * (0.8 * 0.8 + 0.2)), "require": 0.0}
+def test_a_gate_costs_nothing_a_share_or_everything_and_a_hard_fault_everything_whatever_the_gate():
+    found = {}
+    for gate in GATES:
+        case, broken = (prepared(text, gate=gate) for text in (f"Sure. {GOOD}", "<answer><snippet id=S1>cut off"))
+        found[gate] = settle(case, verdicts(case, raws=(2.0, 0.0, 2.0, 0.0, 0.0))).reward
+        assert not broken.is_judgeable and settle(broken, None).reward == 0.0
+    assert found == {"off": 10.0, "multiply": pytest.approx(10 * (0.8 * 0.8 + 0.2)), "require": 0.0}
 
 
-def test_a_hard_fault_earns_nothing_without_a_judge_whatever_the_gate():
-    for gate in ("off", "multiply", "require"):
-        case = prepared("<answer><snippet id=S1>cut off", gate=gate)
-        assert not case.is_judgeable
-        assert settle(case, None).reward == 0.0
-
-
-def test_a_missing_verdict_makes_the_reward_missing_and_never_a_number():
-    case = prepared(GOOD)
-    for gone in (
-        {"raws": (2.0, None, 2.0, 0.0, 0.0)},
-        {"support": (None,)},
-        {"relevance": ((None,),)},
-        {"needs": (None,) * len(case.reading.uncited)},
-    ):
-        assert settle(case, replace(verdicts(case), **gone)).reward is None
+def test_a_missing_verdict_makes_the_reward_missing_and_never_a_number_but_hides_no_fault_of_form():
+    case, faulty = prepared(GOOD), prepared(f"Sure. {GOOD}")
+    gone = {"raws": (2.0, None, 2.0, 0.0, 0.0), "support": (None,), "relevance": ((None,),)}
+    for name, values in {**gone, "needs": (None,) * len(case.reading.uncited)}.items():
+        assert settle(case, verdicts(case, **{name: values})).reward is None, name
     without = prepared(GOOD, apply_citation=False)
     assert settle(without, verdicts(without, share=None)).reward is not None
-
-
-def test_a_missing_verdict_hides_no_fault_of_form():
-    case = prepared(f"Sure. {GOOD}")
-    assert settle(case, verdicts(case, raw=None)).reward == 0.0
+    assert settle(faulty, verdicts(faulty, raws=(None,) * 5)).reward == 0.0
 
 
 def test_nobody_is_asked_about_an_id_that_is_not_in_the_evidence():
-    case = prepared("<answer><snippet id=X1>a</snippet> <snippet id=S1,X1>b</snippet></answer>", **OFF)
+    text = "<answer><snippet id=X1>a</snippet> <snippet id=S1,X1>b</snippet></answer>"
+    case = prepared(text, preset="published")
     assert case.cited == ((), ("S1",))
     settled = settle(case, Verdicts((0.0,) * 5, ("",) * 5, (None, 1.0), ((), (1.0,)), ()))
-    assert settled.citation.precision == pytest.approx(1 / 3)
-    assert settled.citation.recall == pytest.approx(1 / 2)
+    assert (settled.citation.precision, settled.citation.recall) == pytest.approx((1 / 3, 1 / 2))
 
 
 def test_citations_can_be_counted_by_document():
     about = record(sources={"S1": "paper", "S2": "paper", "X9": "paper"})
     text = "<answer><snippet id=S1,S2,W:3.a-b_c>a</snippet></answer>"
     case = prepared(text, about, citation_level="paper")
-    given = replace(verdicts(case), relevance=((1.0, 0.0, 0.0),))
-    assert settle(case, given).citation.precision == pytest.approx(1 / 2)
-    assert settle(prepared(text, about), given).citation.precision == pytest.approx(1 / 3)
+    given = verdicts(case, relevance=((1.0, 0.0, 0.0),))
+    found = [settle(each, given).citation.precision for each in (case, prepared(text, about))]
+    assert found == pytest.approx([1 / 2, 1 / 3])
 
 
 def test_saying_nothing_checkable_is_right_only_where_there_is_no_answer():
-    text = "<answer>The evidence does not say.</answer>"
     for answerable, score in ((False, 1.0), (True, 0.0)):
-        case = prepared(text, record(answerable=answerable), gate="off")
-        assert settle(case, verdicts(case)).citation.f1 == score
-        assert settle(case, verdicts(case, need=1.0)).citation.f1 == 0.0
+        case = prepared("<answer>The evidence does not say.</answer>", record(answerable=answerable), gate="off")
+        assert [settle(case, verdicts(case, need=need)).citation.f1 for need in (0.0, 1.0)] == [score, 0.0]
 
 
 def test_one_giant_claim_with_every_id_counts_as_unsupported():
     many = ",".join(f"S{n}" for n in range(9))
-    long = "word " * 81
-    for text in (f"<snippet id={many}>a</snippet>", f"<snippet id=S1>{long}</snippet>"):
+    for text in (f"<snippet id={many}>a</snippet>", f"<snippet id=S1>{'word ' * 81}</snippet>"):
         case = prepared(f"<answer>{text}</answer>", gate="off")
-        assert case.cited == ((),)
-        assert settle(case, verdicts(case)).citation.f1 == 0.0
+        assert case.cited == ((),) and settle(case, verdicts(case)).citation.f1 == 0.0
         assert "unsupported" in str(explain(case, verdicts(case), "test").claims[0].note)
 
 
-def test_the_static_items_are_three_and_can_be_left_out():
+def test_the_static_items_are_three_and_can_be_left_out_and_presets_changed_key_by_key():
     assert [item.polarity for item in static_items()] == ["positive", "negative", "negative"]
     assert len(items_of(record(), RewardConfig(static_rubrics=False))) == 2
-    bare = record(positive_rubrics=(), negative_rubrics=())
     with pytest.raises(BadConfig, match="nothing to"):
-        prepare(bare, GOOD, RewardConfig(static_rubrics=False))
-
-
-def test_presets_are_read_by_name_and_can_be_changed_key_by_key():
+        prepare(record(positive_rubrics=(), negative_rubrics=()), GOOD, RewardConfig(static_rubrics=False))
     published = RewardConfig.model_validate({"preset": "published", "gate": False, "w": 0.3})
     assert (published.gate, published.zero_if_empty, published.citation_weight) == ("off", False, 0.3)
-    assert RewardConfig().gate == "require"
-    assert RewardConfig().zero_if_empty
+    assert RewardConfig().gate == "require" and RewardConfig().zero_if_empty
     assert set(PRESETS) == {"assay", "published"}
 
 
@@ -173,25 +149,21 @@ def test_every_verdict_is_shown_at_its_place_in_the_text():
     shown = explain(case, verdicts(case, need=1.0), "test")
     claim, passage = shown.claims[0], shown.uncited[0]
     assert text[claim.start : claim.end] == "OXPHOS is down"
-    assert [(each.id, each.is_known, each.relevant) for each in claim.citations] == [
-        ("S1", True, 1.0),
-        ("X9", False, 0.0),
-    ]
+    found = [(each.id, each.is_known, each.relevant) for each in claim.citations]
+    assert found == [("S1", True, 1.0), ("X9", False, 0.0)]
     assert (text[passage.start : passage.end], passage.needs_citation) == ("It falls by 1.9.", 1.0)
     assert [item.polarity for item in shown.items].count("negative") == 3
     assert shown.judge == "test"
 
 
-# what section 4 of the specification wants to hold for every answer
+# ---- what holds for every answer --------------------------------------------------------------
 
 
-@given(PARTS, st.integers(0, 99), st.sampled_from(["off", "multiply", "require"]))
+@given(PARTS, st.integers(0, 99), st.sampled_from(GATES))
 @settings(max_examples=80)
 def test_a_convex_reward_stays_between_0_and_10(parts, seed, gate):
     case = prepared(written(parts), gate=gate)
-    reward = settle(case, random_verdicts(case, seed)).reward
-    assert reward is not None
-    assert 0.0 <= reward <= 10.0
+    assert 0.0 <= settle(case, random_verdicts(case, seed)).reward <= 10.0
 
 
 @given(PARTS, st.integers(0, 99), st.randoms())
@@ -199,48 +171,165 @@ def test_a_convex_reward_stays_between_0_and_10(parts, seed, gate):
 def test_the_order_of_items_and_of_claims_changes_nothing(parts, seed, source):
     case = prepared(written(parts), gate="off", max_words_per_claim=0)
     given = random_verdicts(case, seed)
-    items = list(range(len(case.items)))
-    claims = list(range(len(case.reading.claims)))
+    items, claims = list(range(len(case.items))), list(range(len(case.reading.claims)))
     source.shuffle(items)
     source.shuffle(claims)
-    other = replace(
-        case,
-        items=tuple(case.items[at] for at in items),
-        cited=tuple(case.cited[at] for at in claims),
-        reading=replace(case.reading, claims=tuple(case.reading.claims[at] for at in claims)),
-    )
-    shuffled = replace(
-        given,
-        raws=tuple(given.raws[at] for at in items),
-        support=tuple(given.support[at] for at in claims),
-        relevance=tuple(given.relevance[at] for at in claims),
-        needs=given.needs[::-1],
-    )
+
+    def ordered(values, order):
+        return tuple(values[at] for at in order)
+
+    reading = replace(case.reading, claims=ordered(case.reading.claims, claims))
+    other = replace(case, items=ordered(case.items, items), cited=ordered(case.cited, claims), reading=reading)
+    support, relevance = ordered(given.support, claims), ordered(given.relevance, claims)
+    raws = ordered(given.raws, items)
+    shuffled = replace(given, raws=raws, support=support, relevance=relevance, needs=given.needs[::-1])
     assert settle(case, given).reward == settle(other, shuffled).reward
 
 
-@given(PARTS, st.integers(0, 99), st.sampled_from(["off", "multiply", "require"]), st.integers(0, 5))
+@given(PARTS, st.integers(0, 99), st.sampled_from(GATES), st.integers(0, 5))
 @settings(max_examples=80)
 def test_an_unknown_id_never_raises_the_reward(parts, seed, gate, place):
     spans = [at for at, part in enumerate(parts) if not isinstance(part, str)]
     if not spans:
         return
-    before = prepared(written(parts), gate=gate)
-    given = random_verdicts(before, seed)
-    chosen = spans[place % len(spans)]
-    changed = [*parts]
+    chosen, changed = spans[place % len(spans)], [*parts]
     changed[chosen] = ([*parts[chosen][0], "unknown-id"], parts[chosen][1])
-    after = prepared(written(changed), gate=gate)
-    rewards = [settle(case, given).reward for case in (before, after)]
-    assert rewards[1] <= rewards[0] + 1e-12
+    before, after = (prepared(written(each), gate=gate) for each in (parts, changed))
+    given = random_verdicts(before, seed)
+    assert settle(after, given).reward <= settle(before, given).reward + 1e-12
 
 
 @given(st.integers(1, 4), st.integers(0, 3))
 def test_a_claim_said_twice_never_raises_a_perfect_f1(n, twice):
-    claims = ["<snippet id=S1>OXPHOS is down</snippet>"] * n
-    claims += claims[: twice + 1]
-    case = prepared(f"<answer>{' '.join(claims)}</answer>")
-    assert len(case.reading.claims) == len(claims)
+    n_claims = n + min(n, twice + 1)
+    case = prepared(f"<answer>{' '.join(['<snippet id=S1>OXPHOS is down</snippet>'] * n_claims)}</answer>")
+    assert len(case.reading.claims) == n_claims
     assert settle(case, verdicts(case)).citation.f1 <= 1.0
-    one_less = replace(verdicts(case), support=(1.0,) * (len(claims) - 1) + (0.0,))
+    one_less = verdicts(case, support=(1.0,) * (n_claims - 1) + (0.0,))
     assert settle(case, one_less).citation.f1 < 1.0
+
+
+# ---- `assay refiner score` --------------------------------------------------------------------
+
+
+@pytest.fixture
+def score(tmp_path):
+    """Score cases, each the case of the table with its changes; what a changed table of verdicts leaves out stays."""
+
+    def run(*changes: dict, judge: str = "stub", more: tuple[str, ...] = ()):
+        rows = [json.dumps({**CASES["case"], "id": str(at), **change}) for at, change in enumerate(changes)]
+        (tmp_path / "cases.jsonl").write_text("\n".join(rows), encoding="utf-8")
+        command = ["refiner", "score", str(tmp_path / "cases.jsonl"), "--judge", judge, "--json", *more]
+        return CliRunner().invoke(app, command)
+
+    return run
+
+
+def test_a_verdict_that_is_none_makes_the_reward_null(score):
+    table = CASES["case"]["stub_judge"]
+    found = score(*({"stub_judge": change if change is None else table | change} for change, _ in CASES["verdicts"]))
+    rows, rewards = json.loads(found.stdout), [reward for _, reward in CASES["verdicts"]]
+    assert [row["reward"] and round(row["reward"], 6) for row in rows] == rewards
+    assert "stub (verdicts from a table)" in found.stderr
+    assert rows[0]["claims"] == [{"text": "OXPHOS is down", "ids": ["S1", "S2"]}] and all(
+        rows[0]["format_checks"].values()
+    )
+    assert [rows[0][name] for name in ("format_bonus", "rubric")] == [1.0, 1.0]
+    assert [rows[0][f"citation_{name}"] for name in ("precision", "recall", "f1")] == [0.5] * 3
+
+
+def test_a_bad_case_is_named_by_file_line_and_field(score):
+    wrong = []
+    for change, field in CASES["bad_cases"]:
+        result = score({"id": "first"}, change)
+        told = result.exception
+        good = isinstance(told, BadRow) and (told.line, told.field) == (2, field) and "cases.jsonl" in str(told)
+        wrong += [] if good and not result.stdout else [(change, told)]
+    assert not wrong
+    told = str(score({"stub_judge": {"rubric_raw": {"way": 2, "wrnog": 0, "Citation Discipline": 2}}}).exception)
+    assert "on 'wrnog', which is no item's title, and none on 'wrong'" in told
+
+
+def test_who_judged_is_told_and_a_server_can_be_asked_once_or_for_several_votes(score):
+    with JudgeServer() as server:
+        (over_http,) = json.loads(score({}, judge=server.url).stdout)
+        (voted,) = json.loads(score({}, judge=server.url, more=("--votes", "3")).stdout)
+        assert {each.body["seed"] for each in server.requests} == {0, 1}
+    (by_words,) = json.loads(score({}, judge="heuristic").stdout)
+    assert (over_http["judge"], over_http["rubric"], voted["rubric"]) == ("http (tiny-judge)", 1.0, 1.0)
+    assert "no language model" in by_words["judge"]
+    start = CASES["case"]["completion"].index("OXPHOS")
+    assert by_words["verdicts"]["claims"][0]["start"] == start
+
+
+def test_a_judge_that_is_none_or_far_away_and_votes_that_change_nothing_are_refused(score):
+    told = [(score({}, judge=judge, more=more).exception, says) for judge, more, says in CASES["judges"]]
+    assert [row for row in told if not isinstance(row[0], BadConfig) or row[1] not in str(row[0])] == []
+
+
+# ---- reports ----------------------------------------------------------------------------------
+
+BAD = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
+BROKEN = "<answer>cut off"
+TASK = Refine()
+
+
+def rows_of(stage: str, *texts: str) -> tuple[RefinerRow, ...]:
+    """Return a row per text, two records to a cluster."""
+    records = [record(id=f"r{place}", split_group=f"g{place // 2}") for place in range(len(texts))]
+    return graded(TASK, records, [Answer(stage, text) for text in texts])
+
+
+def report(*rows: RefinerRow, **changes: object) -> RefinerReport:
+    return build_report([record()], rows, ORIGIN, Refine).model_copy(update=changes)
+
+
+def reward_of(one: RefinerReport):
+    (pair,) = compare([((one, "sft"), (one, "refiner"))]).comparisons
+    return pair, next(each for each in pair.differences if each.metric == "reward")
+
+
+def test_an_answer_without_a_verdict_stays_out_of_the_mean_and_of_differences_and_is_counted():
+    good, other = rows_of("sft", GOOD, GOOD)
+    lost = other.model_copy(update={"scored": other.scored.model_copy(update={"reward": None})})
+    found = summarise([good, lost], task=Refine)[0].metrics["reward"]
+    assert (found.n, found.value, found.note) == (1, good.scored.reward, "1 of 2 answers without a verdict")
+    one = report(good, lost, *rows_of("refiner", BAD, BROKEN))
+    _, reward = reward_of(one)
+    assert (reward.n, reward.second) == (1, one.rows[2].scored.reward)
+
+
+def test_two_stages_are_compared_record_by_record_over_clusters_and_corrected_for_every_test(tmp_path):
+    one = report(*rows_of("sft", *[BROKEN] * 12), *rows_of("refiner", *[GOOD] * 12))
+    found, reward = reward_of(one)
+    assert (found.n, found.n_clusters) == (12, 6)
+    assert reward.first == 0.0 and reward.value == reward.second
+    assert reward.p_permutation == pytest.approx(2 / 2**6) and reward.p_holm >= reward.p_permutation
+    save_report(one, tmp_path / "r.json")
+    assert load_report(tmp_path / "r.json", RefinerReport) == one
+    (half,) = summarise(rows_of("sft", *[GOOD] * 3, *[BROKEN] * 3), task=Refine)
+    assert (half.metrics["wellformed"].value, half.metrics["wellformed"].n) == (0.5, 6)
+    assert half.metrics["wellformed"].low < 0.5 < half.metrics["wellformed"].high
+
+
+def test_reports_of_another_judge_other_records_or_another_reward_are_not_compared():
+    rows = [*rows_of("sft", GOOD), *rows_of("refiner", GOOD)]
+    others = [({"judge": "http (other)"}, "judge heuristic"), ({"judge_mode": "per_item"}, "per_item")]
+    others += [({"data_sha256": "0"}, "different questions"), ({"reward": RewardConfig(gate="off")}, "reward")]
+    for changed, told in others:
+        with pytest.raises(IncomparableReports, match=told):
+            compare([((report(*rows), "sft"), (report(*rows, **changed), "refiner"))])
+
+
+def test_the_references_beat_what_anybody_gets_for_nothing():
+    rows = baseline_rows(TASK, refiner_bank().test)
+    means = {each.stage: each.metrics["reward"].value for each in summarise(rows, draws=10, task=Refine)}
+    reference = means.pop("reference")
+    assert means["silent"] == 0.0 and reference > max(means.values()) + 1.0
+
+
+def test_only_long_runs_of_one_passage_count_as_copied():
+    passage, other = (" ".join(f"{letter}{n}" for n in range(40)) for letter in "wx")
+    half = " ".join((*passage.split()[:12], *other.split()[:12]))
+    shares = {(passage,): 1.0, ("w1 w2 w3 of another text",): 0.0, (half,): 0.5, (): None}
+    assert {texts: copied(texts, {"S1": passage}) for texts in shares} == shares
