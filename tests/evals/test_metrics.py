@@ -34,6 +34,13 @@ SHARED = (
 )
 
 
+ASKED = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
+FREE = {"prompt": "Why?", "ground_truth": '{"kind": "rubric", "items": ["It says so."]}'}
+SMALL = {name: {"predictions": [1.0], "references": [1]} for name in ALONE}
+SMALL["verifier_verdict"] = {"predictions": ["Yes."], "references": [ASKED]}
+"""Inputs of one row for each module."""
+
+
 @cache
 def load(name: str) -> EvaluationModule:
     import evaluate
@@ -79,15 +86,12 @@ def test_a_paired_difference_is_the_same_as_in_our_comparisons(n: int, clusters:
     pairing = Pairing(metrics=["accuracy"], group="all")
     pair = compare([((report, "before"), (report, "after"))], pairing).comparisons[0]
     (ours,) = pair.differences
-    theirs = load("paired_difference").compute(
-        predictions=rights[1].astype(float), references=rights[0].astype(float), clusters=names
-    )
-    assert theirs["difference"] == pytest.approx(ours.value)
-    assert (theirs["n"], theirs["n_clusters"]) == (pair.n, pair.n_clusters)
-    assert theirs["is_exact"] == ours.is_exact
+    before, after = (right.astype(float) for right in rights)
+    theirs = load("paired_difference").compute(predictions=after, references=before, clusters=names)
+    told = [theirs[name] for name in ("n", "n_clusters", "is_exact", "difference", "p_mcnemar")]
+    assert told == pytest.approx([pair.n, pair.n_clusters, ours.is_exact, ours.value, ours.p_mcnemar])
     tolerance = 1e-12 if ours.is_exact else 0.02
     assert theirs["p_permutation"] == pytest.approx(ours.p_permutation, abs=tolerance)
-    assert theirs["p_mcnemar"] == pytest.approx(ours.p_mcnemar)
     assert (theirs["low"], theirs["high"]) == pytest.approx((ours.low, ours.high), abs=0.03)
     assert theirs["p_bootstrap"] == pytest.approx(ours.p_bootstrap, abs=0.02)
 
@@ -111,41 +115,38 @@ def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
 
 
 def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scored() -> None:
-    asked = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
-    free = {"prompt": "Why?", "ground_truth": '{"kind": "rubric", "items": ["It says so."]}'}
     found = load("verifier_verdict").compute(
-        predictions=["The data cannot tell.", "Who knows."], references=[asked, free], read="answer"
+        predictions=["The data cannot tell.", "Who knows."], references=[ASKED, FREE], read="answer"
     )
     assert (found["n"], found["verdicts"][0], found["rewards"]) == (1, "no_claim", [0.0, None])
     assert found["read_by"] == [None, None]
-    with pytest.raises(ValueError, match="only a judge"):
-        load("verifier_verdict").compute(predictions=["Who knows."], references=[free])
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "complaint"),
-    [
-        ("stated_calibration", {"predictions": [80.0], "references": [1]}, "share 0..1, found 80"),
-        ("stated_calibration", {"predictions": [0.8], "references": [2]}, "found 2"),
-        (
-            "stated_calibration",
-            {"predictions": [0.8], "references": [1], "clusters": ["a", "b"]},
-            "2 clusters for 1 rows",
-        ),
-        ("stated_calibration", {"predictions": [0.8], "references": [1], "n_bins": 0}, "n_bins"),
-        ("paired_difference", {"predictions": [], "references": []}, "no row"),
-        ("paired_difference", {"predictions": [1.0, None], "references": [1, 0]}, "missing"),
-        ("paired_difference", {"predictions": [1.0], "references": [0.0], "clusters": []}, "0 clusters for 1 rows"),
-        ("stated_calibration", {"predictions": [0.8], "references": [0.5]}, "found 0.5"),
-        ("stated_calibration", {"predictions": [0.8], "references": [1], "n_resamples": -1}, "n_resamples must be 0"),
-        ("paired_difference", {"predictions": [1.0], "references": [float("inf")]}, "finite number, found inf"),
-        ("paired_difference", {"predictions": [1.0], "references": [0.0], "n_resamples": 0}, "n_resamples must be 1"),
-        ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_with_the_value(name: str, inputs: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        load(name).compute(**inputs)
+SHARE, ONE = {"predictions": [0.8], "references": [1]}, {"predictions": [1.0], "references": [0.0]}
+SENSELESS = [
+    ("stated_calibration", SHARE | {"predictions": [80.0]}, "share 0..1, found 80"),
+    ("stated_calibration", SHARE | {"references": [2]}, "found 2"),
+    ("stated_calibration", SHARE | {"clusters": ["a", "b"]}, "2 clusters for 1 rows"),
+    ("stated_calibration", SHARE | {"n_bins": 0}, "n_bins"),
+    ("stated_calibration", SHARE | {"references": [0.5]}, "found 0.5"),
+    ("stated_calibration", SHARE | {"n_resamples": -1}, "n_resamples must be 0"),
+    ("paired_difference", {"predictions": [], "references": []}, "no row"),
+    ("paired_difference", {"predictions": [1.0, None], "references": [1, 0]}, "missing"),
+    ("paired_difference", ONE | {"clusters": []}, "0 clusters for 1 rows"),
+    ("paired_difference", ONE | {"references": [float("inf")]}, "finite number, found inf"),
+    ("paired_difference", ONE | {"n_resamples": 0}, "n_resamples must be 1"),
+    ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
+    ("verifier_verdict", {"predictions": ["Who knows."], "references": [FREE]}, "only a judge"),
+]
+
+
+def test_what_makes_no_sense_is_refused_with_the_value_and_a_misspelt_option_with_its_name() -> None:
+    for name, inputs, complaint in SENSELESS:
+        with pytest.raises(ValueError, match=complaint):
+            load(name).compute(**inputs)
+    for name, inputs in SMALL.items():
+        with pytest.raises(TypeError, match="n_resample_s"):
+            load(name).compute(**inputs, n_resample_s=3)
 
 
 def test_a_row_without_a_cluster_is_one_of_its_own() -> None:
@@ -159,16 +160,6 @@ def test_a_row_without_a_cluster_is_one_of_its_own() -> None:
     assert found[0]["n_clusters"] == 3
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_misspelt_option_is_an_error_and_not_ignored(name: str) -> None:
-    asked = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
-    inputs = {"predictions": [1.0], "references": [1]}
-    if name == "verifier_verdict":
-        inputs = {"predictions": ["Yes."], "references": [asked]}
-    with pytest.raises(TypeError, match="n_resample_s"):
-        load(name).compute(**inputs, n_resample_s=3)
-
-
 def test_nothing_stated_gives_no_calibration_and_no_warning() -> None:
     found = load("stated_calibration").compute(predictions=[None, None], references=[1, 0])
     assert (found["n"], found["n_missing_confidence"]) == (2, 2)
@@ -180,86 +171,53 @@ ELSEWHERE = """
 import json, sys
 import evaluate
 found = evaluate.load("./paired_difference").compute(predictions=[1, 1, 0], references=[0, 1, 0])
-more = evaluate.load("./stated_calibration").compute(
-    predictions=[0.9, 0.6], references=[1, 0], n_resamples=50
-)
+more = evaluate.load("./stated_calibration").compute(predictions=[0.9, 0.6], references=[1, 0], n_resamples=50)
 ours = sorted(name for name in sys.modules if name.split(".")[0] in ("evals", "lab", "training"))
 print(json.dumps([found["difference"], more["brier"], ours]))
+class No:
+    def find_spec(self, name, *rest):
+        if name == "evals":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, No())
+evaluate.load(sys.argv[1])
 """
 
 
 @pytest.mark.slow
-def test_a_copy_outside_the_repository_works_without_any_of_our_packages(tmp_path: Path) -> None:
+def test_copies_work_without_our_packages_and_the_one_that_needs_them_says_so(tmp_path: Path) -> None:
     for name in ALONE:
         shutil.copytree(FOLDER / name, tmp_path / name)
-    done = subprocess.run([sys.executable, "-c", ELSEWHERE], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", ELSEWHERE, str(FOLDER / "verifier_verdict")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     difference, brier, ours = json.loads(done.stdout.splitlines()[-1])
-    assert difference == pytest.approx(1 / 3)
-    assert brier == pytest.approx((0.01 + 0.36) / 2)
-    assert ours == []
-
-
-@pytest.mark.slow
-def test_the_module_that_needs_assay_says_so_where_assay_is_not(tmp_path: Path) -> None:
-    source = (
-        "import sys, evaluate\n"
-        "sys.meta_path.insert(0, type('No', (), {'find_spec': staticmethod(lambda n, *a:"
-        " (_ for _ in ()).throw(ModuleNotFoundError(n)) if n == 'evals' else None)})())\n"
-        f"evaluate.load({str(FOLDER / 'verifier_verdict')!r})\n"
-    )
-    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (difference, brier, ours) == (pytest.approx(1 / 3), pytest.approx((0.01 + 0.36) / 2), [])
     assert done.returncode == 1
     assert "make setup" in done.stderr and "evals on PyPI is something else" in done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_module_imports_only_what_its_requirements_name(name: str) -> None:
+def test_a_module_names_what_it_imports_one_a_line_and_its_card_is_a_metrics_and_tells_every_figure(name: str) -> None:
     folder = FOLDER / name
     lines = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    named = {line for line in lines if line and not line.startswith("#")}
-    roots = {entry.root for entry in imports_of(folder / f"{name}.py", ROOT)}
-    outside = roots - set(sys.stdlib_module_names)
-    assert outside - {"evals"} == named
+    outside = {entry.root for entry in imports_of(folder / f"{name}.py", ROOT)} - set(sys.stdlib_module_names)
+    assert outside - {"evals"} == {line for line in lines if line and not line.startswith("#")}
     assert ("evals" in outside) == (name not in ALONE)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_has_one_import_per_line_as_evaluate_needs(name: str) -> None:
-    tree = ast.parse((FOLDER / name / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))  # `evaluate` reads one import a line
     assert all(len(node.names) == 1 for node in ast.walk(tree) if isinstance(node, ast.Import))
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert (front["tags"], front["license"]) == (["evaluate", "metric"], "apache-2.0")
+    assert front["sdk"] and front["title"] and len(front["short_description"]) <= 60
+    assert f'evaluate.load("evals/metrics/{name}")' in card and "**Limits.**" in card
+    assert [key for key in load(name).compute(**SMALL[name]) if f"`{key}`" not in card] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_card_has_the_front_matter_of_a_metric_space_and_an_example(name: str) -> None:
-    text = (FOLDER / name / "README.md").read_text(encoding="utf-8")
-    front = yaml.safe_load(text.split("---\n")[1])
-    assert front["tags"] == ["evaluate", "metric"]
-    assert front["license"] == "apache-2.0" and front["sdk"] and front["title"]
-    assert len(front["short_description"]) <= 60
-    assert f'evaluate.load("evals/metrics/{name}")' in text
-    assert "**Limits.**" in text
-
-
-PAGES = [ROOT / "docs" / "metrics.md", *(FOLDER / name / "README.md" for name in NAMES)]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
-def test_the_examples_on_the_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_on_the_pages_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert examples
-    for example in examples:
-        names: dict[str, Any] = {}
-        exec(compile(example, str(page), "exec"), names)
-        assert names["found"]["n"] >= 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_figure_a_module_returns_stands_in_its_card(name: str) -> None:
-    asked = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
-    inputs = {"predictions": [1.0], "references": [1]}
-    if name == "verifier_verdict":
-        inputs = {"predictions": ["Yes."], "references": [asked]}
-    card = (FOLDER / name / "README.md").read_text(encoding="utf-8")
-    assert [key for key in load(name).compute(**inputs) if f"`{key}`" not in card] == []
+    for page in (ROOT / "docs" / "metrics.md", *(FOLDER / name / "README.md" for name in NAMES)):
+        examples = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        assert examples, page
+        for example in examples:
+            names: dict[str, Any] = {}
+            exec(compile(example, str(page), "exec"), names)
+            assert names["found"]["n"] >= 1
