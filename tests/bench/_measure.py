@@ -10,15 +10,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = bool(os.environ.get("ASSAY_BENCH_SMALL"))
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
@@ -27,6 +29,22 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
 def rounds(usual: int) -> int:
     """Return how often each way is measured."""
     return 1 if SMALL else int(os.environ.get("ASSAY_BENCH_ROUNDS", usual))
+
+
+def in_turns(usual_rounds: int, ways: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """Return what each way gave in each round; the ways take turns."""
+    found: dict[str, list[T]] = {name: [] for name in ways}
+    for _ in range(rounds(usual_rounds)):
+        for name, measure in ways.items():
+            found[name].append(measure())
+    return found
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the process time that `work` takes."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
 
 
 @dataclass(frozen=True)
@@ -51,31 +69,23 @@ def cost(module: str, work: str, way: str) -> tuple[float, float]:
     chosen = import_module(module).WAYS[work][way]
     run = chosen.prepare()
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before, started = resident("VmRSS"), time.process_time()
-    run()
-    return (time.process_time() - started) * chosen.factor, resident("VmHWM") - before
+    before, taken = resident("VmRSS"), seconds(run)
+    return taken * chosen.factor, resident("VmHWM") - before
 
 
 def compare(module: str, title: str, usual_rounds: int) -> None:
     """Print the costs of all ways of a benchmark, measured in turns on one thread each."""
     shown = Table("work", "way", "seconds", "ratio", "limit", "memory MB", title=title)
     for work, ways in import_module(module).WAYS.items():
-        found: dict[str, list[list[float]]] = {way: [] for way in ways}
-        for _ in range(rounds(usual_rounds)):
-            for way, costs in found.items():
-                costs.append(apart(__name__, "cost", module, work, way, **ONE_THREAD))
-        reference = statistics.median(seconds for seconds, _ in next(iter(found.values())))
-        for way, costs in found.items():
-            times = [seconds for seconds, _ in costs]
+        measures = {way: partial(apart, __name__, "cost", module, work, way, **ONE_THREAD) for way in ways}
+        reference = None
+        for way, costs in in_turns(usual_rounds, measures).items():
+            times, megabytes = zip(*costs, strict=True)
+            middle = statistics.median(times)
+            reference = reference or middle
             limits = ((ways[way].seconds, "s"), (ways[way].megabytes, "MB"))
-            shown.add_row(
-                work,
-                way,
-                spread(times),
-                f"{statistics.median(times) / reference:.4f}",
-                ", ".join(f"{limit:g} {unit}" for limit, unit in limits if limit is not None),
-                f"{max(megabytes for _, megabytes in costs):.0f}",
-            )
+            limit = ", ".join(f"{limit:g} {unit}" for limit, unit in limits if limit is not None)
+            shown.add_row(work, way, spread(times), f"{middle / reference:.4f}", limit, f"{max(megabytes):.0f}")
     show(shown)
 
 
@@ -89,27 +99,18 @@ def show(table: Table) -> None:
     Console(width=130).print(table)
 
 
-def start(
-    module: str, function: str, *arguments: Any, stderr: int | None = None, **environment: str
-) -> subprocess.Popen[str]:
+def start(module: str, function: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
     """Call a function in a process of its own; what it returns is its last line, as JSON."""
-    code = (
-        f"import json, sys; from {module} import {function} as work; print(json.dumps(work(*json.loads(sys.argv[1]))))"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code, json.dumps(arguments)],
-        cwd=ROOT,
-        env={**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", **environment},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-    )
+    code = f"import json, sys; from {module} import {function} as f; print(json.dumps(f(*json.loads(sys.argv[1]))))"
+    surroundings = {**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", **options.pop("env", {})}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options}
+    command = [sys.executable, "-c", code, json.dumps(arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=surroundings, text=True, **pipes)
 
 
 def apart(module: str, function: str, *arguments: Any, **environment: str) -> Any:
     """Return what a function returns in a process of its own."""
-    with start(module, function, *arguments, stderr=subprocess.PIPE, **environment) as process:
+    with start(module, function, *arguments, stderr=subprocess.PIPE, env=environment) as process:
         printed, told = process.communicate()
     if process.returncode:
         raise RuntimeError(f"{module}.{function}{arguments} ended with {process.returncode}:\n{told[-3000:]}")

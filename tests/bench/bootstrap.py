@@ -16,22 +16,20 @@ from tests.bench._measure import SMALL, Way, Ways, compare
 
 REFERENCE_DRAWS = 2 if SMALL else 200
 LIMIT = 0.5
+CLUSTERS = [example.cluster for example in pathway_heldout()]
 
 
 def rows(is_distinct: bool) -> tuple[list[float], list[bool], list[str]]:
     """Return confidences, outcomes and clusters of 107 rows; confidences all differ or step by 5 %."""
     generator = np.random.default_rng(0)
-    clusters = [example.cluster for example in pathway_heldout()]
-    c = generator.random(len(clusters))
-    if not is_distinct:
-        c = np.rint(20 * c) / 20
-    return c.tolist(), (generator.random(len(clusters)) < 0.8 * c).tolist(), clusters
+    c = generator.random(len(CLUSTERS))
+    c = c if is_distinct else np.rint(20 * c) / 20
+    return c.tolist(), (generator.random(len(CLUSTERS)) < 0.8 * c).tolist(), CLUSTERS
 
 
 def ours(is_distinct: bool, interval: IntervalKind) -> Callable[[], object]:
     """Return the work of this repository: every metric, intervals over clusters, null ECE, bins."""
-    settings = Settings(interval=interval)
-    return lambda: calibrate(*rows(is_distinct), settings)
+    return lambda: calibrate(*rows(is_distinct), Settings(interval=interval))
 
 
 def reference() -> Callable[[], object]:
@@ -53,16 +51,16 @@ def reference() -> Callable[[], object]:
 WAYS: Ways = {
     "calibrate": {
         "scikit-learn draw by draw, 3 metrics": Way(reference, DRAWS / REFERENCE_DRAWS),
-        "percentile, confidences in steps of 5 %": Way(partial(ours, False, "percentile"), seconds=LIMIT),
-        "percentile, all confidences differ": Way(partial(ours, True, "percentile"), seconds=LIMIT),
-        "BCa, confidences in steps of 5 %": Way(partial(ours, False, "bca"), seconds=LIMIT),
-        "BCa, all confidences differ": Way(partial(ours, True, "bca"), seconds=LIMIT),
+        **{
+            f"{name}, {told}": Way(partial(ours, is_distinct, kind), seconds=LIMIT)
+            for name, kind in (("percentile", "percentile"), ("BCa", "bca"))
+            for told, is_distinct in (("confidences in steps of 5 %", False), ("all confidences differ", True))
+        },
     }
 }
 
 
 def main() -> None:
     """Print the table."""
-    clusters = rows(is_distinct=True)[2]
-    sizes = f"{len(clusters)} rows in {len(set(clusters))} clusters"
+    sizes = f"{len(CLUSTERS)} rows in {len(set(CLUSTERS))} clusters"
     compare(__name__, f"{DRAWS:,} draws of all 19 metrics, {sizes}, one core", 5)

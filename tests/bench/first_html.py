@@ -12,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
 import psutil
 from rich.table import Table
 
-from tests.bench._measure import ROOT, rounds, show
+from tests.bench._measure import ROOT, in_turns, show
 
 LIMIT = 1.15
 REQUESTS = 20
@@ -39,17 +39,11 @@ open_lab(from_environment(), threading.Event().wait, server_port=int(sys.argv[1]
 """
 
 
-@dataclass(frozen=True)
-class Start:
-    """One start: seconds until the first HTML, on the clock and of the processor, then each further page."""
+def measure(code: str, home: Path) -> tuple[float, float, float]:
+    """Start `code` as a process, ask for its page until it answers, and stop it.
 
-    first_html_seconds: float
-    processor_seconds: float
-    request_milliseconds: float
-
-
-def measure(code: str, home: Path) -> Start:
-    """Start `code` as a process, ask for its page until it answers, and stop it."""
+    Returns seconds until the first HTML, on the clock and of the processor, then milliseconds of a further page.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -58,8 +52,16 @@ def measure(code: str, home: Path) -> Start:
     command = [sys.executable, "-c", code, str(port)]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=5)
+
+    def answers() -> bool:
+        try:
+            page = client.get("/")
+            return page.status_code == 200 and bool(page.content)
+        except httpx.TransportError:
+            return False
+
     try:
-        while not _answers(client):
+        while not answers():
             if process.poll() is not None:
                 raise RuntimeError(f"the app stopped with exit code {process.returncode}")
             time.sleep(0.01)
@@ -68,36 +70,25 @@ def measure(code: str, home: Path) -> Start:
         times = []
         for _ in range(REQUESTS):
             before = time.perf_counter()
-            _answers(client)
+            answers()
             times.append(1000 * (time.perf_counter() - before))
     finally:
         process.kill()
         process.wait()
         client.close()
-    return Start(first, spent.user + spent.system, statistics.median(times))
+    return first, spent.user + spent.system, statistics.median(times)
 
 
 def main() -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        for code in (BARE, OURS):
-            measure(code, home)  # bytecode, database and disk cache are warm from here on
-        pairs = [(measure(BARE, home), measure(OURS, home)) for _ in range(rounds(5))]
+        ways = {name: partial(measure, code, Path(folder)) for name, code in (("bare", BARE), ("ours", OURS))}
+        for way in ways.values():
+            way()  # bytecode, database and disk cache are warm from here on
+        found = in_turns(5, ways)
     table = Table("what", "bare Gradio", "the lab", "ratio", "limit", title="First HTML")
-    for what, name, limit in (
-        ("start to first HTML, s", "first_html_seconds", f"{LIMIT}"),
-        ("the same in processor time, s", "processor_seconds", f"{LIMIT}"),
-        ("one more request, ms", "request_milliseconds", "5 ms"),
-    ):
-        bare, ours = (statistics.median(getattr(start, name) for start in side) for side in zip(*pairs, strict=True))
-        table.add_row(what, f"{bare:.2f}", f"{ours:.2f}", f"{ours / bare:.2f}", limit)
+    told = {"start to first HTML, s": LIMIT, "the same in processor time, s": LIMIT, "one more request, ms": "5 ms"}
+    for at, (what, limit) in enumerate(told.items()):
+        bare, ours = (statistics.median(each[at] for each in starts) for starts in found.values())
+        table.add_row(what, f"{bare:.2f}", f"{ours:.2f}", f"{ours / bare:.2f}", str(limit))
     show(table)
-
-
-def _answers(client: httpx.Client) -> bool:
-    try:
-        page = client.get("/")
-        return page.status_code == 200 and bool(page.content)
-    except httpx.TransportError:
-        return False

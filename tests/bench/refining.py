@@ -22,7 +22,7 @@ from evals.refine.bank import refiner_bank
 from evals.refine.judge import compare_words
 from evals.refine.score import prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from tests.bench._measure import SMALL, rounds, show
+from tests.bench._measure import SMALL, rounds, seconds, show
 from tests.training.judge_server import JudgeServer
 from training.data.refiner import grpo_row
 from training.judge.judge import HttpJudge
@@ -49,7 +49,7 @@ def main() -> None:
     title = f"{ROLLOUTS} rollouts, judge of {LATENCY_SECONDS * 1000:.0f} ms, concurrency {CONCURRENCY}"
     table = Table("what", "seconds", "of the ideal", "of the bare client", title=title)
     table.add_row("the pauses alone (ideal)", f"{IDEAL_SECONDS:.2f}", "1.00", "")
-    bare = statistics.median(found["a bare client, by the clock"])
+    bare = statistics.median(next(iter(found.values())))
     for name, values in found.items():
         middle = statistics.median(values)
         table.add_row(name, f"{middle:.2f}", f"{middle / IDEAL_SECONDS:.2f}", f"{middle / bare:.2f}")
@@ -60,14 +60,23 @@ def main() -> None:
     show(table)
 
 
+def serve(pipe: Connection) -> None:
+    """Answer requests after a pause until told to stop."""
+    with JudgeServer(lambda _: LATENCY_SECONDS) as server:
+        pipe.send(server.url)
+        pipe.recv()
+
+
 async def steps(url: str) -> dict[str, list[float]]:
     """Return times of several steps by what was timed, after one that opens the connections."""
-    judge = HttpJudge(HttpSettings(url, concurrency=CONCURRENCY))
-    reward = RefinerReward(RewardConfig(), Judging(judge))
+    reward = RefinerReward(RewardConfig(), Judging(HttpJudge(HttpSettings(url, concurrency=CONCURRENCY))))
     timed = ("a bare client, by the clock", "rewards, by the clock", "our own work for them, process time")
     found: dict[str, list[float]] = {name: [] for name in timed}
+    records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]
     for step in range(ROUNDS + 1):
-        chosen, texts = rollouts(step)
+        # the records of a step, eight times each, and as many unlike answers
+        chosen = [records[(step * 32 + at // 8) % len(records)] for at in range(ROLLOUTS)]
+        texts = [str(x.reference).replace("</answer>", f" Told {at} times.</answer>") for at, x in enumerate(chosen)]
         rows = [grpo_row(each)["record"] for each in chosen]
         bare = await bare_seconds(url, requests(chosen, texts))
         wall, cpu = time.perf_counter(), time.process_time()
@@ -78,15 +87,6 @@ async def steps(url: str) -> dict[str, list[float]]:
             values.append(each)
     await reward.close()
     return {name: values[1:] for name, values in found.items()}
-
-
-def rollouts(step: int) -> tuple[list[RefinerRecord], list[str]]:
-    """Return the records of a step, eight times each, and as many unlike answers."""
-    records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]
-    chosen = [records[(step * 32 + at // 8) % len(records)] for at in range(ROLLOUTS)]
-    return chosen, [
-        str(each.reference).replace("</answer>", f" Told {at} times.</answer>") for at, each in enumerate(chosen)
-    ]
 
 
 def requests(chosen: Sequence[RefinerRecord], texts: Sequence[str]) -> list[bytes]:
@@ -115,29 +115,20 @@ async def bare_seconds(url: str, left: list[bytes]) -> float:
 
     started = time.perf_counter()
     await asyncio.gather(*(work(*line) for line in lines))
-    seconds = time.perf_counter() - started
+    taken = time.perf_counter() - started
     for _, writer in lines:
         writer.close()
-    return seconds
-
-
-def serve(pipe: Connection) -> None:
-    """Answer requests after a pause until told to stop."""
-    with JudgeServer(lambda _: LATENCY_SECONDS) as server:
-        pipe.send(server.url)
-        pipe.recv()
+    return taken
 
 
 def scoring() -> float:
     """Return how many answers are scored in a second of process time, verdicts at hand."""
-    config = RewardConfig()
-    records = refiner_bank().train
+    config, records = RewardConfig(), refiner_bank().train
     known = {each.id: compare_words(prepare(each, str(each.reference), config).inquiry()) for each in records}
-    rates = []
-    for _ in range(ROUNDS):
-        started = time.process_time()
+
+    def work() -> None:
         for at in range(ANSWERS):
             each = records[at % len(records)]
             settle(prepare(each, str(each.reference), config), known[each.id])
-        rates.append(ANSWERS / (time.process_time() - started))
-    return statistics.median(rates)
+
+    return ANSWERS / statistics.median(seconds(work) for _ in range(ROUNDS))

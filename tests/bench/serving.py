@@ -10,11 +10,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rich.table import Table
 
-from tests.bench._measure import ROOT, SMALL, resident, rounds, show, spread, start
+from tests.bench._measure import ROOT, SMALL, in_turns, resident, show, spread, start
 
 TOKENS = 2 if SMALL else 64
 TIME_LIMIT, MEMORY_LIMIT = 0.5, 0.45
@@ -30,33 +31,34 @@ STACK = "stacked adapters, one batch (this repository)"
 
 def main() -> None:
     """Print the table."""
-    ways = {name: start(__name__, "serve", name) for name in (MERGED, MIXED, STACK)}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    ways = {name: start(__name__, "serve", name) for name in WAYS}
+
+    def line(name: str) -> str:
+        told = ways[name].stdout.readline()
+        if not told:
+            raise RuntimeError(f"a serving process stopped with exit code {ways[name].wait()}")
+        return told
+
+    def written(name: str) -> float:
+        print("go", file=ways[name].stdin, flush=True)
+        return float(line(name))
+
     try:
-        memory = {name: tuple(map(float, _line(way).split())) for name, way in ways.items()}
-        for _ in range(rounds(7)):
-            for name, way in ways.items():
-                print("go", file=way.stdin, flush=True)
-                seconds[name].append(float(_line(way)))
+        memory = {name: tuple(map(float, line(name).split())) for name in ways}
+        times = in_turns(7, {name: partial(written, name) for name in ways})
     finally:
         for way in ways.values():
             way.kill()
             way.communicate()
-    medians = {name: statistics.median(each) for name, each in seconds.items()}
     title = f"Stages of {CHAIN.name}, {TOKENS} tokens each, bfloat16"
     table = Table("way", "seconds", "ratio", "weights MB", "ratio", "peak MB", title=title)
+    (reference, _), middle = memory[MERGED], statistics.median(times[MERGED])
     for name, (weights, peak) in memory.items():
-        ratios = f"{medians[name] / medians[MERGED]:.2f}", f"{weights / memory[MERGED][0]:.2f}"
-        table.add_row(name, spread(seconds[name]), ratios[0], f"{weights:.0f}", ratios[1], f"{peak:.0f}")
+        ratio = f"{statistics.median(times[name]) / middle:.2f}"
+        cells = (f"{weights:.0f}", f"{weights / reference:.2f}", f"{peak:.0f}")
+        table.add_row(name, spread(times[name]), ratio, *cells)
     table.add_row("limit", "", f"{TIME_LIMIT}", "", f"{MEMORY_LIMIT}", "")
     show(table)
-
-
-def _line(process: Any) -> str:
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"a serving process stopped with exit code {process.wait()}")
-    return line
 
 
 def serve(name: str) -> None:
@@ -71,7 +73,7 @@ def serve(name: str) -> None:
     ones = torch.ones(64, 64, dtype=torch.bfloat16)
     (ones @ ones).float().sum()  # and so is the code of the matrix kernels
     before = resident("VmRSS")
-    write = {MERGED: _merged, MIXED: _mixed, STACK: _stacked}[name]()
+    write = WAYS[name]()
     gc.collect()
     print(resident("VmRSS") - before, resident("VmHWM"), flush=True)
     write()
@@ -156,3 +158,6 @@ def _settled(model: Any) -> Any:
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
     return model
+
+
+WAYS = {MERGED: _merged, MIXED: _mixed, STACK: _stacked}

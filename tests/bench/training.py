@@ -11,12 +11,13 @@ import os
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from tests.bench._measure import ROOT, SMALL, apart, resident, rounds, show, spread
+from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, spread
 
 PLAIN, OURS = "a plain TRL script", "this repository"
 SPEED_LIMIT, MEMORY_LIMIT = 1.0, 1.05
@@ -39,24 +40,17 @@ def main() -> None:
     """Print a table per stage."""
     with tempfile.TemporaryDirectory() as place:
         apart(__name__, "prepare", place)
-        for stage in WARM:
-            found: dict[str, list[dict[str, float]]] = {PLAIN: [], OURS: []}
-            for _ in range(rounds(3)):
-                for way, measured in found.items():
-                    measured.append(apart(__name__, "measure", stage, way, place))
-            unit = "tokens" if stage == "sft" else "answers"
+        for stage, unit in (("sft", "tokens"), ("grpo", "answers")):
+            ways = {way: partial(apart, __name__, "measure", stage, way, place) for way in (PLAIN, OURS)}
             title = f"{stage.upper()}, {steps(stage)} steps of {BATCH[stage]} rows"
             table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
-            medians = {
-                way: {name: statistics.median(each[name] for each in runs) for name in runs[0]}
-                for way, runs in found.items()
-            }
-            for way, runs in found.items():
-                values, plain = medians[way], medians[PLAIN]
-                ratios = {name: f"{values[name] / plain[name]:.2f}" for name in ("speed", "cpu_speed", "peak")}
+            plain: dict[str, float] = {}
+            for way, runs in in_turns(3, ways).items():
+                values = {name: statistics.median(each[name] for each in runs) for name in runs[0]}
+                plain = plain or values
+                speed, cpu, peak = (f"{values[name] / plain[name]:.2f}" for name in ("speed", "cpu_speed", "peak"))
                 speeds = spread([each["speed"] for each in runs])
-                peak, loss = f"{values['peak']:.0f}", f"{runs[-1]['loss']:.4f}"
-                table.add_row(way, speeds, ratios["speed"], ratios["cpu_speed"], peak, ratios["peak"], loss)
+                table.add_row(way, speeds, speed, cpu, f"{values['peak']:.0f}", peak, f"{runs[-1]['loss']:.4f}")
             table.add_row("limit", "", f">= {SPEED_LIMIT}", "", "", f"<= {MEMORY_LIMIT}", "")
             show(table)
 
@@ -109,7 +103,7 @@ def measure(stage: str, way: str, place: str) -> dict[str, float]:
         if way == OURS:
             _ours(stage, Path(folder), watch)
         else:
-            trainer = watch({"sft": _plain_sft, "grpo": _plain_grpo}[stage](place, folder))
+            trainer = watch(_plain(stage, place, folder))
             trainer.train()
             trainer.save_model()
     (wall, cpu), (wall_end, cpu_end) = times[WARM[stage] - 1], times[-1]
@@ -118,70 +112,33 @@ def measure(stage: str, way: str, place: str) -> dict[str, float]:
     return {**speeds, "peak": resident("VmHWM"), "loss": loss[0]}
 
 
-def _plain_options(stage: str, output: str) -> dict[str, Any]:
-    return {
-        "output_dir": output,
-        "max_steps": steps(stage),
-        "learning_rate": RATE[stage],
-        "lr_scheduler_type": "constant",
-        "per_device_train_batch_size": BATCH[stage],
-        "bf16": True,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_steps": max(steps(stage) // 2, 1),
-        "seed": SEED,
-        "data_seed": SEED,
-        "report_to": "none",
-        "use_cpu": True,
-    }
-
-
-def _lora() -> Any:
+def _plain(stage: str, place: str, output: str) -> Any:
+    from datasets import Dataset
     from peft import LoraConfig
-
-    return LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-
-
-def _plain_sft(place: str, output: str) -> Any:
-    from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
+    from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
     from evals.questions import SYSTEM_PROMPT
-    from training.data.questions import sft_data, sft_row
-
-    return SFTTrainer(
-        model=f"{place}/sft",
-        args=SFTConfig(**_plain_options("sft", output), max_length=LENGTH),
-        train_dataset=Dataset.from_list(
-            [sft_row(each, SYSTEM_PROMPT) for each in sft_data(DATA["sft"], SEED).examples]
-        ),
-        peft_config=_lora(),
-    )
-
-
-def _plain_grpo(place: str, output: str) -> Any:
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
-    from evals.questions import SYSTEM_PROMPT
-    from training.data.questions import grpo_data, grpo_row
+    from training.data.questions import grpo_data, grpo_row, sft_data, sft_row
     from training.rewards import VerifierReward
 
-    rows = grpo_data(DATA["grpo"], SEED).examples
+    options = {
+        "output_dir": output, "max_steps": steps(stage), "learning_rate": RATE[stage],
+        "lr_scheduler_type": "constant", "per_device_train_batch_size": BATCH[stage], "bf16": True,
+        "gradient_checkpointing": False, "logging_steps": 1, "save_steps": max(steps(stage) // 2, 1),
+        "seed": SEED, "data_seed": SEED, "report_to": "none", "use_cpu": True,
+    }  # fmt: skip
+    lora = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
+    if stage == "sft":
+        rows = [sft_row(each, SYSTEM_PROMPT) for each in sft_data(DATA["sft"], SEED).examples]
+        args = SFTConfig(**options, max_length=LENGTH)
+        return SFTTrainer(f"{place}/sft", args, train_dataset=Dataset.from_list(rows), peft_config=lora)
+    rows = [grpo_row(each, SYSTEM_PROMPT) for each in grpo_data(DATA["grpo"], SEED).examples]
+    args = GRPOConfig(
+        **options, num_generations=GROUP, max_completion_length=ANSWER, beta=BETA, loss_type="grpo",
+        log_completions=True, num_completions_to_print=0,
+    )  # fmt: skip
     return GRPOTrainer(
-        model=f"{place}/grpo",
-        args=GRPOConfig(
-            **_plain_options("grpo", output),
-            num_generations=GROUP,
-            max_completion_length=ANSWER,
-            beta=BETA,
-            loss_type="grpo",
-            log_completions=True,
-            num_completions_to_print=0,
-        ),
-        train_dataset=Dataset.from_list([grpo_row(each, SYSTEM_PROMPT) for each in rows]),
-        reward_funcs=VerifierReward(None),
-        peft_config=_lora(),
+        f"{place}/grpo", VerifierReward(None), args, train_dataset=Dataset.from_list(rows), peft_config=lora
     )
 
 
@@ -195,21 +152,14 @@ def _ours(stage: str, folder: Path, watch: Any) -> None:
     module: Any = {"sft": sft, "grpo": grpo}[stage]
     build = module.build_trainer
     module.build_trainer = lambda *parts, **named: watch(build(*parts, **named))
-    lengths = {"max_prompt_length": PROMPT, "max_completion_length": ANSWER}
-    own = {"chain": str(CHAIN), "num_generations": GROUP, "beta": BETA, **lengths}
+    own = {"chain": str(CHAIN), "num_generations": GROUP, "beta": BETA}
+    own |= {"max_prompt_length": PROMPT, "max_completion_length": ANSWER}
     values = {
-        "data": list(DATA[stage]),
-        "output": str(folder / "run"),
-        "seed": SEED,
-        "max_steps": steps(stage),
-        "learning_rate": RATE[stage],
-        "schedule": "constant",
-        "warmup": 0,
-        "batch": BATCH[stage],
-        "log_steps": 1,
-        "save_steps": max(steps(stage) // 2, 1),
+        "data": list(DATA[stage]), "output": str(folder / "run"), "seed": SEED, "max_steps": steps(stage),
+        "learning_rate": RATE[stage], "schedule": "constant", "warmup": 0, "batch": BATCH[stage],
+        "log_steps": 1, "save_steps": max(steps(stage) // 2, 1),
         **(own if stage == "grpo" else {"max_length": LENGTH}),
-    }
+    }  # fmt: skip
     file = folder / "settings.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     module.train(read_request(STAGES[stage], ["--config", str(file)]))

@@ -8,15 +8,14 @@
 
 The reference, measured in the same run, is one pass of `re` over the words of the same texts: the least that
 any reader of words must do. Texts are written from templates, all of them different; the seed fixes them.
-Times are process time, the median of ROUNDS rounds, readings and passes in turn.
+Times are process time, the median of five rounds, readings and passes in turn.
 """
 
 import json
 import random
 import re
 import statistics
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from rich.table import Table
 from evals.questions import pathway_heldout
 from evals.schema import Example
 from evals.verifiers import Read, verify
-from tests.bench._measure import ROOT, SMALL, rounds, show
+from tests.bench._measure import ROOT, SMALL, in_turns, seconds, show
 
-ROUNDS = rounds(5)
 PER_QUESTION = 1 if SMALL else 16
 LENGTHS = {"short": 290, "long": 1165}
 """Mean characters per free text."""
@@ -96,13 +94,6 @@ def embedded() -> list[tuple[Example, str]]:
     return [(Example.model_validate(row["example"]), row["completion"]) for row in rows]
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the process time that `work` takes."""
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
 def main() -> None:
     """Print answers judged per second by what is read, then time by length."""
     answers: list[tuple[str, list[tuple[Example, str]], Read]] = [
@@ -113,14 +104,15 @@ def main() -> None:
     ]
     table = Table("answers", "n", "different", "characters", "judged/s", "words only/s", "times")
     for name, pairs, read in answers:
-        judged, split = [], []
-        for _ in range(ROUNDS):
-            split.append(seconds(lambda pairs=pairs: [WORD.findall(text.lower()) for _, text in pairs]))
-            judged.append(seconds(lambda pairs=pairs, read=read: [verify(row, text, read=read) for row, text in pairs]))
-        rates = [len(pairs) / statistics.median(times) for times in (judged, split)]
+        works = (
+            lambda pairs=pairs, read=read: [verify(row, text, read=read) for row, text in pairs],
+            lambda pairs=pairs: [WORD.findall(text.lower()) for _, text in pairs],
+        )
+        turns = in_turns(5, {str(at): partial(seconds, work) for at, work in enumerate(works)})
+        judged, split = (len(pairs) / statistics.median(times) for times in turns.values())
         cells = (len(pairs), len({(question.id, text) for question, text in pairs}))
         length = statistics.mean(len(text) for _, text in pairs)
-        figures = (f"{length:.0f}", f"{rates[0]:,.0f}", f"{rates[1]:,.0f}", f"{rates[1] / rates[0]:.1f}")
+        figures = (f"{length:.0f}", f"{judged:,.0f}", f"{split:,.0f}", f"{split / judged:.1f}")
         table.add_row(name, *map(str, cells), *figures)
     show(table)
     question = pathway_heldout()[0]

@@ -3,12 +3,13 @@
     python -m tests.evals.simulations           the tables of docs/metrics.md and docs/calibration.md
     python -m tests.evals.simulations 40        fewer data sets
 
-Every simulated row is right with exactly the probability it states, so each model is calibrated.
+Every simulated row is right with exactly the probability it states, so each model is calibrated. What each function
+returns is the share of data sets.
 """
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from rich.console import Console
@@ -20,31 +21,14 @@ from evals.stats.calibration import Settings, calibrate
 from evals.stats.intervals import Floats, IntervalKind
 from evals.stats.paired import ALPHA, Swaps
 
-SETS = 400
-DRAWS = 1_000
-SEED = 0
+SETS, DRAWS, SEED, BAND_ROWS = 400, 1_000, 0, 107
 LEVELS = np.arange(5, 100, 5) / 100
 """Stated confidences, all equally likely: 5 %, 10 % … 95 %."""
 CELLS: tuple[Cell, ...] = tuple((float(c), y) for c in LEVELS for y in (False, True))
-BAND_ROWS = 107
 COVERED = {"mean_accuracy": float(LEVELS.mean()), "brier": float((LEVELS * (1 - LEVELS)).mean()), "ece": 0.0}
 """Metrics whose true value is known, over questions drawn as the simulation draws them."""
 Generator = np.random.Generator
 Stating = Callable[[Generator, int], Floats]
-
-
-@dataclass(frozen=True)
-class Share:
-    """How many of `n` data sets showed something."""
-
-    name: str
-    hits: int
-    n: int
-
-    @property
-    def value(self) -> float:
-        """The share, 0..1."""
-        return self.hits / self.n
 
 
 def always_half(generator: Generator, n: int) -> Floats:
@@ -57,7 +41,7 @@ def anything(generator: Generator, n: int) -> Floats:
     return generator.choice(LEVELS, n)
 
 
-def swapped(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) -> Share:
+def swapped(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) -> float:
     """Return how often swapping two calibrated models gives p < 0.05 for a metric's difference."""
     generator, arranged = np.random.default_rng(SEED), Swaps(rows, DRAWS, SEED)
     hits = 0
@@ -66,20 +50,20 @@ def swapped(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) 
         found = difference(metric, Resampled(one, DRAWS, SEED), Resampled(other, DRAWS, SEED))
         p = with_permutation(found, one, other, arranged).p_permutation
         hits += p is not None and p < ALPHA
-    return Share(f"p < 0.05, {metric}", hits, sets)
+    return hits / sets
 
 
-def apart(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) -> Share:
+def apart(metric: str, models: tuple[Stating, Stating], rows: int, sets: int) -> float:
     """Return how often the interval of the difference of two calibrated models excludes zero."""
     generator = np.random.default_rng(SEED)
     hits = 0
     for _ in range(sets):
         one, other = (Resampled(_stage(generator, states(generator, rows)), DRAWS, SEED) for states in models)
         hits += difference(metric, one, other).excludes_zero
-    return Share(f"interval excludes 0, {metric}", hits, sets)
+    return hits / sets
 
 
-def above_band(sets: int, *, together: bool) -> dict[str, Share]:
+def above_band(sets: int, *, together: bool) -> dict[str, float]:
     """Return how often the ECE of 107 calibrated rows in pairs lies above each of the two bands.
 
     `together`: one number u decides a pair, whose rows with c > u are right; else rows are independent.
@@ -92,83 +76,55 @@ def above_band(sets: int, *, together: bool) -> dict[str, Share]:
         luck = generator.random(BAND_ROWS)
         luck = luck[np.arange(BAND_ROWS) // 2] if together else luck
         found = calibrate(c.tolist(), (luck < c).tolist(), clusters, Settings(draws=DRAWS))
-        bands = {"independent": found.ece_if_calibrated, "dependent": found.ece_if_dependent}
-        for name, band in bands.items():
+        for name, band in zip(hits, (found.ece_if_calibrated, found.ece_if_dependent), strict=True):
             hits[name] += band is not None and found.ece is not None and found.ece > band.q95
-    return {name: Share(name, n, sets) for name, n in hits.items()}
+    return {name: n / sets for name, n in hits.items()}
 
 
-def coverage(rows: int, kind: IntervalKind, sets: int) -> dict[str, Share]:
-    """Return how often the 95 % interval of each metric holds the true value."""
+def coverage(rows: int, kind: IntervalKind, sets: int) -> dict[str, float]:
+    """Return how often the 95 % interval of each metric, where there is one, holds the true value."""
     generator = np.random.default_rng(SEED)
-    hits, made = dict.fromkeys(COVERED, 0), dict.fromkeys(COVERED, 0)
+    held: dict[str, list[bool]] = {name: [] for name in COVERED}
     for _ in range(sets):
         c = anything(generator, rows)
         y = generator.random(rows) < c
-        settings = Settings(draws=DRAWS, interval=kind)
-        spans = calibrate(c.tolist(), y.tolist(), settings=settings).intervals
+        spans = calibrate(c.tolist(), y.tolist(), settings=Settings(draws=DRAWS, interval=kind)).intervals
         for name, truth in COVERED.items():
-            if name in spans:
-                made[name] += 1
-                hits[name] += spans[name][0] <= truth <= spans[name][1]
-    return {name: Share(name, hits[name], max(made[name], 1)) for name in COVERED}
-
-
-def tables(sets: int = SETS) -> Iterator[Table]:
-    """Yield the tables, each once its simulations are done."""
-    yield _differences(sets)
-    yield _bands(sets)
-    yield _coverages(sets)
-
-
-def _differences(sets: int) -> Table:
-    pairs = {"always 50 % against 5 to 95 %": (always_half, anything), "both 5 to 95 %": (anything, anything)}
-    title = f"Two calibrated stages called different, of {sets} data sets"
-    table = Table("stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title)
-    for name, models in pairs.items():
-        for rows in (60, 150, 400):
-            # Of unequal stages the Brier scores really differ, so only the ECE is without a difference.
-            alike = models[0] is models[1]
-            brier = _percent(swapped("brier", models, rows, sets)) if alike else "–"
-            ece = (each("ece", models, rows, sets) for each in (swapped, apart))
-            table.add_row(name, str(rows), *map(_percent, ece), brier)
-    return table
-
-
-def _bands(sets: int) -> Table:
-    title = f"ECE above q95, of {sets} calibrated data sets of {BAND_ROWS} rows in pairs"
-    table = Table("rows of a pair", "ece_if_calibrated", "ece_if_dependent", title=title)
-    for name, together in (("independent", False), ("go together", True)):
-        found = above_band(sets, together=together)
-        table.add_row(name, _percent(found["independent"]), _percent(found["dependent"]))
-    return table
-
-
-def _coverages(sets: int) -> Table:
-    title = f"95 % intervals that hold the true value, of {sets} calibrated data sets"
-    table = Table("rows", "interval", *COVERED, title=title)
-    kinds: tuple[IntervalKind, ...] = ("percentile", "bca")
-    for rows in (20, 107, 400):
-        for kind in kinds:
-            found = coverage(rows, kind, sets)
-            table.add_row(str(rows), kind, *(_percent(found[name]) for name in COVERED))
-    return table
+            held[name] += [spans[name][0] <= truth <= spans[name][1]] if name in spans else []
+    return {name: sum(each) / max(len(each), 1) for name, each in held.items()}
 
 
 def _stage(generator: Generator, c: Floats) -> Tally:
     """Return the tally of a calibrated stage that states these confidences, every row its own cluster."""
     right = generator.random(len(c)) < c
-    place = {cell: number for number, cell in enumerate(CELLS)}
     sums = np.zeros((len(c), len(CELLS)))
-    places = np.abs(c[:, None] - LEVELS).argmin(axis=1)
-    for row, (near, outcome) in enumerate(zip(places, right, strict=True)):
-        sums[row, place[(float(LEVELS[near]), bool(outcome))]] = 1
+    sums[np.arange(len(c)), 2 * np.abs(c[:, None] - LEVELS).argmin(axis=1) + right] = 1
     metrics = {name: MEASURES[name] for name in ("brier", "ece")}
     return Tally(metrics, tuple(f"{row:05d}" for row in range(len(c))), CELLS, {}, sums)
 
 
-def _percent(share: Share) -> str:
-    return f"{100 * share.value:.1f} %"
+def tables(sets: int = SETS) -> Iterator[Table]:
+    """Yield the tables, each once its simulations are done."""
+    title = f"Two calibrated stages called different, of {sets} data sets"
+    table = Table("stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title)
+    pairs = {"always 50 % against 5 to 95 %": (always_half, anything), "both 5 to 95 %": (anything, anything)}
+    for (name, models), rows in product(pairs.items(), (60, 150, 400)):
+        shares = [f"{each('ece', models, rows, sets):.1%}" for each in (swapped, apart)]
+        # Of unequal stages the Brier scores really differ, so only the ECE is without a difference.
+        brier = f"{swapped('brier', models, rows, sets):.1%}" if models[0] is models[1] else "–"
+        table.add_row(name, str(rows), *shares, brier)
+    yield table
+    title = f"ECE above q95, of {sets} calibrated data sets of {BAND_ROWS} rows in pairs"
+    table = Table("rows of a pair", "ece_if_calibrated", "ece_if_dependent", title=title)
+    for name, together in (("independent", False), ("go together", True)):
+        table.add_row(name, *(f"{each:.1%}" for each in above_band(sets, together=together).values()))
+    yield table
+    title = f"95 % intervals that hold the true value, of {sets} calibrated data sets"
+    table = Table("rows", "interval", *COVERED, title=title)
+    kinds: tuple[IntervalKind, ...] = ("percentile", "bca")
+    for rows, kind in product((20, 107, 400), kinds):
+        table.add_row(str(rows), kind, *(f"{each:.1%}" for each in coverage(rows, kind, sets).values()))
+    yield table
 
 
 if __name__ == "__main__":
