@@ -32,28 +32,12 @@ def prose(words: int, mark: str = "") -> str:
 
 def concern(text, number=1, **changes):
     """Return a human concern."""
-    known = {
-        "concern_id": f"c{number}",
-        "reviewer_num": 1,
-        "concern_text": text,
-        "category": "design_flaw",
-        "severity": "major",
-        "resolution_confidence": 0.9,
-    }
-    return HumanConcern.model_validate(known | changes)
+    known = {"category": "design_flaw", "severity": "major", "resolution_confidence": 0.9, **changes}
+    return HumanConcern.model_validate({"concern_id": f"c{number}", "reviewer_num": 1, "concern_text": text, **known})
 
 
 def example(sections, concerns=(), **changes):
     """Return a reviewed paper with these sections (name, text)."""
-    known = {
-        "id": "s:1",
-        "source": "s",
-        "title": "A paper about mice",
-        "abstract": "Mice were treated.",
-        "family": "1",
-        "split": "train",
-        "origin": TextOrigin(format="split"),
-        "sections": tuple(Section(name=name, text=text) for name, text in sections),
-        "concerns": tuple(concerns),
-    }
-    return ReviewExample.model_validate(known | changes)
+    known = {"id": "s:1", "source": "s", "family": "1", "split": "train", "origin": TextOrigin(format="split")}
+    known |= {"title": "A paper about mice", "abstract": "Mice were treated.", "concerns": tuple(concerns), **changes}
+    return ReviewExample.model_validate({"sections": tuple(Section(name=n, text=t) for n, t in sections), **known})

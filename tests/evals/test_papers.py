@@ -1,0 +1,356 @@
+"""Papers as text, Markdown, JATS XML and PDF; reviewed papers of a benchmark, and ours: `cases/papers.yaml`."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from evals import errors
+from evals.errors import LabError, UnreadableArticle
+from evals.papers import Limits, read_article, read_article_file
+from evals.papers.collection import example_of, from_flat, read_collection
+from evals.papers.corpus import LICENCE, demonstration, read_paper
+from evals.papers.families import family_of, split_by_family, without_leaks
+from evals.papers.outline import role_of
+from evals.papers.text import without_markup
+from evals.review.corpus import words_of
+from evals.schema import TextOrigin
+from tests.evals.pdfs import LEFT, LINE, MIDDLE, Put, column, pdf, row_by_row
+from tests.evals.reviewed import concern
+from tests.evals.reviewed import example as reviewed
+
+HERE = Path(__file__).parent
+CASES = yaml.safe_load((HERE / "cases/papers.yaml").read_text(encoding="utf-8"))
+PAPERS = HERE / "files/papers"
+
+
+def named(article):
+    return [section.name for section in article.sections]
+
+
+def sections(article):
+    return [(each.name, each.text) for each in article.sections]
+
+
+# ---- text, Markdown, XML ----------------------------------------------------------------------
+
+
+def test_plain_text_is_read_with_its_title_abstract_sections_captions_and_references():
+    article = read_article_file(PAPERS / "moss.txt")
+    assert article.title.endswith("with a delay of two days")
+    assert article.abstract == "Spores were turned in a clinostat."
+    assert named(article) == ["Introduction", "Methods", "METHODS", "Results"]
+    assert "Clinostat\n\nPlates were turned at 2 rpm.\n- n = 3 plates" in article.sections[1].text
+    (figure,) = article.figures
+    assert (figure.label, figure.caption) == ("Figure 1", "Germination over time. Bars are means.")
+    assert [each.text for each in article.references] == ["Smith J. Moss. 2019.", "Doe A. Spores. 2020."]
+    assert "Figure 2 shows the course." in article.sections[-1].text
+
+
+def test_markdown_keeps_sections_of_the_same_name_tables_and_pictures():
+    article = read_article_file(PAPERS / "bears.markdown")
+    assert (article.title, article.abstract) == ("Gut bacteria in *hibernating* bears", "Bears sleep.")
+    assert named(article) == ["Methods", "Methods"]
+    assert "Sequencing\n\n16S, see the protocol." in article.sections[0].text
+    assert "bear | reads\n1 | 900" in article.sections[0].text
+    assert [each.caption for each in article.figures] == ["Figure 1. Diversity by month", "Reads per bear."]
+
+
+def test_jats_gives_sections_figures_tables_and_references_but_never_the_decision_letter():
+    article = read_article_file(PAPERS / "sleep.xml")
+    told = (article.title, article.doi, article.abstract, article.subjects, str(article.published_date))
+    assert told == ("Sleep in Drosophila", "10.1/x.5", "Aim\n\nFlies sleep less.", ("Neuroscience",), "2021-03-01")
+    assert named(article) == ["Main text", "Methods", "Methods", "Data availability"]
+    assert article.sections[1].text == "We used 10^6 cells at H2O [1].\n\nFlies\n\nWild type.\n\n- one\n\n- two"
+    assert [(each.label, each.kind, each.caption, each.content) for each in article.figures] == [
+        ("Figure 1", "figure", "Sleep. Bars, n = 3.", ""),
+        ("Table 1", "table", "Counts.", "fly | h\nwt | 8"),
+    ]
+    (reference,) = article.references
+    cited = (reference.authors, reference.year, reference.title, reference.journal)
+    assert cited == ("Smith J", "2019", "Flies", "J Fly")
+    assert "SECRET" not in article.model_dump_json()
+    xml = (PAPERS / "sleep.xml").read_text(encoding="utf-8")
+    collection = f"<pmc-articleset>{xml[xml.index('<article ') :]}</pmc-articleset>"
+    assert read_article(collection.encode(), "pmc.xml").title == "Sleep in Drosophila"
+
+
+def test_xml_that_is_broken_hostile_or_no_article_is_refused():
+    deep = "<article>" + "<sec>" * 200 + "</sec>" * 200 + "</article>"
+    for xml, said in [*CASES["xml"], (deep, "inside each other")]:
+        with pytest.raises(UnreadableArticle, match=said):
+            read_article(xml.encode(), "a.xml")
+
+
+def test_any_encoding_that_is_declared_is_read_a_first_heading_is_the_title_and_without_one_nothing_is_lost():
+    xml = "<?xml version='1.0' encoding='ISO-8859-1'?><article><body><p>5 µm</p></body></article>"
+    assert read_article(xml.encode("latin-1"), "a.xml").sections[0].text == "5 µm"
+    assert read_article("Methods\n\n5 µm".encode("utf-16"), "a.txt").sections[0].text == "5 µm"
+    article = read_article(b"# A title\n\n# Methods\n\nText.\n", "a.md")
+    assert (article.title, named(article)) == ("A title", ["Methods"])
+    text = "Only one paragraph of text that ends with a stop."
+    assert sections(read_article(text.encode(), "x.txt")) == [("Main text", text)]
+
+
+def test_the_same_file_has_the_same_id_whatever_folder_it_lay_in():
+    one = read_article(b"Moss.", "C:\\papers\\Moss 1.txt")
+    assert one.id == read_article(b"Moss.", "/home/someone/Moss 1.txt").id
+    assert one.id.startswith("upload:moss-1-") and one.origin.file == "Moss 1.txt"
+
+
+def test_html_in_text_goes_in_one_pass_and_what_only_looks_like_it_stays_and_sections_are_told_by_their_words():
+    assert [without_markup(markup) for markup, _ in CASES["markup"]] == [text for _, text in CASES["markup"]]
+    assert len(without_markup("<script>" * 20_000)) < 10
+    assert [[name, role_of(name)] for name, _ in CASES["roles"]] == CASES["roles"]
+
+
+def test_a_file_that_is_no_paper_too_large_or_not_there_is_refused_with_the_reason(tmp_path):
+    binary = ("a.txt", bytes(range(256)) * 4, "not UTF-8")
+    for name, data, said in [*((name, text.encode("latin-1"), said) for name, text, said in CASES["refused"]), binary]:
+        with pytest.raises(UnreadableArticle, match=said):
+            read_article(data, name)
+    with pytest.raises(UnreadableArticle, match="up to 1 MB"):
+        read_article(b"x" * 1_100_000, "x.txt", Limits(text_megabytes=1))
+    with (tmp_path / "big.txt").open("wb") as big:
+        big.truncate(200_000_000)
+    refused = [("big.txt", r"200\.0 MB.*up to 20 MB"), ("none.txt", "there is no file"), ("", "is a folder")]
+    for file, said in [
+        *((tmp_path / name, said) for name, said in refused),
+        (HERE / "files/locked.pdf", "locked with a password"),
+    ]:
+        with pytest.raises(UnreadableArticle, match=said):
+            read_article_file(file)
+
+
+# ---- PDF --------------------------------------------------------------------------------------
+
+TITLE = Put(LEFT, 790, "Osteocytes and bone loss in flown mice", 17, bold=True)
+ABSTRACT = "Abstract. We flew mice for 30 days and found less bone in all of them than on the ground."
+COLUMNS = (PAPERS / "bone-left.txt", PAPERS / "bone-right.txt")
+
+
+def paper(n=1):
+    left, right = (file.read_text(encoding="utf-8") for file in COLUMNS)
+    body = row_by_row(column(left, LEFT, 690), column(right, MIDDLE, 690))
+    furniture = [(LEFT, 820, "Journal of Tests 2026"), (290, 25, str(n))]
+    stamp = Put(18, 300, "preprint", 8, turned=True)
+    return [TITLE, *column(ABSTRACT, LEFT, 750, 100), *body, *(Put(*each) for each in furniture), stamp]
+
+
+def of_pages(*pages):
+    return read_article(pdf(pages), "a.pdf")
+
+
+def test_two_columns_written_row_by_row_are_read_in_order_with_title_abstract_captions_and_references():
+    article = of_pages(paper())
+    assert (article.title, article.abstract[:12]) == ("Osteocytes and bone loss in flown mice", "We flew mice")
+    assert named(article)[-3:] == ["Introduction", "Materials and methods", "Results"]
+    assert article.sections[-2].text.endswith("one for each site that was examined in each animal of the study.")
+    assert [(each.label, each.page) for each in article.figures] == [("Figure 1", 1)]
+    assert [each.text for each in article.references] == ["Smith J (2019) Bone in space. J Bone 3, 4-9."]
+
+
+def test_headings_as_large_as_the_title_are_no_part_of_it():
+    found = of_pages(column((PAPERS / "diet.txt").read_text(encoding="utf-8"), LEFT, 780, 80))
+    assert found.title == "Results of a diet in mice and its control"
+    assert found.abstract.startswith("We report that a diet") and named(found) == ["Methods"]
+
+
+def test_running_heads_page_numbers_stamps_at_the_margin_and_numbers_beside_the_lines_are_left_out():
+    whole = of_pages(paper(1), paper(2), paper(3)).model_dump_json()
+    assert "Journal of Tests" not in whole and "preprint" not in whole
+    places, said = [760 - LINE * n for n in range(25)], "mice were weighed and bled on each day of the study"
+    numbered = [Put(x, y, text) for n, y in enumerate(places, 1) for x, text in ((25, str(n)), (60, said))]
+    assert not any(word.isdigit() for word in of_pages(numbered).sections[0].text.split())
+
+
+def test_lines_of_one_column_stay_whole_and_three_columns_are_read_in_order():
+    greek = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
+    lines = [Put(LEFT, 700 - LINE * n, " ".join([*greek.split()[n % 9 :], greek])[:95]) for n in range(20)]
+    text = " ".join(text for _, text in sections(of_pages(lines))).replace("\n\n", " ")
+    assert text == " ".join(put.text for put in lines)
+    columns = (("left", 40), ("mid", 225), ("right", 410))
+    puts = [Put(x, 760 - LINE * n, f"{name}{n:02d} {greek[:22]}") for n in range(30) for name, x in columns]
+    words = " ".join(text for _, text in sections(of_pages(puts))).split()
+    assert [word for word in words if word[-2:].isdigit()] == [
+        f"{name}{n:02d}" for name, _ in columns for n in range(30)
+    ]
+
+
+def test_words_broken_at_line_ends_come_together_and_hyphens_that_belong_stay():
+    broken = ("The effect of weight-", "lessness on IL-", "6 was seen in many cells of the mice.")
+    found = of_pages([Put(LEFT, 700 - LINE * n, text) for n, text in enumerate(broken)])
+    assert found.sections[0].text == "The effect of weightlessness on IL-6 was seen in many cells of the mice."
+
+
+def test_a_paragraph_that_a_page_cuts_in_two_is_whole_and_keeps_its_page():
+    first = column("## Methods\n\n" + "Mice were kept in cages of four and fed a diet. " * 3, LEFT, 700)
+    rest = "taken to the laboratory and weighed each week by the same person.\n\n" + "Later all were bled. " * 12
+    (section,) = of_pages([*first, Put(LEFT, 600, "They were then")], column(rest, LEFT, 780)).sections
+    assert "They were then taken to the laboratory" in section.text
+    assert [section.page_at(section.text.index(words)) for words in ("They", "Later all")] == [1, 2]
+
+
+def test_a_scan_and_a_book_are_refused_with_the_way_out_single_pictures_noted_and_pages_counted():
+    for pages, said in ((3, r"3 of 3 pages are pictures.*ocrmypdf"), (500, "has 500 pages; up to 400")):
+        with pytest.raises(UnreadableArticle, match=said):
+            of_pages(*[[]] * pages)
+    assert of_pages(paper(), paper(), []).origin.notes == ("1 of 3 pages hold no text (pages 3)",)
+    seen = []
+    read_article(pdf([paper()] * 2), "a.pdf", Limits(pages=2), lambda done, of: seen.append((done, of)))
+    assert seen == [(1, 2), (2, 2)]
+
+
+def test_half_a_file_never_ends_in_anything_but_a_clear_refusal_or_an_article():
+    data = pdf([paper()])
+    for cut in range(0, len(data), 150):
+        try:
+            read_article(data[:cut], "a.pdf")
+        except UnreadableArticle:
+            continue
+
+
+# ---- reviewed papers of a benchmark -----------------------------------------------------------
+
+CONCERN, ROW = CASES["concern"], CASES["row"] | {"concerns": [CASES["concern"]]}
+
+
+def read(row, **options):
+    left_out = Counter()
+    return example_of(row, TextOrigin(format="split"), left_out, **options), left_out
+
+
+def test_a_row_of_the_benchmark_becomes_an_example_without_the_letters():
+    example, left_out = read(ROW, split="train")
+    assert sections(example) == [("Methods", "m < 5"), ("METHODS", "again")]
+    assert example.concerns[0].concern_text == "The sample is too small.\n\nPlease justify."
+    assert (example.subjects, example.family) == (("Neuroscience",), "10.7554/elife.00001")
+    assert (example.references[0].authors, example.references[0].year) == ("A B, C", "2019")
+    assert "SECRET" not in example.model_dump_json() and "concerns" not in example.article.model_dump()
+    assert left_out == {}
+
+
+def test_rows_for_tasks_other_shapes_of_sections_and_flat_rows_of_an_article_are_read_too():
+    row = {"article_id": "plos:9", "title": "T", "sections": [{"name": "M", "text": "a"}, ["M", "b"]]}
+    example, _ = read(row | {"concerns": [{"concern_text": "x" * 20, "category": "other", "severity": "minor"}]})
+    assert (example.id, example.source, sections(example)) == ("plos:9", "plos", [("M", "a"), ("M", "b")])
+    assert (example.concerns[0].concern_id, example.concerns[0].reviewer_num) == ("plos:9:C1", 1)
+    article = {"article_id": "elife:1", "title": "T", "doi": "", "source": "elife"}
+    (row,) = from_flat([CONCERN | article | {"concern_id": f"e:{n}"} for n in range(3)])
+    assert [each.concern_id for each in read(row)[0].concerns] == ["e:0", "e:1", "e:2"]
+
+
+def test_a_concern_that_breaks_the_benchmarks_rules_is_left_out_and_counted():
+    for field, value in CASES["no_concerns"]:
+        example, left_out = read(ROW | {"concerns": [CONCERN | {field: value}, "text"]})
+        assert example.concerns == ()
+        assert left_out == {f"{field} is not what the benchmark allows": 1, "is no object": 1}
+
+
+def version(name, family, split=None, source="s"):
+    return reviewed([], id=name, family=family, split=split, source=source)
+
+
+def test_all_versions_of_a_manuscript_are_one_family_and_a_split_that_leaks_keeps_its_test_set_whole():
+    assert [[name, doi, family_of(name, doi)] for name, doi, _ in CASES["families"]] == CASES["families"]
+    given = [("a1", "a", "train"), ("a2", "a", "test"), ("b1", "b", "train"), ("b2", "b", "dev"), ("c", "c", "train")]
+    repair = without_leaks([version(*each) for each in given])
+    assert [each.id for each in repair.examples] == ["a2", "b2", "c"]
+    assert repair.left_out == {f"train has a version of the paper in {name}": 1 for name in ("test", "dev")}
+
+
+def test_families_are_never_divided_and_every_source_is_in_every_split():
+    rows = [version(f"{s}{n}{v}", f"{s}{n}", source=s) for s in "xyz" for n in range(10) for v in "12"]
+    split = split_by_family(rows)
+    assert len({(each.family, each.split) for each in split}) == len({each.family for each in split}) == 30
+    assert {(each.source, each.split) for each in split} == {(s, p) for s in "xyz" for p in ("train", "dev", "test")}
+    assert split == split_by_family(rows) != split_by_family(rows, seed=1)
+
+
+def test_split_files_our_own_rows_and_parquet_files_are_read(tmp_path):
+    row = {"id": "e:1", "source": "e", "doi": "10.1/1", "title": "T", "concerns": []}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n\n")
+    second = '{"id": "e:2", "title": "T", "concerns": [], "sections": {"M": "a", "M": "b"}}\n'
+    (tmp_path / "val.jsonl").write_text(second)
+    found = read_collection(str(tmp_path))
+    assert [(each.id, each.split) for each in found.examples] == [("e:1", "train"), ("e:2", "dev")]
+    assert [text for _, text in sections(found.examples[1])] == ["a", "b"] and found.has_splits
+    own = reviewed([("Methods", "Text.")], [concern("The groups differ.")])
+    (tmp_path / "mine.jsonl").write_text(own.model_dump_json() + "\n")
+    assert read_collection(str(tmp_path / "mine.jsonl")).examples == (own,)
+    table = pa.Table.from_pylist([row | {"paper_text_sections": {"a": "x", "b": None}}])
+    (tmp_path / "hub").mkdir()
+    pq.write_table(table, tmp_path / "hub/train-00000-of-00001.parquet")
+    (one,) = read_collection(str(tmp_path / "hub")).examples
+    assert (one.split, sections(one), one.origin.format) == ("train", [("a", "x")], "hub")
+
+
+def test_a_bad_file_is_named_with_its_line_and_a_place_without_papers_with_what_is_taken(tmp_path):
+    refused = [("none", LabError, "name a folder with train"), ("", LabError, "holds no split files")]
+    for name, error, said in refused:
+        with pytest.raises(error, match=said):
+            read_collection(str(tmp_path / name))
+    for text, error, said in CASES["bad_files"]:
+        (tmp_path / "train.jsonl").write_text(text)
+        with pytest.raises(getattr(errors, error), match=said):
+            read_collection(str(tmp_path / "train.jsonl"))
+
+
+# ---- our own reviewed papers ------------------------------------------------------------------
+
+STYLES = {f"demo-{style}" for style in ("bulleted", "narrative", "digest", "numbered", "conversational")}
+OURS = demonstration()
+SAID = [each for paper in OURS for each in paper.concerns]
+
+
+def text_of(paper):
+    parts = [paper.title, paper.abstract, *(f"{name} {text}" for name, text in sections(paper))]
+    return " ".join([*parts, *(f"{each.label} {each.caption}" for each in paper.figures)])
+
+
+def test_forty_manuscripts_some_in_two_versions_are_split_by_family_and_say_that_they_are_made_up():
+    families = Counter(paper.family for paper in OURS)
+    assert len(families) >= 40 and sum(count == 2 for count in families.values()) >= 4
+    assert {(paper.synthetic, paper.licence) for paper in OURS} == {(True, LICENCE)}
+    assert len({(paper.family, paper.split) for paper in OURS}) == len(families)
+    assert {(p.source, p.split) for p in OURS} == {
+        (style, split) for style in STYLES for split in ("train", "dev", "test")
+    }
+    papers = {paper.id: paper for paper in OURS}
+    first, second = papers["demo:soleus-spaceflight"], papers["demo:soleus-spaceflight-v2"]
+    assert first.sections[0] == second.sections[0] and first.sections[1] != second.sections[1]
+    assert (second.revision_round, second.family) == (2, "soleus-spaceflight")
+
+
+def test_a_paper_has_the_length_the_parts_and_the_concerns_that_were_promised_and_every_planted_flaw_word_for_word():
+    for paper in OURS:
+        text = text_of(paper)
+        assert 350 <= len(text.split()) <= 700 and text == without_markup(text), paper.id
+        assert {"Introduction", "Methods", "Results", "Discussion"} <= set(named(paper)), paper.id
+        assert paper.abstract and paper.figures and paper.subjects, paper.id
+        assert 8 <= len(paper.concerns) <= 15 and len(paper.flaws) >= 5, paper.id
+        assert [flaw.quote for flaw in paper.flaws if flaw.quote not in text] == [], paper.id
+
+
+def test_the_concerns_of_a_paper_share_more_words_with_it_than_with_any_other_and_are_of_every_sort():
+    assert len({each.concern_text for each in SAID}) == len(SAID)
+    words = {paper.id: words_of(text_of(paper)) for paper in OURS}
+    family = {paper.id: paper.family for paper in OURS}
+    for paper in OURS:
+        said = words_of(" ".join(each.concern_text for each in paper.concerns))
+        nearest = max(words, key=lambda other: len(said & words[other]) / len(words[other]) ** 0.5)
+        assert family[nearest] == paper.family
+    assert sum(each.requires_figure_reading for each in SAID) >= 30
+    assert len({each.category for each in SAID}) == 9
+    assert {each.severity for each in SAID} == {"major", "minor", "optional"}
+    assert len({flaw.kind for paper in OURS for flaw in paper.flaws}) >= 60
+
+
+def test_a_concern_that_is_not_written_as_it_should_be_is_named(tmp_path):
+    (tmp_path / "x.md").write_text("# T\ntopic: a\nstyle: b\n## Abstract\nA.\n## Concerns\n1XX Wrong.\n")
+    with pytest.raises(LabError, match="'1XX Wrong"):
+        read_paper(tmp_path / "x.md")
