@@ -4,7 +4,6 @@ from typing import Any
 
 import typer
 
-from tests.frozen import product
 from tests.frozen.script import working_folder
 
 
@@ -18,17 +17,25 @@ def options() -> dict[str, Any]:
         if not getattr(command, "commands", {}):
             rows[name] = {_written(each): _taken(each) for each in command.params}
 
-    walk(typer.main.get_command(product.command_line()), "assay")
+    from lab.cli import app
+
+    walk(typer.main.get_command(app), "assay")
     return rows
 
 
 def endpoints() -> dict[str, Any]:
-    """Return, for each tab and the vote arena, the names of its endpoints and of their parameters."""
+    """Return, for each tab and the vote arena, the names of its endpoints and of their parameters; loads no model."""
+    from lab.app import WITH_TAB, WITH_VISITOR, build_app
+    from lab.arena import TABS
+    from lab.services import build_services
+    from lab.settings import from_environment
+
     rows: dict[str, Any] = {}
     with working_folder() as folder:
-        for page, tab in product.pages().items():
-            found = product.page(folder, tab).get_api_info()["named_endpoints"]
-            for name, each in found.items():
+        places = {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'page.db'}", "ASSAY_CACHE": str(folder)}
+        for page, tab in {**{f"tab {name}": name for name in (*WITH_VISITOR, *WITH_TAB)}, "arena": TABS[0]}.items():
+            api = build_app(build_services(from_environment(places)), (tab,)).get_api_info()
+            for name, each in api["named_endpoints"].items():
                 rows[f"{page} {name}"] = [given["parameter_name"] for given in each["parameters"]]
     return rows
 

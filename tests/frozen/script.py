@@ -29,7 +29,6 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from tests.frozen import product
 from tests.frozen.table import rounded
 
 HERE = Path(__file__).parent
@@ -95,7 +94,9 @@ def settled(value: Any, folder: Path, key: str = "") -> Any:
 
 def assay(words: list[str], *, fails: bool = False) -> Any:
     """Run `assay WORDS` in this process and return what it printed; {"FAILED": why} if it must not have."""
-    done = CliRunner().invoke(product.command_line(), words)
+    from lab.cli import app
+
+    done = CliRunner().invoke(app, words)
     found = _document(done.stdout)
     if (done.exit_code != 0) is not fails:
         return {FAILED: f"exit code {done.exit_code}: {done.exception!r}", "printed": found}
@@ -129,24 +130,14 @@ def _hub(folder: Path) -> Iterator[None]:
     """Let the Hub's client, which reads its settings when it is imported, speak to a Hub of ours."""
     from huggingface_hub import constants
 
-    with product.local_hub(folder / "hub") as hub, contextlib.ExitStack() as stack:
-        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
-        for name, value in (
-            ("ENDPOINT", hub.url),
-            ("HUGGINGFACE_CO_URL_TEMPLATE", template),
-            ("HF_HUB_OFFLINE", False),
-        ):
-            stack.enter_context(patch.object(constants, name, value))
-        os.environ["HF_TOKEN"] = product.HUB_TOKEN
-        yield
+    from hub.local import LocalHub, Options
 
-
-def _cat(file: str) -> Any:
-    return _document(Path(file).read_text(encoding="utf-8"))
-
-
-def _ls(folder: str) -> list[str]:
-    return sorted(each.relative_to(folder).as_posix() for each in Path(folder).rglob("*"))
+    token, names = "hf_frozen", {"HF_HUB_OFFLINE": False}
+    with LocalHub(folder / "hub", Options(tokens={token: "tester"}, organisations=("org",))) as hub:
+        names["HUGGINGFACE_CO_URL_TEMPLATE"] = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        os.environ["HF_TOKEN"] = token
+        with patch.multiple(constants, ENDPOINT=hub.url, **names):
+            yield
 
 
 def _copy(source: str, target: str) -> None:
@@ -166,29 +157,31 @@ def _tables(database: str) -> dict[str, Any]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
         connection.row_factory = sqlite3.Row
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
-        return {
-            name: [
-                {key: _document(value) for key, value in zip(row.keys(), row, strict=True)}
-                for row in connection.execute(f"SELECT * FROM {name} ORDER BY 1")
-            ]
-            for name in [each[0] for each in names]
-        }
+        rows = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for (name,) in names.fetchall()}
+        return {name: [{key: _document(row[key]) for key in row.keys()} for row in each] for name, each in rows.items()}  # noqa: SIM118
 
 
-def _env(setting: str) -> None:
-    name, _, value = setting.partition("=")
-    os.environ[name] = value
+def _run(file: str) -> dict[str, Any]:
+    from evals.schema import RunRecord
+
+    return RunRecord.model_validate_json(Path(file).read_bytes()).model_dump(mode="json")
+
+
+def _space(name: str, file: str) -> str:
+    from hub.spaces import bundle_folder, pack_space
+
+    return pack_space(bundle_folder(name), f"org/{name}", {}).parts[file].read().decode()
 
 
 VERBS: dict[str, Callable[..., Any]] = {
     "assay": lambda *words: assay(list(words)),
     "!assay": lambda *words: assay(list(words), fails=True),
-    "cat": _cat,
-    "ls": _ls,
+    "cat": lambda file: _document(Path(file).read_text(encoding="utf-8")),
+    "ls": lambda folder: sorted(each.relative_to(folder).as_posix() for each in Path(folder).rglob("*")),
     "copy": _copy,
     "restore": _restore,
     "tables": _tables,
-    "env": _env,
-    "space": product.space_file,
-    "run": lambda file: product.read_run_record(Path(file)),
+    "env": lambda setting: os.environ.update([setting.split("=", 1)]),
+    "space": _space,
+    "run": _run,
 }

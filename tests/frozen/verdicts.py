@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.frozen import product
 from tests.frozen.script import ROOT, assay, working_folder
 
 CASES = ROOT / "tests" / "evals" / "cases"
@@ -24,11 +23,18 @@ class Stored(NamedTuple):
     truth: dict[str, Any]
 
 
+def questions() -> Iterator[tuple[str, Any]]:
+    """Yield every question of ours, with the name of its data set."""
+    from evals.questions import DATASETS, load_questions
+
+    for name, rows in DATASETS.items():
+        yield from ((name, row) for row in rows())
+    yield from (("codons-and-enzymes", row) for row in load_questions("codons-and-enzymes"))
+
+
 def gold() -> Iterator[Stored]:
     """Yield our own answers to our own questions."""
-    for name, row in product.gold():
-        truth = row.ground_truth.model_dump(mode="json")
-        yield Stored(f"{name} {row.id}", row.prompt, row.answer, truth)
+    return (_about(f"{name} {row.id}", row, row.answer) for name, row in questions())
 
 
 def stored() -> Iterator[Stored]:
@@ -59,27 +65,21 @@ def cases() -> Iterator[Stored]:
         for number, case in enumerate(group["cases"]):
             where = f"answer_lines {group['truth']['kind']} {number}"
             yield Stored(where, group["question"], case["text"], group["truth"])
-    questions = {row.id: row for _, row in product.gold()}
+    by_id = {row.id: row for _, row in questions()}
     for group in _yaml("explanations"):
-        row = questions[group["question"]]
-        lines, truth = row.answer.split("\n")[-2:], row.ground_truth.model_dump(mode="json")
+        row = by_id[group["question"]]
         for kind in ("false", "true", "against"):
             for said in group.get(kind, ()):
-                yield Stored(f"explanations {kind}", row.prompt, "\n".join((said, *lines)), truth)
+                yield _about(f"explanations {kind}", row, "\n".join((said, *row.answer.split("\n")[-2:])))
     for number, case in enumerate(_jsonl(CASES / "text_answers.jsonl")):
         yield Stored(f"text_answers {number}", case["prompt"], case["answer"], case["truth"])
     for name in ("text_attacks", "text_fair"):
-        yield from _sayings(name, questions)
+        yield from sayings(name)
     for case in _jsonl(ROOT / "evals/labels/dev.jsonl"):
         yield Stored(f"dev {case['id']}", case["prompt"], case["completion"], case["ground_truth"])
 
 
-SOURCES: dict[str, Callable[[], Iterator[Stored]]] = {
-    "gold": gold,
-    "stored": stored,
-    "sampled": sampled,
-    "cases": cases,
-}
+SOURCES: dict[str, Callable[[], Iterator[Stored]]] = {each.__name__: each for each in (gold, stored, sampled, cases)}
 
 
 def verdicts(source: str, every: int = 1) -> dict[str, Any]:
@@ -114,25 +114,27 @@ def verdicts(source: str, every: int = 1) -> dict[str, Any]:
     }
 
 
+def _about(where: str, row: Any, answer: str) -> Stored:
+    return Stored(where, row.prompt, answer, row.ground_truth.model_dump(mode="json"))
+
+
 def _asked(where: str, prompt: list[dict[str, str]], answer: dict[str, str]) -> Iterator[Stored]:
-    question = prompt[-1]["content"]
-    known = product.find_question(question)
+    from evals.questions import find
+
+    known = find(question := prompt[-1]["content"])
     if known is not None:
-        truth = known.ground_truth.model_dump(mode="json")
-        yield Stored(f"{where} {known.id}", question, answer["content"], truth)
+        yield _about(f"{where} {known.id}", known, answer["content"])._replace(prompt=question)
 
 
-def _sayings(name: str, questions: dict[str, Any]) -> Iterator[Stored]:
+def sayings(name: str) -> Iterator[Stored]:
     """Yield a table of texts: "[id of a question]", then answers to it, one a line."""
-    row = None
+    by_id, row = {row.id: row for _, row in questions()}, None
     for line in (CASES / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         named = line[1:].partition("]")[0] if line.startswith("[") else ""
-        if named in questions:
-            row = questions[named]
+        if named in by_id:
+            row = by_id[named]
         elif line and not line.startswith("#") and row is not None:
-            said = line.encode().decode("unicode_escape")
-            truth = row.ground_truth.model_dump(mode="json")
-            yield Stored(f"{name} {row.id}", row.prompt, f"{said}\nConfidence: 90%", truth)
+            yield _about(f"{name} {row.id}", row, f"{line.encode().decode('unicode_escape')}\nConfidence: 90%")
 
 
 def _rounded(number: float | None) -> float | None:
