@@ -19,15 +19,14 @@ DOWN, SPLIT, ENZYME, BODY = (TRUTHS[name] for name in ("down", "split", "enzyme"
 
 def test_a_reading_gets_the_verdict_that_its_answer_line_would_get():
     wrong = []
-    for name, answer, verdict, said in CASES["readings"]:
+    for name, answer, *expected in CASES["readings"]:
         truth = TRUTHS[name]
         got = verdict_of(Answer(truth, ASKED, "some words"), Reading(answer))
-        if (got.verdict, got.answer, got.read_by) != (verdict, said, "judge"):
-            wrong.append((truth.kind, answer, got.verdict, got.answer))
+        same = [got.verdict, got.answer] == expected and got.read_by == "judge"
         if answer != "none" and not answer.startswith("both"):
             line = judge(truth, ASKED, f"Answer: {answer}", read="answer")
-            if (got.verdict, got.answer, got.scores) != (line.verdict, line.answer, line.scores):
-                wrong.append((truth.kind, answer, "line", line.verdict, line.answer))
+            same = same and (got.verdict, got.answer, got.scores) == (line.verdict, line.answer, line.scores)
+        wrong += [] if same else [(truth.kind, answer, got.verdict, got.answer)]
     assert wrong == []
 
 
@@ -54,13 +53,9 @@ def test_a_reading_outside_the_options_does_not_stand():
 
 
 def test_a_confidence_that_the_answer_does_not_state_does_not_count():
-    got = [
-        verdict_of(Answer(DOWN, ASKED, text), Reading("down", read)).confidence
-        for text, read, *_ in CASES["confidences"]
-    ]
-    assert [(each.value, each.status) for each in got] == [
-        (value, status) for *_, value, status in CASES["confidences"]
-    ]
+    rows = CASES["confidences"]
+    got = [verdict_of(Answer(DOWN, ASKED, text), Reading("down", read)).confidence for text, read, *_ in rows]
+    assert [[each.value, each.status] for each in got] == [row[2:] for row in rows]
 
 
 def test_a_false_figure_costs_v2_as_it_does_in_an_answer_that_is_read_as_text():

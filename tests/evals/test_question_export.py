@@ -44,8 +44,9 @@ def rubric(example: Example) -> Example:
 # ---- what is written ------------------------------------------------------------------------
 
 
-def test_an_export_compiles_and_asks_exactly_what_we_ask(tmp_path):
+def test_an_export_compiles_asks_exactly_what_we_ask_and_is_named_after_its_set(tmp_path):
     examples = load_questions(SET)
+    asked = {row.id: [message.model_dump() for message in conversation(row)] for row in examples}
     for tool in TOOLS:
         out = tmp_path / tool
         done = export_questions(examples, SET, tool, out)
@@ -55,12 +56,15 @@ def test_an_export_compiles_and_asks_exactly_what_we_ask(tmp_path):
             compile(files[name], name, "exec")
             assert "from evals" not in files[name], name
         rows = [json.loads(line) for split in done.questions for line in files[f"{NAME}/{split}.jsonl"].splitlines()]
-        assert {row["id"]: row["prompt"] for row in rows} == {
-            example.id: [message.model_dump() for message in conversation(example)] for example in examples
-        }
+        assert {row["id"]: row["prompt"] for row in rows} == asked
         for fact in (done.data_sha256, done.versions["verifiers"], "cc0-1.0 (60)", *done.run):
             assert fact in files["README.md"]
         assert "Apache License" in files["LICENSE"]
+    names = {
+        SET: NAME, "sets/Codon table.csv": "assay_codon_table", "mine.yaml[test]": "assay_mine",
+        "hub:owner/Set-1": "assay_set_1", "pathways-train, pathways-heldout": "assay_pathways_train_pathways_heldout",
+    }  # fmt: skip
+    assert {name: module_name(name) for name in names} == names
 
 
 def test_the_copied_grader_judges_as_ours_and_needs_pydantic_only(tmp_path):
@@ -90,12 +94,9 @@ print(json.dumps({"verdicts": verdicts, "roots": roots}))
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
-
-    assert told["verdicts"] == {
-        row.id: [verify(row, text).model_dump(mode="json") for text in answers[row.id]] for row in unique
-    }
-    heavy = {"numpy", "torch", "gradio", "datasets", "lab", "training", "hub"}
-    assert not heavy & set(told["roots"])
+    ours = {row.id: [verify(row, text).model_dump(mode="json") for text in answers[row.id]] for row in unique}
+    assert told["verdicts"] == ours
+    assert not {"numpy", "torch", "gradio", "datasets", "lab", "training", "hub"} & set(told["roots"])
 
 
 def test_what_only_a_judge_can_grade_is_left_out_and_meanings_of_gene_sets_stand_apart(tmp_path):
@@ -129,14 +130,6 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["full", "mine.txt"]
 
 
-def test_the_name_in_a_tool_comes_from_the_name_of_the_set():
-    names = {
-        SET: NAME, "sets/Codon table.csv": "assay_codon_table", "mine.yaml[test]": "assay_mine",
-        "hub:owner/Set-1": "assay_set_1", "pathways-train, pathways-heldout": "assay_pathways_train_pathways_heldout",
-    }  # fmt: skip
-    assert {name: module_name(name) for name in names} == names
-
-
 # ---- each tool on a scripted model ----------------------------------------------------------
 
 PACKAGES = {
@@ -150,42 +143,32 @@ PACKAGES = {
 def model():
     """Serve the OpenAI protocol on this machine: `answers` by question, `asked` are the messages that came in."""
 
-    class Scripted(ThreadingHTTPServer):
-        answers: dict[str, str]
-        asked: list[list[dict[str, str]]]
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             messages = [{"role": each["role"], "content": _text(each["content"])} for each in request["messages"]]
             self.server.asked.append(messages)
-            text = self.server.answers[messages[-1]["content"]]
-            whole = {"id": "1", "created": 0, "model": "scripted"}
-            whole |= {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
-            said = {"role": "assistant", "content": text}
-            choice = {"index": 0, "finish_reason": "stop"}
-            if request.get("stream"):
-                part = whole | {"object": "chat.completion.chunk", "choices": [{**choice, "delta": said}]}
-                text, kind = f"data: {json.dumps(part)}\n\ndata: [DONE]\n\n", "text/event-stream"
-            else:
-                reply = whole | {"object": "chat.completion", "choices": [{**choice, "message": said}]}
-                text, kind = json.dumps(reply), "application/json"
-            body = text.encode()
+            is_stream = request.get("stream")
+            said = {"role": "assistant", "content": self.server.answers[messages[-1]["content"]]}
+            choice = {"index": 0, "finish_reason": "stop", "delta" if is_stream else "message": said}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            kind = "chat.completion.chunk" if is_stream else "chat.completion"
+            whole = {"id": "1", "created": 0, "model": "scripted", "usage": usage, "object": kind, "choices": [choice]}
+            text = f"data: {json.dumps(whole)}\n\ndata: [DONE]\n\n" if is_stream else json.dumps(whole)
             self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
+            self.send_header("Content-Length", str(len(text.encode())))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(text.encode())
 
         def log_message(self, *_: object) -> None:
             pass
 
-    server = Scripted(("127.0.0.1", 0), Handler)
-    server.answers, server.asked = {}, []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.answers, server.asked = {}, []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 def _text(content: object) -> str:
@@ -268,6 +251,5 @@ def test_the_tool_itself_asks_our_questions_and_reports_our_scores(tool, model, 
     ]  # fmt: skip
     (ours,) = (each.metrics for each in summarise(rows, draws=1) if each.group == HEADLINE)
     assert scores == pytest.approx({name: ours[name].value for name in METRICS})
-    assert sorted(model.asked, key=str) == sorted(
-        ([message.model_dump() for message in conversation(row)] for row in examples), key=str
-    )
+    asked = [[message.model_dump() for message in conversation(row)] for row in examples]
+    assert sorted(model.asked, key=str) == sorted(asked, key=str)

@@ -18,16 +18,12 @@ from evals.report import Origin, build_report
 from evals.run import baseline_rows
 from evals.verifiers import verify
 
-CASES = yaml.safe_load((Path(__file__).parent / "cases" / "question_rows.yaml").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+CASES = yaml.safe_load((HERE / "cases/question_rows.yaml").read_text(encoding="utf-8"))
 CODONS = "codons-and-enzymes"
 NCBI = "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG"
 """NCBI translation table 1, bases in the order T, C, A, G."""
-NAMES = {
-    "A": "alanine", "R": "arginine", "N": "asparagine", "D": "aspartate", "C": "cysteine", "E": "glutamate",
-    "Q": "glutamine", "G": "glycine", "H": "histidine", "I": "isoleucine", "L": "leucine", "K": "lysine",
-    "M": "methionine", "F": "phenylalanine", "P": "proline", "S": "serine", "T": "threonine", "W": "tryptophan",
-    "Y": "tyrosine", "V": "valine",
-}  # fmt: skip
+NAMES = CASES["amino acids"]
 CHOICE = {"kind": "choice", "value": "up", "options": ["up", "down"]}
 ROW = {"id": "a", "prompt": "Which way?", "truth": CHOICE, "group": "g", "split": "train"}
 
@@ -77,50 +73,17 @@ def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_
             examine(tmp_path / name)
 
 
-def test_the_same_set_reads_the_same_from_jsonl_csv_and_yaml(tmp_path):
-    rows = [
-        {**ROW, "explanation": "It rises, as seen.", "tags": ["x", "y"], "licence": "cc0-1.0"},
-        {"id": "n", "prompt": "How many?", "truth": {"kind": "number", "value": 12.5, "unit": "kg", "tolerance": {"relative": 0.05}}, "group": "n", "split": "dev"},
-        {"id": "s", "prompt": "Which ones?", "truth": {"kind": "set", "values": ["UAA", "UAG"]}, "group": "s", "split": "test"},
-        {"id": "t", "prompt": "What is it?", "truth": {"kind": "term", "accept": ["active site"], "others": ["coenzyme"]}, "group": "t", "split": "test"},
-        {"id": "u", "prompt": "How heavy?", "truth": {"kind": "number", "value": None, "unit": "kg"}, "group": "u", "split": "test"},
-    ]  # fmt: skip
-    put(tmp_path / "set.jsonl", *rows)
-    (tmp_path / "set.csv").write_text(
-        "id;prompt;kind;value;options;unit;tolerance;others;group;split;tags;explanation;licence\n"
-        "a;Which way?;choice;up;up|down;;;;g;train;x|y;It rises, as seen.;cc0-1.0\n"
-        "n;How many?;number;12.5;;kg;5%;;n;validation;;;\n"
-        "s;Which ones?;set;UAA|UAG;;;;;s;test;;;\n"
-        "t;What is it?;term;active site;;;;coenzyme;t;test;;;\n"
-        "u;How heavy?;number;cannot be told;;kg;;;u;test;;;\n"
-    )
-    (tmp_path / "set.yaml").write_text(
-        """
-questions:
-- {id: a, prompt: "Which way?", truth: {kind: choice, value: up}, options: [up, down], group: g, split: train,
-   explanation: "It rises, as seen.", tags: [x, y], licence: cc0-1.0}
-- {id: n, prompt: "How many?", truth: {kind: number, value: 12.5, unit: kg, tolerance: 5%}, group: n, split: dev}
-- {id: s, prompt: "Which ones?", truth: {kind: set, value: [UAA, UAG]}, group: s, split: test}
-- {id: t, prompt: "What is it?", truth: {kind: term, accept: active site, others: coenzyme}, group: t, split: test}
-- {id: u, prompt: "How heavy?", truth: {kind: number, value: cannot be told, unit: kg}, group: u, split: test}
-"""
-    )
-    jsonl, table, tree = (load_questions(tmp_path / f"set.{end}") for end in ("jsonl", "csv", "yaml"))
+def test_the_same_set_reads_the_same_from_jsonl_csv_and_yaml():
+    jsonl, table, tree = (load_questions(f"{HERE}/files/sets/mixed.{end}") for end in ("jsonl", "csv", "yaml"))
     assert jsonl == table == tree
     assert jsonl[0].answer == "It rises, as seen.\nAnswer: up\nConfidence: 95%"
-    assert (jsonl[0].cluster, jsonl[0].facts, jsonl[0].source) == ("g", ("g",), "set")
+    assert (jsonl[0].cluster, jsonl[0].facts, jsonl[0].source) == ("g", ("g",), "mixed")
     right = ["up", "12.5 kg", "UAA, UAG", "active site", "cannot be told from these data"]
     assert [right_answer(row.ground_truth) for row in jsonl] == right
 
 
 def test_rows_of_our_own_kinds_whole_examples_and_rows_of_the_hub_are_taken_as_well(tmp_path):
-    olds = [
-        {"kind": "count", "value": 8484, "unit": "DEG", "subject": "heart"},
-        {"kind": "label", "value": "HU", "others": ["IR"]},
-        {"kind": "direct", "tissue": "liver", "pathway": "HALLMARK_GLYCOLYSIS", "direction": "UP"},
-        {"kind": "abstain"},
-        {"kind": "facts", "facts": ["one"]},
-    ]
+    olds = CASES["our own kinds"]
     rows = [{**row, "truth": truth} for row, truth in zip(rows_of(5), olds, strict=True)]
     assert [row.kind for row in load_questions(put(tmp_path / "old.jsonl", *rows))] == [old["kind"] for old in olds]
     write_examples(tmp_path / "whole.jsonl", kmp_test())
@@ -131,10 +94,8 @@ def test_rows_of_our_own_kinds_whole_examples_and_rows_of_the_hub_are_taken_as_w
         ("validation", {**ROW, "id": "b", "prompt": "How many?", "truth": number, "split": None}),
     ]
     found = load_questions("hub:org/set@v1.0:default", lambda *asked: {("org/set", "v1.0", "default"): hub}[asked])
-    assert [(row.split, row.kind, row.source) for row in found] == [
-        ("train", "choice", "org/set"),
-        ("dev", "number", "org/set"),
-    ]
+    told = [("train", "choice", "org/set"), ("dev", "number", "org/set")]
+    assert [(row.split, row.kind, row.source) for row in found] == told
 
 
 def test_a_part_is_named_in_brackets_or_by_whoever_asks(tmp_path):
@@ -169,9 +130,8 @@ def test_prompts_that_differ_only_in_their_truth_are_byte_equal():
 def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its_groups():
     test = load_questions(CODONS, part="test")
     rows = baseline_rows(Questions((), "Answer: {answer}"), test, load_questions(f"{CODONS}[train]"))
-    report = build_report(
-        test, rows, Origin(CODONS, "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run")
-    )
+    origin = Origin(CODONS, "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run")
+    report = build_report(test, rows, origin)
     found = {each.group: each for each in report.summaries if each.stage.startswith("always abstain")}
     assert set(found) == {"all", "unaided", "choice", "number", "set", "term"}
     accuracy = found["all"].metrics["accuracy"]
@@ -228,11 +188,13 @@ def test_the_codons_of_the_example_are_those_of_the_standard_table():
 # ---- importing --------------------------------------------------------------------------------
 
 
+def imported(rows: list[dict], *more: object):
+    return import_rows(list(enumerate(rows, 1)), "multiple-choice", "x", *more)
+
+
 def test_the_layouts_of_public_benchmarks_are_known_by_their_fields():
     layouts = CASES["layouts"]
-    found = {
-        name: import_rows(list(enumerate(each["rows"], 1)), "multiple-choice", "x")[0] for name, each in layouts.items()
-    }
+    found = {name: imported(each["rows"])[0] for name, each in layouts.items()}
     right = {name: [row["truth"]["value"] for row in rows] for name, rows in found.items()}
     assert right == {name: each["right"] for name, each in layouts.items()}
     (pubmed,), (medmcqa,) = found["PubMedQA"], found["MedMCQA"]
@@ -243,8 +205,8 @@ def test_the_layouts_of_public_benchmarks_are_known_by_their_fields():
 
 def test_options_are_shuffled_the_same_way_each_time_where_the_right_one_always_comes_first():
     (gpqa,) = CASES["layouts"]["GPQA"]["rows"]
-    rows = [(at, {**gpqa, "Record ID": f"rec{at}", "Question": f"Which of {at}?"}) for at in range(40)]
-    made, again = (import_rows(rows, "multiple-choice", "x")[0] for _ in range(2))
+    rows = [{**gpqa, "Record ID": f"rec{at}", "Question": f"Which of {at}?"} for at in range(40)]
+    made, again = (imported(rows)[0] for _ in range(2))
     assert made == again
     assert {row["truth"]["options"].index(row["truth"]["value"]) for row in made} == {0, 1, 2, 3}
     assert {row["split"] for row in made} == {"train", "dev", "test"}
@@ -252,10 +214,10 @@ def test_options_are_shuffled_the_same_way_each_time_where_the_right_one_always_
 
 def test_rows_without_a_known_answer_are_named_and_left_out_only_if_asked():
     first, second = CASES["layouts"]["MMLU"]["rows"]
-    rows = [(1, first), (2, {**second, "answer": -1}), (3, {**second, "choices": ["a"]})]
+    rows = [first, {**second, "answer": -1}, {**second, "choices": ["a"]}]
     with pytest.raises(BadRow, match=r"line 2, field 'answer'.*seen -1.*1 more bad row: line 3, field 'choices'"):
-        import_rows(rows, "multiple-choice", "x")
-    made, skipped = import_rows(rows, "multiple-choice", "x", Options(split="test", skip_bad=True))
+        imported(rows)
+    made, skipped = imported(rows, Options(split="test", skip_bad=True))
     assert ([row["id"] for row in made], [each.line for each in skipped]) == (["x/1"], [2, 3])
     with pytest.raises(LabError, match="fields text, label, and no layout"):
-        import_rows([(1, {"text": "a", "label": 1})], "multiple-choice", "x")
+        imported([{"text": "a", "label": 1}])

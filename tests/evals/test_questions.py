@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.facts import load_enrichment, load_hallmark, load_kmp, pathway_names
@@ -28,13 +28,13 @@ from evals.questions import (
     set_meanings,
     write_examples,
 )
+from evals.questions.bank import normalised
 from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
 from evals.questions.pathways import pathway_tissues, succession
-from evals.schema import AbstainTruth, CountTruth, DirectTruth, LabelTruth, UncertaintyTruth
+from evals.schema import DirectTruth
 from evals.verifiers import verify
 
 STANDARD = ("eye", "thymus")
-CONFIDENCE = re.compile(r"\nConfidence: (\d{1,2})%\Z")
 WORDS = {"UP": r"\b(upregulated|goes up|higher|activated)\b", "DOWN": r"\b(downregulated|goes down|lower|suppressed)\b"}
 EVERYTHING = pathway_training(held_out=())
 WORDINGS = kmp_wordings()
@@ -47,25 +47,17 @@ def kinds(rows) -> Counter:
 # ---- all banks --------------------------------------------------------------------------------
 
 
-def test_the_named_data_sets_are_the_standard_ones_and_another_process_makes_the_same(pytestconfig):
-    sizes = {"pathways-heldout": 107, "kmp-test": 20, "kmp-rewordings": 169, "kmp-train": 562, "pathways-train": 144}
-    sizes |= {"hallmark-train": 100, "missions-train": 55, "missions-parted-train": 55}
-    assert {name: len(rows()) for name, rows in DATASETS.items()} == sizes
-    script = (
-        "from evals.questions import DATASETS as d, data_sha256 as s; print({n: s(rows()) for n, rows in d.items()})"
-    )
-    env = {"PYTHONPATH": ".", "PYTHONHASHSEED": "77"}
-    run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=pytestconfig.rootpath, env=env
-    )
-    assert run.stdout.strip() == str({name: data_sha256(rows()) for name, rows in DATASETS.items()})
+def test_the_data_sets_are_those_that_are_documented_and_the_system_prompt_is_short():
+    names = {"pathways-heldout", "kmp-test", "kmp-rewordings", "kmp-train", "pathways-train", "hallmark-train"}
+    assert DATASETS.keys() == names | {"missions-train", "missions-parted-train"}
     assert len(SYSTEM_PROMPT.split()) < 40
     assert SYSTEM_PROMPT.splitlines()[-2] == "Answer: {answer}" and "Confidence: N%" in SYSTEM_PROMPT.splitlines()[-1]
 
 
 def test_rows_come_back_as_they_were_written_and_a_bad_line_is_named_with_its_number_and_field(tmp_path):
     path = tmp_path / "rows.jsonl"
-    for rows in (make() for make in DATASETS.values()):
+    odd = kmp_test()[0].model_copy(update={"prompt": "one\u2028two\x85three"})
+    for rows in (*(make() for make in DATASETS.values()), (odd,)):
         write_examples(path, rows)
         before = path.read_bytes()
         assert read_examples(path) == rows
@@ -73,9 +65,6 @@ def test_rows_come_back_as_they_were_written_and_a_bad_line_is_named_with_its_nu
         assert data_sha256(read_examples(path)) == data_sha256(rows) != data_sha256(rows[1:])
         write_examples(path, rows)
         assert path.read_bytes() == before
-    row = kmp_test()[0].model_copy(update={"prompt": "one\u2028two\x85three"})
-    write_examples(path, [row])
-    assert read_examples(path) == (row,)
     with pytest.raises(LabError, match="cannot write"):
         write_examples(path / "below" / "rows.jsonl", kmp_test())
     assert list(tmp_path.iterdir()) == [path]
@@ -89,19 +78,6 @@ def test_rows_come_back_as_they_were_written_and_a_bad_line_is_named_with_its_nu
         path.write_text(f"{json.dumps(good)}\n{json.dumps(good | {'id': 'b' if change else good['id']} | change)}\n")
         with pytest.raises(BadRow, match=f"line 2, field '{field}'"):
             read_examples(path)
-
-
-def test_answers_are_short_and_end_with_their_line_and_the_confidence_of_their_row():
-    wrong = []
-    for row in (*EVERYTHING, *WORDINGS, *kmp_test()):
-        match = CONFIDENCE.search(row.answer)
-        text = row.answer[: match.start()] if match else ""
-        limit = 75 if row.kind in {"chain_of_thought", "multi_hop"} else 60 if row in EVERYTHING else 55
-        good = match and int(match[1]) == round(100 * row.confidence) and len(text.split()) <= limit
-        good = good and text.splitlines()[-1].startswith("Answer: ")
-        good = good and (row in EVERYTHING or len(text.splitlines()) == 1 + (row.ground_truth.kind != "facts"))
-        wrong += [] if good and not re.search(r"[{}_]|None|\bnan\b", row.prompt + row.answer) else [row.id]
-    assert not wrong
 
 
 def test_every_question_is_found_by_its_wording_whatever_its_case_and_white_space():
@@ -118,16 +94,16 @@ def test_every_question_is_found_by_its_wording_whatever_its_case_and_white_spac
 
 def test_kmp_training_has_every_fact_in_wordings_of_its_own_and_a_seed_chooses_wordings_only():
     rows = kmp_training()
-    assert len({row.prompt for row in rows}) == len({row.id for row in rows}) == len(rows)
     assert {row.split for row in rows} == {"train"}
-    assert len({" ".join(row.prompt.casefold().split()) for row in WORDINGS}) == len(WORDINGS)
+    for each in (rows, WORDINGS):
+        assert (
+            len({" ".join(row.prompt.casefold().split()) for row in each}) == len({row.id for row in each}) == len(each)
+        )
     first, second = kmp_training(seed=3), kmp_training(seed=4)
-    assert first == kmp_training(seed=3) and {row.prompt for row in first} != {row.prompt for row in second}
+    assert {row.prompt for row in first} != {row.prompt for row in second}
     assert {fact for row in first for fact in row.facts} == {fact for row in second for fact in row.facts}
     by_id = {row.id: row for row in WORDINGS}
     assert all(by_id[row.id] == row for row in (*rows, *first))
-    thrice = kmp_training(drill=3)
-    assert len({row.id for row in thrice}) == 3 * len(rows) and set(Counter(x.prompt for x in thrice).values()) == {3}
     for drill in (-1, 0, 21):
         with pytest.raises(LabError, match=rf"drill is {drill}; it takes 1"):
             kmp_training(drill=drill)
@@ -136,48 +112,18 @@ def test_kmp_training_has_every_fact_in_wordings_of_its_own_and_a_seed_chooses_w
     assert {asked[f"kmp/{what}/{row.tissue}"] for row in load_kmp().tissues for what in ("class", "oxphos")} == {5}
 
 
-def test_kmp_answers_state_the_right_figure_or_label_and_no_other():
-    def has(text: str, name: str) -> bool:
-        return re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", text) is not None
-
-    wrong = []
-    for row in (*WORDINGS, *kmp_test()):
-        truth, text = row.ground_truth, row.answer.casefold()
-        if isinstance(truth, CountTruth) and row.split == "train":
-            good = re.search(rf"(?<![\d,]){truth.value:,} deg", text) and row.tissue and row.tissue in text
-        elif isinstance(truth, LabelTruth):
-            good = any(has(text, name) for name in (truth.value, *truth.accept))
-            good = good and not any(has(text, name) for name in truth.others)
-        else:
-            is_unknown = isinstance(truth, AbstainTruth) and row.split == "train"
-            good = not is_unknown or row.answer.startswith("The data cannot answer this: ")
-        wrong += [] if good else [row.id]
-    unknown = {row.facts for row in WORDINGS if isinstance(row.ground_truth, AbstainTruth)}
-    assert not wrong and len(unknown) >= 25
-    known_errors = re.compile(r"hippocampus[^.]*Type A|all other tissues|moderate|\bN/A\b")
-    assert [row.id for row in (*WORDINGS, *kmp_test()) if known_errors.search(row.answer)] == []
-
-
 def test_a_correction_quotes_a_wrong_figure_and_does_not_repeat_it():
-    rows = [row for row in WORDINGS if row.kind == "error_correction"]
-    assert len({row.facts for row in rows}) >= 40
+    rows = [row for row in WORDINGS if row.kind == "error_correction" and row.facts[0].startswith("kmp/deg/")]
+    rows = [row for row in rows if not row.id.startswith("kmp/error_correction/soleus_baseline")]
+    assert len({row.facts for row in rows}) >= 30
     for row in rows:
-        if not row.facts[0].startswith("kmp/deg/") or row.id.startswith("kmp/error_correction/soleus_baseline"):
-            continue
         figure = load_kmp().count(*row.facts[0].split("/")[2:4])
         wrong = wrong_figure(figure)
         assert wrong != figure.genes and f"{wrong:,} DEG" in row.prompt, row.id
         assert not re.search(rf"(?<![\d,]){wrong:,}(?![\d,])", row.answer), row.id
 
 
-def test_confidence_follows_the_evidence_and_is_no_surer_than_a_doubted_figure():
-    levels = {
-        "deg/liver/HU": 0.70, "deg/hippocampus/KMP_baseline": 0.70, "nes_stress/hippocampus": 0.60,
-        "class/hippocampus": 0.80, "deg/heart/HU_IR/up": 0.85, "deg/soleus/KMP_x_HU": 0.95, "class/liver": 0.95,
-        "derived/additivity/soleus": 0.90, "derived/additivity/liver": 0.70, "limit/kidney": 0.90,
-    }  # fmt: skip
-    found = {fact: {row.confidence for row in WORDINGS if row.facts[0] == f"kmp/{fact}"} for fact in levels}
-    assert found == {fact: {level} for fact, level in levels.items()}
+def test_no_answer_is_surer_than_a_doubted_figure_that_it_rests_on():
     doubted = {figure.id for figure in load_kmp().counts if figure.doubt}
     leaning = [row.confidence for row in WORDINGS if doubted & set(row.support)]
     assert len(leaning) > 20 and set(leaning) == {0.70}
@@ -185,8 +131,6 @@ def test_confidence_follows_the_evidence_and_is_no_surer_than_a_doubted_figure()
 
 def test_the_kmp_test_asks_what_follows_from_the_figures_and_rewordings_stand_in_no_training_row():
     rows, again, trained = kmp_test(), kmp_rewordings(), kmp_training()
-    assert [row.kind for row in rows] == ["factual"] * 10 + ["reasoning"] * 5 + ["abstain"] * 5
-    assert {row.split for row in rows} == {"test"} and len({row.id for row in rows}) == 20
     genes = {figure.id.removeprefix("kmp/deg/"): figure.genes for figure in load_kmp().counts}
     truths = {row.id.removeprefix("kmp/test/"): row.ground_truth.value for row in rows if row.kind != "abstain"}
     for name in ("largest/KMP_x_HU", "smallest/HU_x_IR", "largest/KMP_in_HU_IR", "largest/HU_x_IR"):
@@ -211,15 +155,8 @@ def test_the_kmp_test_asks_what_follows_from_the_figures_and_rewordings_stand_in
 # ---- pathways ---------------------------------------------------------------------------------
 
 
-def test_holding_out_tissues_leaves_the_counted_questions():
-    test, train = pathway_heldout(STANDARD), pathway_training(STANDARD)
-    trained = {"direct": 50, "mechanism": 50, "uncertainty": 39, "conservation": 4, "comparison": 1}
-    assert kinds(train) == trained
-    assert kinds(test) == {"direct": 48, "mechanism": 48, "uncertainty": 9, "conservation": 2}
-    assert Counter(row.tissue for row in test) == {"thymus": 82, "eye": 25}
-    assert ({row.split for row in test}, {row.split for row in train}) == ({"test"}, {"train"})
-    assert kinds(row for row in EVERYTHING if row.tissue not in STANDARD) == trained | {"comparison": 26}
-    assert (pathway_heldout(()), len(EVERYTHING), pathway_training(pathway_tissues())) == ((), 276, ())
+def test_tissues_are_held_out_by_name():
+    assert (pathway_heldout(()), pathway_training(pathway_tissues())) == ((), ())
     for function in (pathway_training, pathway_heldout):
         for name in ("Eye", "lung", "", "multi"):
             with pytest.raises(BadConfig, match=rf"{name!r}.*known are liver, .*eye"):
@@ -240,35 +177,15 @@ def test_no_training_row_names_a_held_out_tissue_or_shares_anything_with_a_test_
     assert "genelab/direct/thymus/HALLMARK_E2F_TARGETS" in ids
 
 
-def test_answers_name_set_tissue_direction_and_missions_as_the_truth_has_them():
-    supported, named, clusters = [], [], {}
+def test_a_question_names_both_directions_or_none_and_its_answer_the_one_that_the_truth_has():
     for row in EVERYTHING:
-        clusters.setdefault(row.cluster, set()).add(row.kind)
-        truth = row.ground_truth
-        name = pathway_names()[truth.pathway][0] if hasattr(truth, "pathway") else ""
-        if isinstance(truth, UncertaintyTruth):
-            assert truth.missions_up and truth.missions_down
-            assert "disagree" in row.answer and "single direction" in row.answer
-            found = [m.replace("_", " ") in row.answer for m in (*truth.missions_up, *truth.missions_down)]
-            assert all(found) or (not any(found) and "in some and down in" in row.answer), row.id
-            named.append(all(found))
-        elif row.kind == "mechanism":
-            assert re.search(WORDS[truth.direction], row.prompt.replace(name, "")), row.prompt
-        elif isinstance(truth, DirectTruth):
-            assert name in row.answer and name in row.prompt and truth.tissue in row.answer
+        if row.kind != "mechanism" and isinstance(truth := row.ground_truth, DirectTruth):
+            name = pathway_names()[truth.pathway][0]
             text, asked = row.answer.replace(name, ""), row.prompt.replace(name, "")
-            found = {way for way, words in WORDS.items() if re.search(words, text)}
-            assert found == {truth.direction}, row.answer
+            assert name in row.answer and name in row.prompt and truth.tissue in row.answer
+            assert {way for way, words in WORDS.items() if re.search(words, text)} == {truth.direction}, row.answer
             for pair in (("upregulated", "downregulated"), ("raise", "lower"), ("higher", "lower"), ("up or", "down?")):
-                assert (pair[0] in asked) <= (pair[1] in asked), row.prompt  # both directions or none
-            signs = [1 if one.nes > 0 else -1 for one in truth.missions.values() if one.padj < 0.05]
-            sign = 1 if truth.direction == "UP" else -1
-            supported.append(f"in {signs.count(sign)} of {len(truth.missions)} missions" in row.answer)
-            assert ("missions" in row.answer) == supported[-1]
-            assert ("against)" in row.answer) == (supported[-1] and -sign in signs)
-    assert 0.4 < sum(supported) / len(supported) < 0.6 and 0.3 < sum(named) / len(named) < 0.7
-    assert clusters["thymus/HALLMARK_OXIDATIVE_PHOSPHORYLATION"] == {"direct", "mechanism", "uncertainty"}
-    assert all("direct" in found for found in clusters.values() if "mechanism" in found)
+                assert (pair[0] in asked) <= (pair[1] in asked), row.prompt
 
 
 def test_consensus_disagreement_and_lone_missions_follow_the_rules_recounted_from_the_table():
@@ -334,8 +251,7 @@ def test_questions_on_single_missions_give_nothing_away_and_no_constant_answer_p
         assert found == ["correct", "incorrect"], row.answer
     assert [row.cluster for row in parted] == [row.cluster for row in rows]  # each finding is asked one way only
     counted = Counter((row.kind, row.ground_truth.direction) for row in parted)
-    assert set(counted) == {(kind, way) for kind in ("direct", "mechanism") for way in ("UP", "DOWN")}
-    assert all(13 <= count <= 15 for count in counted.values()), counted
+    assert len(counted) == 4 and all(13 <= count <= 15 for count in counted.values()), counted
     asked = {row.id: row for row in rows}
     assert all(asked[row.id] == row for row in parted if row.kind == "direct")
 
@@ -361,16 +277,76 @@ def test_every_gene_set_is_explained_twice_without_tissue_or_direction_and_asked
     rows = set_meanings()
     assert not {row.prompt for row in rows} & {x.prompt for x in (*pathway_training(), *pathway_heldout(), *kmp_test())}
     assert {row.split for row in rows} == {"train"} and not any(is_held_out(row.prompt, row.id) for row in rows)
-    tissues = {row.tissue for row in load_enrichment()}
-    ways = {"upregulated", "downregulated", "up", "down", "higher", "lower", "activated", "suppressed", "more", "less"}
-
-    def words(text: str) -> set[str]:
-        return {word.strip(".,?") for word in text.lower().split()}
-
+    banned = {row.tissue for row in load_enrichment()}
+    banned |= {
+        "upregulated",
+        "downregulated",
+        "up",
+        "down",
+        "higher",
+        "lower",
+        "activated",
+        "suppressed",
+        "more",
+        "less",
+    }
     for pathway, named in load_hallmark().items():
         own = [row for row in rows if row.cluster == f"meaning/{pathway}"]
         assert len({row.prompt for row in own}) == 2
         for row in own:
-            text = f"{row.prompt} {row.answer}"
-            assert named.name in row.prompt and named.about in row.answer and not words(text) & tissues, row.id
-            assert not words(text.replace(named.name, "").replace(named.about, "")) & ways, row.id
+            assert named.name in row.prompt and named.about in row.answer, row.id
+            text = f"{row.prompt} {row.answer}".replace(named.name, "").replace(named.about, "").lower()
+            assert not {word.strip(".,?") for word in text.split()} & banned, row.id
+
+
+# ---- nothing that the KMP test asks for stands in training, in any wording that any seed can choose ----
+
+LEAKS = yaml.safe_load((Path(__file__).parent / "cases" / "kmp_leaks.yaml").read_text(encoding="utf-8"))
+SPAN = 8
+SINGLE_FIGURE = "kmp/test/above_5000/liver/KMP_x_HU"
+"""Asked about one trained figure: only its comparison with the threshold is held out."""
+
+
+def words_of(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", normalised(text)))
+
+
+def spans(text: str) -> set[str]:
+    words = words_of(text).split()
+    return {" ".join(words[start : start + SPAN]) for start in range(len(words) - SPAN + 1)}
+
+
+def gives_away(row_id: str, text: str) -> bool:
+    patterns = LEAKS[row_id.removeprefix("kmp/test/")]["patterns"]
+    return all(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+
+
+def test_no_tested_fact_is_asked_for_in_training_and_no_wording_or_eight_words_of_the_test_stand_there():
+    tested = {fact for row in kmp_test() for fact in row.facts}
+    assert len(tested) == 20 and tested.isdisjoint(fact for row in WORDINGS for fact in row.facts)
+    assert {words_of(row.prompt) for row in kmp_test()}.isdisjoint(words_of(row.prompt) for row in WORDINGS)
+    trained = {span for row in WORDINGS for text in (row.prompt, row.answer) for span in spans(text)}
+    assert trained & {span for row in kmp_test() for span in spans(row.prompt)} == set()
+
+
+def test_no_training_row_puts_all_figures_of_a_test_question_together():
+    for row in kmp_test():
+        needed = set(row.support)
+        if row.kind == "abstain" or row.id == SINGLE_FIGURE:
+            assert len(needed) == (row.kind != "abstain"), row.id
+        else:
+            assert len(needed) >= 2, row.id
+            assert [other.id for other in WORDINGS if needed <= set(other.support)] == [], row.id
+
+
+def test_no_training_row_states_the_answer_to_a_test_question():
+    found = []
+    for row in kmp_test():
+        for other in WORDINGS:
+            is_asked = other.prompt.endswith("?") and row.kind != "abstain"
+            stated = [other.answer] if is_asked else [other.answer, other.prompt]
+            found += [(row.id, other.id, text) for text in stated if gives_away(row.id, text)]
+    assert found == []
+    assert [
+        row.id for row in kmp_test() if not gives_away(row.id, LEAKS[row.id.removeprefix("kmp/test/")]["leak"])
+    ] == []

@@ -395,20 +395,20 @@ def test_models_and_baselines_stand_in_one_table_best_first() -> None:
 
 def test_a_rank_is_earned_by_a_clear_difference_and_shared_without_one() -> None:
     def ranks(report: EvalReport) -> dict[str, int | None]:
-        return {row.stage: row.rank for row in leaderboard([report], order="accuracy")}
+        return {row.stage: row.rank for row in leaderboard([report], order="accuracy", draws=1000)}
 
     assert ranks(made(best=(28, 2), close=(27, 3), poor=(3, 27))) == {"best": 1, "close": 1, "poor": 3}
     # Six questions gained and none lost: p = 2 / 64 alone, and not below 0.05 for three pairs.
     assert ranks(made(a=(16, 14), b=(10, 20))) == {"a": 1, "b": 2}
     assert ranks(made(a=(16, 14), b=(10, 20), c=(11, 19))) == {"a": 1, "b": 1, "c": 1}
     for order in ("brier", "ece", "log_loss"):
-        first, last = leaderboard([made(sure=(30, 0), wrong=(0, 30))], order=order)
+        first, last = leaderboard([made(sure=(30, 0), wrong=(0, 30))], order=order, draws=1000)
         assert (first.stage, last.stage) == ("sure", "wrong")
         assert order != "ece" or (first.rank, last.rank, last.from_best.p_holm) == (1, 1, None)  # it ranks nobody
-    rows = leaderboard([REPORT], group="all", order="reward")
+    rows = leaderboard([REPORT], group="all", order="reward", draws=1000)
     pairs = list(combinations([row.stage for row in rows], 2))
     asked = [((REPORT, one), (REPORT, other)) for one, other in pairs]
-    found = [p.differences[0] for p in compare(asked, Pairing(metrics=["reward"], group="all")).comparisons]
+    found = [p.differences[0] for p in compare(asked, Pairing(metrics=["reward"], group="all", draws=1000)).comparisons]
     adjusted = holm([d.p_permutation if d.excludes_zero else 1.0 for d in found])
     worse = [d.excludes_zero and d.value < 0 and p < 0.05 for d, p in zip(found, adjusted, strict=True)]
     beaten = {row.stage: sum(w for (_, o), w in zip(pairs, worse, strict=True) if o == row.stage) for row in rows}

@@ -71,7 +71,6 @@ def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
     report = small_report(12)
     boards = standings([report], order="toy_metric")
     (pair,) = compare([((report, "sft"), (report, "sft"))], Pairing(metrics=["toy_metric"])).comparisons
-
     assert all("toy_metric" in summary.metrics for summary in report.summaries)
     assert pair.differences[0].value == 0
     assert boards[0].rows[0].metrics["toy_metric"].value is not None
@@ -119,7 +118,6 @@ def test_a_new_task_is_one_class_and_one_line_and_is_run_reported_compared_and_r
     rows = run_task(task, ScriptedModel(script), task.examples("test"), ("poor", "able"), RunSettings())
     report = build_report(task.rows, [*rows, *baseline_rows(task, task.rows)], ORIGIN, Sums)
     save_report(report, tmp_path / "sums.json")
-
     assert load_report(tmp_path / "sums.json", Report) == report
     assert [row.stage for row in leaderboard([report])] == ["able", "poor", "zero"]
     done = CliRunner().invoke(app, ["eval", "compare", str(tmp_path / "sums.json"), "--task", "sums", "--json"])
