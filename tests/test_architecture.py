@@ -90,19 +90,20 @@ WRONG = [
 ]
 
 
-def complaints_about(folder: Path, file: str, source: str) -> list[str]:
-    path = folder / file
-    path.parent.mkdir(parents=True)
-    path.write_text(source)
-    return complaints(folder)
+def complaints_about(folder: Path, rows: list[tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return the complaints about each row (file, its source), each alone in a folder."""
+    found = []
+    for number, (file, source, *_) in enumerate(rows):
+        path = folder / str(number) / file
+        path.parent.mkdir(parents=True)
+        path.write_text(source)
+        found.append(complaints(folder / str(number)))
+    return list(zip(rows, found, strict=True))
 
 
 def test_a_wrong_arrow_is_found_in_any_spelling(tmp_path):
-    for number, (file, source, complaint) in enumerate(WRONG):
-        found = complaints_about(tmp_path / str(number), file, source)
-        assert len(found) == 1, (source, found)
-        assert found[0].startswith(f"{file}:")
-        assert complaint in found[0]
+    for (file, source, complaint), found in complaints_about(tmp_path, WRONG):
+        assert len(found) == 1 and found[0].startswith(f"{file}:") and complaint in found[0], (source, found)
 
 
 RIGHT = [
@@ -116,13 +117,11 @@ RIGHT = [
 
 
 def test_an_allowed_import_raises_no_complaint(tmp_path):
-    for number, (file, source) in enumerate(RIGHT):
-        assert complaints_about(tmp_path / str(number), file, source) == []
+    assert [each for each in complaints_about(tmp_path, RIGHT) if each[1]] == []
 
 
 def test_root_app_only_wires_the_lab():
     roots = {entry.root for entry in imports_of(ROOT / "app.py", ROOT)}
-
     assert roots & {*MAY_IMPORT, *MODELS, "gradio", "spaces"} <= {"lab", "gradio"}
 
 
@@ -153,8 +152,6 @@ print(*sorted(name for name in {banned!r} if name in sys.modules))
 )
 def test_importing_brings_in_nothing_heavy_from_behind(starts, banned):
     source = IMPORTED.format(starts=starts, banned=banned)
-
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False)
-
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

@@ -6,14 +6,12 @@ from tests.figures import BLOCK, BLOCKS, DOCUMENTS, TABLES, cell, renewed, repor
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_figure_in_the_documents_is_what_the_shipped_reports_say(document):
     text = document.read_text(encoding="utf-8")
-
     assert BLOCK.search(text), "no block of figures"
     assert renewed(text) == text, "write them anew: python -m tests.figures"
 
 
 def test_every_block_of_figures_stands_in_a_document():
     named = [m["name"] for path in DOCUMENTS for m in BLOCK.finditer(path.read_text())]
-
     assert sorted(named) == sorted(BLOCKS)
 
 

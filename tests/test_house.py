@@ -64,7 +64,6 @@ def project() -> dict[str, object]:
 
 def test_every_requirement_is_an_exact_pin_and_the_lock_agrees():
     lock = pins("constraints.txt")
-
     for name in ("requirements.txt", "requirements-dev.txt"):
         wanted = {key: value for key, value in pins(name).items() if key != "setuptools"}
         assert wanted == {key: lock.get(key) for key in wanted}, f"{name}: run make lock"
@@ -74,46 +73,32 @@ def test_every_requirement_is_an_exact_pin_and_the_lock_agrees():
 def test_what_the_product_imports_is_pinned_and_what_is_pinned_is_used():
     files = [ROOT / "app.py", *(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))]
     roots = {entry.root for path in files for entry in imports_of(path, ROOT)}
+    providers, wanted = metadata.packages_distributions(), pins("requirements.txt").keys()
     outside = roots - set(sys.stdlib_module_names) - set(PACKAGES) - {"spaces"}
-    providers = metadata.packages_distributions()
     used = {canonical(providers[name][0]) for name in outside}
-
-    wanted = pins("requirements.txt").keys()
-
     assert used <= wanted, f"imported but not pinned: {used - wanted}"
     unused = wanted - used - UNIMPORTED.keys()
     assert not unused, f"pinned but not imported: {unused}"
 
 
 def test_pins_are_the_versions_these_tests_ran_with():
-    different = {
-        name: (version, metadata.version(name))
-        for name, version in {**pins("requirements.txt"), **pins("requirements-dev.txt")}.items()
-        if metadata.version(name).split("+")[0] != version
-    }
-
-    assert different == {}
+    wanted = {**pins("requirements.txt"), **pins("requirements-dev.txt")}
+    assert {name: metadata.version(name).split("+")[0] for name in wanted} == wanted
 
 
 def test_the_readme_makes_the_repository_a_gradio_space_and_opens_with_the_two_commands():
     opening, text, body = (ROOT / "README.md").read_text().split("---\n", 2)
     values = yaml.safe_load(text)
-
     assert opening == "", "the README must open with its front matter"
     first_block = re.search(r"```\w*\n(.*?)```", body, re.DOTALL)
-    assert first_block
-    assert first_block[1].index("make lab") < first_block[1].index("make test")
-    assert values["sdk"] == "gradio"
-    assert values["sdk_version"] == pins("requirements.txt")["gradio"]
+    assert first_block and first_block[1].index("make lab") < first_block[1].index("make test")
+    told = [values[name] for name in ("sdk", "sdk_version", "app_file", "license")]
+    assert told == ["gradio", pins("requirements.txt")["gradio"], "app.py", "apache-2.0"]
     assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
-    assert values["app_file"] == "app.py"
     assert (ROOT / "app.py").is_file()
-    assert values["license"] == "apache-2.0"
-    assert len(str(values["short_description"])) <= 60
+    assert len(str(values["short_description"])) <= 60 and values["title"] and values["emoji"]
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
     assert {values["colorFrom"], values["colorTo"]} <= colours
-    assert values["title"]
-    assert values["emoji"]
 
 
 def test_links_in_the_documents_lead_somewhere():
@@ -123,39 +108,30 @@ def test_links_in_the_documents_lead_somewhere():
             file = target.split("#")[0]
             if file and "://" not in file and not (path.parent / file).exists():
                 broken.append(f"{path.relative_to(ROOT)}: {target}")
-
     assert broken == []
 
 
 def test_every_training_config_opens_with_the_command_that_runs_it():
     configs = sorted((ROOT / "training" / "configs").rglob("*.yaml"))
-
     assert configs
     for path in configs:
         first = path.read_text().splitlines()[0]
-        assert first.startswith("# "), path
-        assert path.relative_to(ROOT).as_posix() in first, path
+        assert first.startswith("# ") and path.relative_to(ROOT).as_posix() in first, path
         assert "assay train" in first or "accelerate launch" in first, path
 
 
 def test_one_version_stands_everywhere():
-    version = project()["project"]["version"]
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     released = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-
-    assert citation["version"] == version
-    assert released[0] == version
-    assert metadata.version("assay") == version
+    assert project()["project"]["version"] == citation == released[0] == metadata.version("assay")
 
 
 def test_agents_page_is_short_and_holds_the_import_table():
     text = (ROOT / "AGENTS.md").read_text()
-
     assert len(text.splitlines()) <= 60
     for package, allowed in MAY_IMPORT.items():
         row = re.search(rf"^\| `{package}` \|([^|]*)\|", text, re.MULTILINE)
-        assert row, f"AGENTS.md has no row for {package}"
-        assert set(re.findall(r"`(\w+)`", row[1])) == allowed
+        assert row and set(re.findall(r"`(\w+)`", row[1])) == allowed, package
 
 
 def test_no_file_names_a_path_of_the_machine_it_was_written_on():
@@ -167,7 +143,6 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on():
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
         if pattern.search(line)
     ]
-
     assert found == []
 
 
@@ -179,22 +154,18 @@ def test_a_built_package_would_carry_every_file():
         for path in tracked()
         if path.relative_to(ROOT).parts[0] in PACKAGES and path.suffix not in {".py", ".pyi", *suffixes}
     ]
-
     assert left_out == []
 
 
 def test_make_knows_every_documented_target():
     targets = re.findall(r"^# make ([\w-]+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert {"lab", "test", "test-all", "check", "fix", "bench", "setup"} <= set(targets)
-
     done = subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
-
     assert done.returncode == 0, done.stderr
 
 
 def test_ci_runs_what_a_person_runs_and_a_missing_browser_counts():
     script = ROOT / ".ci" / "run"
-
     assert script.stat().st_mode & 0o111
     assert re.search(r'"make test" "timeout .*make test-all"', script.read_text())
     assert "export CI=true" in script.read_text()

@@ -32,13 +32,10 @@ def test_a_second_run_has_nothing_to_do_until_a_pin_changes(checkout):
     venv.python.parent.mkdir(parents=True)
     venv.python.touch()
     assert not venv.is_ready()
-
     venv.stamp.write_text(f"{fingerprint(checkout)} {venv.path}\n")
     assert venv.is_ready()
-
     venv.stamp.write_text(f"{fingerprint(checkout)} {checkout / 'elsewhere' / '.venv'}\n")
     assert not venv.is_ready(), "it was copied from elsewhere"
-
     venv.stamp.write_text(f"{fingerprint(checkout)} {venv.path}\n")
     (checkout / "requirements.txt").write_text("a-package-of-this-test==2.0\n")
     assert not venv.is_ready()
@@ -49,18 +46,14 @@ def test_a_half_made_environment_is_made_anew_and_says_so(checkout, capsys):
     venv = Venv(checkout / ".venv", checkout)
     (venv.path / "lib").mkdir(parents=True)
     (venv.path / "lib" / "half").write_text("interrupted")
-
     venv.repair_or_create()
-
     assert install.run([str(venv.python), "-m", "pip", "--version"]).returncode == 0
     assert not (venv.path / "lib" / "half").exists()
     assert "half-made" in capsys.readouterr().err
-
     marker = venv.path / "kept"
     marker.touch()
     venv.repair_or_create()
     assert marker.exists(), "a whole environment is kept and updated"
-
     moved = checkout / "moved" / ".venv"
     shutil.copytree(venv.path, moved, symlinks=True)
     Venv(moved, checkout).repair_or_create()
@@ -76,10 +69,8 @@ def test_without_network_setup_says_what_to_do_and_stays_unstamped(checkout, mon
     venv = Venv(checkout / ".venv", checkout)
     venv.path.mkdir()
     venv.python = install.Path(sys.executable)
-
     with pytest.raises(SetupError, match=r"could not be reached.*run the same command again"):
         venv.install()
-
     assert not venv.is_ready()
 
 
@@ -99,10 +90,8 @@ def test_a_failed_pip_is_explained_from_its_log(tmp_path):
 
 def test_a_file_in_the_place_of_the_environment_is_left_alone(checkout):
     (checkout / ".venv").write_text("mine")
-
     with pytest.raises(SetupError, match="is not a folder"):
         Venv(checkout / ".venv", checkout).repair_or_create()
-
     assert (checkout / ".venv").read_text() == "mine"
 
 
@@ -119,6 +108,5 @@ def test_a_second_setup_waits_for_the_first(checkout, capsys):
         other.start()
         assert not entered.wait(0.3)
     other.join(timeout=5)
-
     assert entered.is_set()
     assert "waiting for it" in capsys.readouterr().err

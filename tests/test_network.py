@@ -34,7 +34,6 @@ WAYS_OUT = [
 def test_every_way_out_is_refused_and_remembered(network_guard, way):
     with pytest.raises(OutsideNetworkError, match="mark the test `network`"):
         way()
-
     assert network_guard.attempts
     network_guard.attempts.clear()
 
@@ -54,8 +53,6 @@ def test_a_server_and_a_socket_on_this_machine_can_be_reached(tmp_path):
 
 def test_a_process_that_a_test_starts_is_guarded_too():
     code = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
-
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
     assert done.returncode == 1
     assert "OutsideNetworkError" in done.stderr
