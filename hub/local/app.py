@@ -7,8 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from types import TracebackType
 from urllib.parse import unquote
 
 import uvicorn
@@ -20,39 +18,40 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evals.errors import LabError
-from hub.local import commits, files, repos, uploads
-from hub.local.state import KINDS, Call, Hub, Logged, Options, Refusal
+from hub.local import handlers
+from hub.local.handlers import KINDS, Call
+from hub.local.state import Hub, Logged, Refusal
 
 START_SECONDS = 30.0
 REPO = "/api/{kind:repos}/{org}/{name}"
 Handler = Callable[[Call], Response | Awaitable[Response]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/api/whoami-v2", repos.whoami),
-    ("GET", "/api/agent-harnesses", repos.harnesses),
-    ("POST", "/api/repos/create", repos.create),
-    ("DELETE", "/api/repos/delete", repos.delete),
-    ("POST", "/api/validate-yaml", commits.validate),
-    ("POST", "/api/jobs/{org}", repos.submit_job),
-    ("GET", REPO, repos.about),
-    ("GET", REPO + "/revision/{revision}", repos.about),
-    ("PUT", REPO + "/settings", repos.settings),
-    ("GET", REPO + "/discussions", repos.discussions),
-    ("POST", REPO + "/discussions/{number}/merge", commits.merge),
-    ("GET", REPO + "/tree/{revision}", files.tree),
-    ("GET", REPO + "/tree/{revision}/{rest:path}", files.tree),
-    ("POST", REPO + "/paths-info/{revision}", files.paths),
-    ("POST", REPO + "/preupload/{revision}", commits.preupload),
-    ("POST", REPO + "/commit/{revision}", commits.commit),
-    ("GET", REPO + "/commits/{revision}", commits.history),
-    ("GET", REPO + "/refs", commits.references),
-    ("POST", REPO + "/tag/{revision}", commits.make_tag),
-    ("PUT", "/_lfs/{sha256}", uploads.receive),
-    ("POST", "/_lfs/{sha256}/verify", uploads.verify),
-    ("GET", "/_objects/{sha256}", files.content),
-    ("POST", "/{kind:repos}/{org}/{name}/info/lfs/objects/batch", uploads.batch),
-    ("POST", "/{org}/{name}/info/lfs/objects/batch", uploads.batch),
-    ("GET", "/{kind:repos}/{org}/{name}/resolve/{revision}/{rest:path}", files.resolve),
-    ("GET", "/{org}/{name}/resolve/{revision}/{rest:path}", files.resolve),
+    ("GET", "/api/whoami-v2", handlers.whoami),
+    ("GET", "/api/agent-harnesses", handlers.harnesses),
+    ("POST", "/api/repos/create", handlers.create),
+    ("DELETE", "/api/repos/delete", handlers.delete),
+    ("POST", "/api/validate-yaml", handlers.validate),
+    ("POST", "/api/jobs/{org}", handlers.submit_job),
+    ("GET", REPO, handlers.about),
+    ("GET", REPO + "/revision/{revision}", handlers.about),
+    ("PUT", REPO + "/settings", handlers.settings),
+    ("GET", REPO + "/discussions", handlers.discussions),
+    ("POST", REPO + "/discussions/{number}/merge", handlers.merge),
+    ("GET", REPO + "/tree/{revision}", handlers.tree),
+    ("GET", REPO + "/tree/{revision}/{rest:path}", handlers.tree),
+    ("POST", REPO + "/paths-info/{revision}", handlers.paths),
+    ("POST", REPO + "/preupload/{revision}", handlers.preupload),
+    ("POST", REPO + "/commit/{revision}", handlers.commit),
+    ("GET", REPO + "/commits/{revision}", handlers.history),
+    ("GET", REPO + "/refs", handlers.references),
+    ("POST", REPO + "/tag/{revision}", handlers.make_tag),
+    ("PUT", "/_lfs/{sha256}", handlers.receive),
+    ("POST", "/_lfs/{sha256}/verify", handlers.verify),
+    ("GET", "/_objects/{sha256}", handlers.content),
+    ("POST", "/{kind:repos}/{org}/{name}/info/lfs/objects/batch", handlers.batch),
+    ("POST", "/{org}/{name}/info/lfs/objects/batch", handlers.batch),
+    ("GET", "/{kind:repos}/{org}/{name}/resolve/{revision}/{rest:path}", handlers.resolve),
+    ("GET", "/{org}/{name}/resolve/{revision}/{rest:path}", handlers.resolve),
 )
 
 
@@ -81,6 +80,9 @@ def make_app(hub: Hub) -> ASGIApp:
             status = message.get("status", status)
             await send(message)
 
+        async def ignore(_message: Message) -> None:
+            """Drop an answer that the client shall not see."""
+
         fault = next(
             (f for f in hub.faults if f.times and re.fullmatch(f.method, method) and re.search(f.match, raw)), None
         )
@@ -89,7 +91,7 @@ def make_app(hub: Hub) -> ASGIApp:
         else:
             fault.times -= 1
             if fault.after:
-                await inner(scope, receive, _ignore)
+                await inner(scope, receive, ignore)
             else:
                 await receive()  # the client has begun to send; what follows is never read
             if fault.drop:
@@ -106,7 +108,7 @@ def make_app(hub: Hub) -> ASGIApp:
 def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         parts = {key: str(value).replace("%2F", "/") for key, value in request.path_params.items()}
-        body = b"" if handler is uploads.receive else await request.body()
+        body = b"" if handler is handlers.receive else await request.body()
         found = handler(Call(hub, request, parts, body))
         return await found if inspect.isawaitable(found) else found
 
@@ -116,14 +118,9 @@ def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Respo
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     message = str(error)
-    headers = {"X-Error-Message": message[:500].replace("\n", " ").encode("ascii", "replace").decode(), **error.headers}
-    if error.code:
-        headers["X-Error-Code"] = error.code
+    told = message[:500].replace("\n", " ").encode("ascii", "replace").decode()
+    headers = {"X-Error-Message": told, **error.headers} | ({"X-Error-Code": error.code} if error.code else {})
     return JSONResponse({"error": message}, error.status, headers=headers)
-
-
-async def _ignore(_message: Message) -> None:
-    """Drop an answer that the client shall not see."""
 
 
 class LocalHub:
@@ -132,11 +129,10 @@ class LocalHub:
     Clients read HF_ENDPOINT when they are imported: set it to `url` before a client's process starts.
     """
 
-    def __init__(self, folder: Path, options: Options | None = None, port: int = 0) -> None:
-        self.hub = Hub(folder, options)
-        self._socket = _listen(port)
+    def __init__(self, hub: Hub) -> None:
+        self.hub, self._socket = hub, _listen(0)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(_config(self.hub))
+        self._server = uvicorn.Server(_config(hub))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
     def __enter__(self) -> "LocalHub":
@@ -148,9 +144,7 @@ class LocalHub:
             time.sleep(0.01)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._server.should_exit = True
         self._thread.join(START_SECONDS)
         self._socket.close()

@@ -346,7 +346,7 @@ def serve(
     """
     from platformdirs import user_data_path
 
-    from hub.local import Fault, Hub, Options
+    from hub.local import Hub, InjectedFault
     from hub.local import serve as start
 
     faults = []
@@ -354,11 +354,11 @@ def serve(
         code, _, times = each.partition(":")
         if not (code.isdecimal() and times.isdecimal() and 400 <= int(code) < 600):
             raise LabError(f"--fault {each}: give an HTTP error and a number of requests, such as 429:3.")
-        faults.append(Fault(status=int(code), times=int(times)))
+        faults.append(InjectedFault(status=int(code), times=int(times)))
     tokens = _users(users) if users else {TOKEN: "you"}
     place = folder or user_data_path("assay", appauthor=False) / "hub"
     # with a file of users, everybody writes to their own namespace alone
-    running = Hub(place, Options(tokens=tokens, organisations=() if users else None))
+    running = Hub(place, tokens, () if users else None)
     running.faults += faults
     token, user = next(iter(tokens.items()))
     _tell(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")

@@ -130,10 +130,10 @@ def _hub(folder: Path) -> Iterator[None]:
     """Let the Hub's client, which reads its settings when it is imported, speak to a Hub of ours."""
     from huggingface_hub import constants
 
-    from hub.local import LocalHub, Options
+    from hub.local import Hub, LocalHub
 
     token, names = "hf_frozen", {"HF_HUB_OFFLINE": False}
-    with LocalHub(folder / "hub", Options(tokens={token: "tester"}, organisations=("org",))) as hub:
+    with LocalHub(Hub(folder / "hub", {token: "tester"}, ("org",))) as hub:
         names["HUGGINGFACE_CO_URL_TEMPLATE"] = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
         os.environ["HF_TOKEN"] = token
         with patch.multiple(constants, ENDPOINT=hub.url, **names):

@@ -12,7 +12,7 @@ from evals.errors import LabError
 from hub import publish
 from hub.adapters import Wishes
 from hub.chains import Publication, fetch_chain, plan_chain, publish_chain
-from hub.local import Hub, LocalHub, Options
+from hub.local import Hub, LocalHub
 
 TOKEN, OTHER = "hf_test", "hf_other"
 
@@ -36,8 +36,8 @@ class Stand:
 
     def tree(self, name: str, kind: Any = "model") -> dict[str, Any] | None:
         """Return the files of main with their entries, None if there is no such repository."""
-        repository = self.hub.repositories.find(kind, name)
-        return None if repository is None else self.hub.repositories.commit(repository, "main").tree
+        repository = self.hub.find(kind, name)
+        return None if repository is None else self.hub.commit(repository, "main").tree
 
     def on_main(self, name: str, kind: str = "model") -> set[str] | None:
         """Return the names of the files of main, None if there is no such repository."""
@@ -47,7 +47,7 @@ class Stand:
     def read(self, name: str, path: str, kind: str = "model") -> bytes:
         tree = self.tree(name, kind)
         assert tree is not None
-        return self.hub.objects.read(tree[path].sha256)
+        return (self.hub.contents / tree[path].sha256).read_bytes()
 
     def create(self, name: str, kind: str = "model", **named: Any) -> None:
         self.api().create_repo(name, repo_type=kind, exist_ok=True, **named)
@@ -90,8 +90,8 @@ class Stand:
 
 @pytest.fixture(scope="session")
 def local_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
-    options = Options(tokens={TOKEN: "tester", OTHER: "stranger"}, organisations=("org",), redirects=True)
-    with LocalHub(tmp_path_factory.mktemp("hub"), options) as running:
+    users = {TOKEN: "tester", OTHER: "stranger"}
+    with LocalHub(Hub(tmp_path_factory.mktemp("hub"), users, ("org",), redirects=True)) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from evals.io import weights_identity
 from hub.adapters import Wishes
 from hub.cards.lint import lint_card
 from hub.chains import Publication, pack_base, pack_last, publication_of, runs_of
-from hub.local import Fault
+from hub.local import InjectedFault
 from tests.hub.bases import ORIGINAL, PACKED, base_copy, write_base, write_packed_run
 from tests.hub.runs import REVISION, change_manifest, sha256, write_run
 from tests.hub.snapshots import was
@@ -184,7 +184,7 @@ def test_a_bad_copy_of_the_base_or_a_bad_adapter_is_refused_and_nothing_is_uploa
 )
 def test_whatever_fails_the_next_run_completes_with_one_base(stand, run, copy, repo, trouble):
     name = f"org/base-fault-{repo}-{'-'.join(map(str, trouble.values()))}"
-    stand.hub.faults.append(Fault("POST", f"{name}-{repo}/commit/", **trouble))
+    stand.hub.faults.append(InjectedFault("POST", f"{name}-{repo}/commit/", **trouble))
     stand.publish(run, name, copy=copy, with_base=True)
     assert stand.on_main(f"{name}-base") in (None, set(), BASE_FILES)
     base, _, last = stand.publish(run, name, copy=copy, with_base=True)

@@ -161,7 +161,7 @@ def published(stand, name, **named):
 
 def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand):
     assert published(stand, "stated_calibration").outcome == "published"
-    repository = stand.hub.repositories.find("space", "org/stated_calibration")
+    repository = stand.hub.find("space", "org/stated_calibration")
     assert (repository.private, repository.sdk) == (True, "static")
     script = bundle_folder("stated_calibration") / "stated_calibration.py"
     assert stand.read("org/stated_calibration", "stated_calibration.py", "space") == script.read_bytes()

@@ -169,7 +169,7 @@ def test_a_data_set_is_published_with_its_card_and_the_licence_chosen_and_not_tw
     receipts = [publish(stand.api(), packed(folder), Target("org/votes", "v1.0")) for _ in range(2)]
     assert set(receipts[0].files) == {"README.md", "GUIDELINES.md", "train.jsonl"}
     assert [each.outcome for each in receipts] == ["published", "already there"]
-    assert stand.hub.repositories.find("dataset", "org/votes").private
+    assert stand.hub.find("dataset", "org/votes").private
     text = stand.read("org/votes", "README.md", "dataset").decode()
     assert "license: cc-by-4.0" in text
     assert "No licence has been chosen" not in text

@@ -41,7 +41,7 @@ def test_a_job_is_submitted_with_its_code_pinned_to_one_private_commit(stand):
     small = {path: part for path, part in parcel.parts.items() if "/" not in path}  # other tests send our packages
     number = submit(stand.api(), plan, Parcel(parcel.kind, parcel.title, small), lambda words: None)
     job = next(job for job in stand.hub.jobs if job["id"] == number)
-    code = stand.hub.repositories.find("dataset", "tester/mine-run-code")
+    code = stand.hub.find("dataset", "tester/mine-run-code")
     assert code.private
     assert job["command"] == command_of(plan, code.refs["refs/heads/main"])
     assert (job["dockerImage"], job["flavor"]) == ("python:3.11", "a10g-small")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from hub import local
-from hub.local import Fault, Hub
+from hub.local import Hub, InjectedFault
 from lab.cli import app
 from tests.hub.cases import CASES
 from tests.hub.conftest import OTHER
@@ -120,10 +120,10 @@ def test_a_card_that_the_hub_refuses_is_refused_here_and_nothing_is_committed(st
 def test_everything_is_there_after_a_restart(stand):
     stand.create("org/kept", private=True)
     stand.commit("org/kept", {"a.txt": b"kept"})
-    again = Hub(stand.hub.objects.folder.parent)
-    repository = again.repositories.find("model", "org/kept")
+    again = Hub(stand.hub.contents.parent)
+    repository = again.find("model", "org/kept")
     assert repository.private
-    assert again.objects.read(again.repositories.commit(repository, "main").tree["a.txt"].sha256) == b"kept"
+    assert again.content(again.commit(repository, "main").tree["a.txt"].sha256).read_bytes() == b"kept"
 
 
 FAULTS = [
@@ -139,12 +139,12 @@ FAULTS = [
 def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(stand, trouble, has_landed):
     name = f"org/fault-{len(trouble)}-{''.join(map(str, trouble.values())).replace('/', '')}"
     stand.create(name)
-    before = len(list(stand.hub.objects.folder.iterdir()))
-    stand.hub.faults.append(Fault("(POST|PUT)", **trouble))
+    before = len(list(stand.hub.contents.iterdir()))
+    stand.hub.faults.append(InjectedFault("(POST|PUT)", **trouble))
     assert refused(lambda: stand.commit(name, {"w.bin": os.urandom(5000), "a.txt": b"1"}))[0] != "nothing"
     assert stand.on_main(name) == ({"w.bin", "a.txt"} if has_landed else set())
     if "_lfs" in trouble["match"]:
-        assert len(list(stand.hub.objects.folder.iterdir())) == before, "what was torn leaves no object"
+        assert len(list(stand.hub.contents.iterdir())) == before, "what was torn leaves no object"
 
 
 def test_hub_serve_knows_the_users_of_a_file_and_the_faults_that_were_asked_for(tmp_path, monkeypatch):
@@ -155,11 +155,7 @@ def test_hub_serve_knows_the_users_of_a_file_and_the_faults_that_were_asked_for(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     (hub,) = started
-    assert [hub.options.tokens["hf_bob"], hub.may_write("ann", "ann/x"), hub.may_write("ann", "bob/x")] == [
-        "bob",
-        True,
-        False,
-    ]
+    assert [hub.tokens["hf_bob"], hub.may_write("ann", "ann/x"), hub.may_write("ann", "bob/x")] == ["bob", True, False]
     assert [(each.status, each.times) for each in hub.faults] == [(429, 3)]
     (tmp_path / "users").write_text("hf_ann\n")
     wrong = CliRunner().invoke(app, words)

@@ -6,7 +6,7 @@ import zlib
 import pytest
 from huggingface_hub import HfApi
 
-from hub.local import Fault
+from hub.local import InjectedFault
 from tests.hub.runs import CONFIG, REVISION, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {
@@ -24,9 +24,9 @@ def test_a_run_is_published_private_in_one_commit_tagged_and_receipted(stand, ru
     (receipt,) = stand.publish(run, "org/first")
     assert receipt.outcome == "published"
     assert stand.on_main("org/first") == ALLOWED
-    repository = stand.hub.repositories.find("model", "org/first")
+    repository = stand.hub.find("model", "org/first")
     assert repository.private
-    history = list(stand.hub.repositories.history(repository, stand.hub.repositories.commit(repository, "main")))
+    history = list(stand.hub.history(repository))
     assert len(history) == 2, "the Hub's own first commit, and ours"
     assert repository.refs["refs/tags/v1.0"] == receipt.revision == history[0].oid
     assert (run / "published/org--first.json").is_file()
@@ -89,7 +89,7 @@ def test_a_chain_whose_stage_was_exchanged_or_that_names_places_outside_is_not_t
 
 def test_it_becomes_public_only_when_asked_and_only_after_it_was_verified(stand, run):
     stand.publish(run, "org/open", public=True)
-    assert not stand.hub.repositories.find("model", "org/open").private
+    assert not stand.hub.find("model", "org/open").private
     asked = [each.path for each in stand.hub.log]
     shown = next(at for at, path in enumerate(asked) if path.endswith("/settings"))
     assert shown > max(at for at, path in enumerate(asked) if "/resolve/" in path)
@@ -107,7 +107,7 @@ def test_a_version_never_changes(stand, run):
     assert "a version never changes" in stand.publish(run, "org/versions")
     (second,) = stand.publish(run, "org/versions", tag="v1.1")
     assert second.outcome == "published"
-    assert {"refs/tags/v1.0", "refs/tags/v1.1"} <= set(stand.hub.repositories.find("model", "org/versions").refs)
+    assert {"refs/tags/v1.0", "refs/tags/v1.1"} <= set(stand.hub.find("model", "org/versions").refs)
 
 
 def test_a_proposal_to_a_repository_of_others_is_opened_once_and_leaves_main_alone(stand, run):
@@ -123,11 +123,11 @@ def test_a_proposal_to_a_repository_of_others_is_opened_once_and_leaves_main_alo
 def test_a_proposal_that_failed_is_opened_once_by_the_next_run(stand, run, trouble):
     name = f"org/proposed-{len(trouble)}"
     stand.create(name, private=False)
-    stand.hub.faults.append(Fault("POST", "/commit/", **trouble))
+    stand.hub.faults.append(InjectedFault("POST", "/commit/", **trouble))
     stand.publish(run, name, create_pr=True)
     (receipt,) = stand.publish(run, name, create_pr=True)
     assert receipt.pull_request == 1
-    assert len(stand.hub.repositories.find("model", name).discussions) == 1
+    assert len(stand.hub.find("model", name).discussions) == 1
     assert stand.on_main(name) == set()
 
 
@@ -159,7 +159,7 @@ TRIED = [
 def test_whatever_fails_main_is_never_half_published_and_a_second_run_completes(stand, run, step, trouble):
     name = f"org/{step}-{trouble}".replace(" ", "-")
     freshen(run, name)
-    fault = Fault(*STEPS[step], **TROUBLES[trouble], times=1)
+    fault = InjectedFault(*STEPS[step], **TROUBLES[trouble], times=1)
     stand.hub.faults.append(fault)
     first = stand.publish(run, name)
     assert fault.times == 0, "the fault must have struck"
@@ -199,7 +199,7 @@ def completes(stand, run, name):
     assert stand.on_main(name) in (None, set(), ALLOWED)
     (receipt,) = stand.publish(run, name)
     assert stand.on_main(name) == ALLOWED
-    assert stand.hub.repositories.find("model", name).refs["refs/tags/v1.0"] == receipt.revision
+    assert stand.hub.find("model", name).refs["refs/tags/v1.0"] == receipt.revision
 
 
 def freshen(run, name):
@@ -210,7 +210,7 @@ def freshen(run, name):
 
 def test_a_chain_that_stops_between_its_stages_goes_on_there(stand, tmp_path):
     run = write_run(tmp_path, stages=("sft", "grpo"))
-    stand.hub.faults.append(Fault("POST", "/org/halfway/commit/", status=403))
+    stand.hub.faults.append(InjectedFault("POST", "/org/halfway/commit/", status=403))
     assert "403" in stand.publish(run, "org/halfway")
     assert stand.on_main("org/halfway-sft") == ALLOWED
     assert stand.on_main("org/halfway") == set()

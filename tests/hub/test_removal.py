@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble
-from hub.local import Fault
+from hub.local import InjectedFault
 from hub.publish import write_removal
 from hub.votes import SQUASH, VoteLog, plan_removal, remove
 from lab.cli import app
@@ -110,7 +110,7 @@ def test_votes_that_an_arena_pushes_meanwhile_are_kept_and_theirs_removed(stand,
 )
 def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stand, votes, trouble, word):
     before = held(stand, votes)
-    stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
+    stand.hub.faults.append(InjectedFault("POST", "/commit/", times=1, **trouble))
     assert word in removal(stand, votes, [ANN])
     assert held(stand, votes) == before
     assert removal(stand, votes, [ANN]).votes == 2
@@ -121,7 +121,7 @@ def test_a_refused_removal_leaves_all_as_it_was_and_a_second_call_completes(stan
     ("trouble", "commits"), [({"status": 500}, 2), ({"drop": True}, 2), ({"drop": True, "after": True}, 1)]
 )
 def test_a_removal_that_was_cut_off_is_completed_by_the_same_call(stand, votes, trouble, commits):
-    stand.hub.faults.append(Fault("POST", "/commit/", times=1, **trouble))
+    stand.hub.faults.append(InjectedFault("POST", "/commit/", times=1, **trouble))
     done = removal(stand, votes, [ANN])
     assert (done.votes, held(stand, votes)) == (2, LEFT)
     assert stand.asked("POST", "/commit/") == commits
@@ -198,7 +198,7 @@ def test_votes_go_to_a_private_data_set_and_what_was_pushed_is_never_pushed_agai
         log.write(each)
         log.push()
     assert sorted(held(stand, "org/turned").values()) == ['{"a": 1}\n', "{}\n"]
-    assert stand.hub.repositories.find("dataset", "org/turned").private
+    assert stand.hub.find("dataset", "org/turned").private
 
 
 def test_a_vote_written_during_a_push_waits_for_the_next_and_is_pushed_once(stand, log_of, monkeypatch):
@@ -233,7 +233,7 @@ def log_with_an_answer_lost(stand, name, log, lines, raters, more):
 def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_away(stand, log_of, lines, left, more):
     name = f"org/lost-{len(lines)}-{len(more)}"
     log = log_of(name)
-    stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=True))
+    stand.hub.faults.append(InjectedFault("POST", "/commit/", drop=True, after=True))
     log_with_an_answer_lost(stand, name, log, lines, [ANN], more)
     assert sorted(held(stand, name).values()) == sorted(left + more)
 
@@ -242,10 +242,9 @@ def test_a_push_whose_answer_was_lost_is_not_made_again_so_removed_lines_stay_aw
 def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_lost(stand, log_of, after):
     name = f"org/once-{after}"
     log = log_of(name)
-    stand.hub.faults.append(Fault("POST", "/commit/", drop=True, after=after))
+    stand.hub.faults.append(InjectedFault("POST", "/commit/", drop=True, after=after))
     log_with_an_answer_lost(stand, name, log, [line(1, ANN)], [], [line(2, BOB)])
     assert "".join(sorted(held(stand, name).values())) == line(1, ANN) + line(2, BOB)
-    repository = stand.hub.repositories.find("dataset", name)
-    head = stand.hub.repositories.commit(repository, "main")
-    titles = [each.title for each in stand.hub.repositories.history(repository, head)]
+    repository = stand.hub.find("dataset", name)
+    titles = [each.title for each in stand.hub.history(repository)]
     assert titles.count("Add votes") == (2 if after else 1)  # what was refused went with what followed

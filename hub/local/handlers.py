@@ -1,0 +1,471 @@
+"""What the local Hub answers to each request: users, repositories, files, commits, large files; jobs are only noted down."""
+
+import base64
+import fnmatch
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+
+from hub.cards.lint import front_matter_findings
+from hub.local.state import (
+    HEADS,
+    MAIN,
+    PULLS,
+    TAGS,
+    Commit,
+    Discussion,
+    Entry,
+    Hub,
+    Kind,
+    Refusal,
+    Repository,
+    Right,
+    Tree,
+    git_oid,
+    pointer,
+)
+
+KINDS: dict[str, Kind] = {"models": "model", "datasets": "dataset", "spaces": "space"}
+NAME = re.compile(r"(?!.*(--|\.\.|\.git$|\.ipynb$))[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+LARGE = (
+    "7z arrow bin bz2 ckpt ftz gz h5 joblib model mlmodel msgpack npy npz onnx ot parquet pb pickle pkl"
+    " pt pth rar safetensors tflite tgz wasm xz zip zst gguf png jpg mp4 wav"
+)
+ATTRIBUTES = "".join(f"*.{end} filter=lfs diff=lfs merge=lfs -text\n" for end in LARGE.split())
+LARGE_BYTES = 10 * 1024 * 1024
+"""Files above this go to LFS whatever their name."""
+PAGE = 1000
+"""Entries of one page of a listing, as the Hub gives them."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request with its address taken apart; `body` is empty for uploads, which are streamed."""
+
+    hub: Hub
+    request: Request
+    parts: dict[str, str]
+    body: bytes = b""
+
+    @property
+    def base(self) -> str:
+        """The address of this Hub, without a slash at the end."""
+        return str(self.request.base_url).rstrip("/")
+
+    @property
+    def user(self) -> str | None:
+        """Who asks, None without a token; Refusal for a token that is not known."""
+        token = self.request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if token and token not in self.hub.tokens:
+            raise Refusal(401, "Invalid credentials in Authorization header")
+        return self.hub.tokens.get(token)
+
+    @property
+    def known_user(self) -> str:
+        """Who asks; Refusal for nobody."""
+        if self.user is None:
+            raise Refusal(401, "Invalid username or password.")
+        return self.user
+
+    @property
+    def is_pull_request(self) -> bool:
+        """Whether what is asked shall become a pull request, which needs no right to write."""
+        return self.request.query_params.get("create_pr") == "1"
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object of the body."""
+        return json.loads(self.body or b"{}")
+
+    def repository(self, right: Right) -> Repository:
+        """Return the repository of the address, if this user has this right to it."""
+        name = f"{self.parts['org']}/{self.parts['name'].removesuffix('.git')}"
+        return self.hub.allowed(KINDS[self.parts.get("kind", "models")], name, self.user, right)
+
+    def commit(self, right: Right = "read") -> tuple[Repository, Commit]:
+        """Return the repository of the address, and the commit of its revision, main if none is named."""
+        repository = self.repository(right)
+        return repository, self.hub.commit(repository, self.parts.get("revision", "main"))
+
+
+def stamp(moment: datetime) -> str:
+    """Return a time as the Hub writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def whoami(call: Call) -> Response:
+    """Answer with the user of the token."""
+    user = call.known_user
+    organisations = [
+        {"type": "org", "name": name, "id": name, "fullname": name, "roleInOrg": "admin"}
+        for name in call.hub.organisations or ()
+    ]
+    token = {"displayName": "local", "role": "write", "createdAt": stamp(datetime.now(UTC))}
+    auth = {"type": "access_token", "accessToken": token}
+    known = {"type": "user", "id": user, "name": user, "fullname": user, "isPro": False}
+    return JSONResponse({**known, "orgs": organisations, "auth": auth})
+
+
+def harnesses(call: Call) -> Response:
+    """Answer the client's daily question with nothing."""
+    return JSONResponse({"harnesses": []})
+
+
+def create(call: Call) -> Response:
+    """Make a repository with a first commit; 409, with its address, if it is there."""
+    user, wanted = call.known_user, call.document()
+    kind: Kind = wanted.get("type") or "model"
+    name = f"{wanted.get('organization') or user}/{wanted.get('name')}"
+    if not NAME.fullmatch(name):
+        raise Refusal(400, f"Invalid repo name: {name}")
+    if not call.hub.may_write(user, name):
+        raise Refusal(403, f"{user} may not create a {kind} in {name.split('/')[0]}")
+    if known := call.hub.find(kind, name):
+        url = f"{call.base}/{known.path}"
+        return JSONResponse({"error": f"You already created this {kind} repo", "url": url}, 409)
+    now, is_private = datetime.now(UTC), wanted.get("visibility") == "private" or bool(wanted.get("private"))
+    repository = Repository(
+        kind=kind, id=name, private=is_private, created_at=now, changed_at=now, sdk=wanted.get("sdk")
+    )
+    call.hub.add(repository, MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
+    return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
+
+
+def delete(call: Call) -> Response:
+    """Delete a repository."""
+    wanted = call.document()
+    name = f"{wanted.get('organization') or call.known_user}/{wanted.get('name')}"
+    call.hub.remove(call.hub.allowed(wanted.get("type") or "model", name, call.user, "write"))
+    return JSONResponse({})
+
+
+def settings(call: Call) -> Response:
+    """Change who may see or read a repository."""
+    repository, wanted = call.repository("write"), call.document()
+    visibility = wanted.get("visibility", "private" if wanted.get("private", repository.private) else "public")
+    if visibility not in ("private", "public"):
+        raise Refusal(400, f"a visibility is private or public, found {visibility!r}")
+    changes = {"private": visibility == "private", "gated": wanted.get("gated", repository.gated)}
+    call.hub.save(repository.model_copy(update=changes))
+    return JSONResponse({})
+
+
+def about(call: Call) -> Response:
+    """Describe a repository at a revision, main if none is named."""
+    repository, commit = call.commit("see")
+    document = {
+        "_id": hashlib.sha1(repository.path.encode()).hexdigest()[:24],
+        "id": repository.id,
+        "author": repository.id.split("/")[0],
+        "sha": commit.oid,
+        "lastModified": stamp(repository.changed_at),
+        "createdAt": stamp(repository.created_at),
+        "private": repository.private,
+        "gated": repository.gated,
+        "sdk": repository.sdk,
+        "tags": [],
+        "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
+    }
+    return JSONResponse(document)
+
+
+def discussions(call: Call) -> Response:
+    """List a repository's pull requests."""
+    repository = call.repository("see")
+    found = [
+        {
+            "num": each.number,
+            "title": each.title,
+            "author": {"name": each.author},
+            "createdAt": stamp(each.created_at),
+            "status": each.status,
+            "isPullRequest": True,
+            "repo": {"name": repository.id, "type": repository.kind},
+            "repoOwner": {},
+        }
+        for each in repository.discussions
+    ]
+    return JSONResponse({"discussions": found, "count": len(found), "start": 0})
+
+
+def merge(call: Call) -> Response:
+    """Put a pull request's files on main; 409 if main went on meanwhile."""
+    repository, number = call.repository("write"), int(call.parts["number"])
+    found = next((each for each in repository.discussions if each.number == number), None)
+    if found is None or found.status != "open":
+        raise Refusal(409, f"#{number} is no open pull request")
+    history = list(call.hub.history(repository, f"{PULLS}{number}"))
+    if repository.refs[MAIN] not in {each.oid for each in history}:
+        raise Refusal(409, "main has changed since the pull request was opened")
+    title = f"{found.title} (#{number})"
+    repository, _ = call.hub.add(repository, MAIN, title, call.known_user, history[0].tree)
+    merged = found.model_copy(update={"status": "merged"})
+    discussions = tuple(merged if each is found else each for each in repository.discussions)
+    call.hub.save(repository.model_copy(update={"discussions": discussions}))
+    return JSONResponse({})
+
+
+def submit_job(call: Call) -> Response:
+    """Note a job down; it is never run."""
+    namespace, wanted = call.parts["org"], call.document()
+    if not call.hub.may_write(call.known_user, f"{namespace}/job"):
+        raise Refusal(403, f"{call.known_user} may not start jobs in {namespace}")
+    job = {
+        **wanted,
+        "id": f"local{len(call.hub.jobs):019d}",
+        "createdAt": stamp(datetime.now(UTC)),
+        "owner": {"id": namespace, "name": namespace, "type": "user"},
+        "status": {"stage": "RUNNING", "message": None},
+        "secrets": sorted(wanted.get("secrets") or ()),
+    }
+    call.hub.jobs.append(job)
+    return JSONResponse(job)
+
+
+def tree(call: Call) -> Response:
+    """List files and folders, page by page, the next page's address in the header Link."""
+    _, commit = call.commit()
+    folder, query = call.parts.get("rest", "").strip("/"), call.request.query_params
+    is_recursive = query.get("recursive", "").lower() in ("true", "1")
+    start = f"{folder}/" if folder else ""
+    names = set()
+    for path in commit.tree:
+        if path.startswith(start):
+            parts = path.removeprefix(start).split("/")
+            names |= {start + "/".join(parts[: n + 1]) for n in range(len(parts) if is_recursive else 1)}
+    if folder and not names:
+        raise _unknown_entry(folder, commit)
+    first = int(query.get("cursor", 0))
+    end = first + int(query.get("limit", PAGE))
+    following = call.request.url.include_query_params(cursor=end)
+    headers = {"Link": f'<{following}>; rel="next"'} if end < len(names) else {}
+    return JSONResponse([_item(commit, name) for name in sorted(names)[first:end]], headers=headers)
+
+
+def paths(call: Call) -> Response:
+    """Describe the paths named in the form; those that are not there are left out."""
+    _, commit = call.commit()
+    items = [_item(commit, name.strip("/")) for name in parse_qs(call.body.decode()).get("paths", [])]
+    return JSONResponse([item for item in items if item])
+
+
+def resolve(call: Call) -> Response:
+    """Send a file of a revision."""
+    _, commit = call.commit()
+    path = call.parts["rest"]
+    entry = commit.tree.get(path)
+    if entry is None:
+        raise _unknown_entry(path, commit)
+    headers = {
+        "X-Repo-Commit": commit.oid,
+        "ETag": f'"{entry.oid}"',
+        "Content-Disposition": f"inline; filename*=UTF-8''{quote(path.split('/')[-1])}",
+    }
+    if entry.is_lfs:
+        headers |= {"X-Linked-Etag": f'"{entry.sha256}"', "X-Linked-Size": str(entry.size)}
+        if call.hub.redirects:
+            elsewhere = call.base.replace("127.0.0.1", "localhost")
+            return RedirectResponse(f"{elsewhere}/_objects/{entry.sha256}", 302, headers)
+    return FileResponse(call.hub.contents / entry.sha256, headers=headers, media_type="application/octet-stream")
+
+
+def content(call: Call) -> Response:
+    """Send an object by its SHA-256: where redirected readers arrive."""
+    path = call.hub.content(call.parts["sha256"])
+    if path is None:
+        raise Refusal(404, "there is no such object")
+    return FileResponse(path, headers={"ETag": f'"{path.name}"'})
+
+
+def _unknown_entry(path: str, commit: Commit) -> Refusal:
+    return Refusal(404, f"there is no {path} in commit {commit.oid}", "EntryNotFound", {"X-Repo-Commit": commit.oid})
+
+
+def _item(commit: Commit, path: str) -> dict[str, Any] | None:
+    entry = commit.tree.get(path)
+    if entry is None:
+        is_folder = any(name.startswith(f"{path}/") for name in commit.tree)
+        found = {"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path}
+        return found if is_folder else None
+    item = {"type": "file", "oid": entry.oid, "size": entry.size, "path": path}
+    if entry.is_lfs:
+        item["lfs"] = {"oid": entry.sha256, "size": entry.size, "pointerSize": len(pointer(entry.sha256, entry.size))}
+    return item
+
+
+def validate(call: Call) -> Response:
+    """Say what is wrong with a card's front matter."""
+    wanted = call.document()
+    found = front_matter_findings(str(wanted.get("content", "")), wanted.get("repoType") or "model")
+    errors = [{"message": each.problem} for each in found if each.is_error]
+    warnings = [{"message": each.problem} for each in found if not each.is_error]
+    return JSONResponse({"errors": errors, "warnings": warnings}, 400 if errors else 200)
+
+
+def preupload(call: Call) -> Response:
+    """Say of each file how it shall be uploaded, whether it is ignored, and what is there now."""
+    _, commit = call.commit("read" if call.is_pull_request else "write")
+    wanted, entry = call.document(), commit.tree.get(".gitattributes")
+    ignored = [line.strip() for line in wanted.get("gitIgnore", "").splitlines() if line.strip()]
+    attributes = (call.hub.contents / entry.sha256).read_text() if entry else ""
+    large = [line.split()[0] for line in attributes.splitlines() if "filter=lfs" in line]
+    files = []
+    for file in wanted["files"]:
+        path, entry = file["path"], commit.tree.get(file["path"])
+        is_large = file["size"] > LARGE_BYTES or _matches(path, large) or _is_binary(file)
+        one = {"path": path, "uploadMode": "lfs" if is_large else "regular", "shouldIgnore": _matches(path, ignored)}
+        if entry is not None:
+            one["oid"] = entry.sha256 if entry.is_lfs else entry.oid
+        files.append(one)
+    return JSONResponse({"files": files, "commitOid": commit.oid})
+
+
+def commit(call: Call) -> Response:
+    """Make one commit of all changes, on a branch or as a pull request; nothing is kept if any line is wrong."""
+    user, revision = call.known_user, call.parts["revision"]
+    repository, head = call.commit("read" if call.is_pull_request else "write")
+    first, *changes = [json.loads(line) for line in call.body.splitlines() if line.strip()]
+    header, tree = first["value"], dict(head.tree)
+    title = str(header.get("summary", ""))
+    if not title.strip():
+        raise Refusal(400, "the summary of the commit is empty")
+    if not head.oid.startswith(header.get("parentCommit") or ""):
+        raise Refusal(412, "A commit has happened since. Please refresh and try again.")
+    for each in changes:
+        _apply(call, repository.kind, each["key"], each["value"], tree)
+    number = len(repository.discussions) + 1
+    ref = revision if revision in repository.refs else HEADS + revision
+    if call.is_pull_request:
+        ref = f"{PULLS}{number}"
+        opened = Discussion(number=number, title=title, author=user, created_at=datetime.now(UTC))
+        known = {"discussions": (*repository.discussions, opened), "refs": {**repository.refs, ref: head.oid}}
+        repository = repository.model_copy(update=known)
+    elif ref not in repository.refs:
+        raise Refusal(400, f"cannot commit to {revision}: it is no branch")
+    repository, made = call.hub.add(repository, ref, title, user, tree, header.get("description") or "")
+    url = f"{call.base}/{repository.path}"
+    document = {"success": True, "commitOid": made.oid, "commitUrl": f"{url}/commit/{made.oid}"}
+    if call.is_pull_request:
+        document["pullRequestUrl"] = f"{url}/discussions/{number}"
+    return JSONResponse(document)
+
+
+def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) -> None:
+    path = str(value["path"])
+    if path.startswith("/") or {"..", ".git", ""} & set(path.rstrip("/").split("/")):
+        raise Refusal(400, f"Invalid path: {path}")
+    if key == "file":
+        content = base64.b64decode(value["content"])
+        if path == "README.md":
+            found = front_matter_findings(content.decode("utf-8", "replace"), kind)
+            if errors := [each.problem for each in found if each.is_error]:
+                raise Refusal(400, "\n- ".join(["Invalid metadata in README.md.", *errors]))
+        tree[path] = call.hub.keep(content)
+    elif key == "lfsFile":
+        place = call.hub.content(sha256 := value["oid"])
+        if place is None:
+            raise Refusal(400, f"LFS pointer pointed to a file that does not exist: {path}")
+        size = place.stat().st_size
+        tree[path] = Entry(sha256=sha256, size=size, oid=git_oid("blob", pointer(sha256, size)), is_lfs=True)
+    elif key in ("deletedFile", "deletedFolder"):
+        gone = [name for name in tree if name == path or name.startswith(path.rstrip("/") + "/")]
+        if not gone:
+            raise Refusal(404, f"there is no {path} to delete", "EntryNotFound")
+        for name in gone:
+            del tree[name]
+    else:
+        raise Refusal(400, f"unknown change {key!r}")
+
+
+def _matches(path: str, patterns: list[str]) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return any(
+        fnmatch.fnmatch(name, pattern.rstrip("/"))
+        or fnmatch.fnmatch(path, pattern)
+        or path.startswith(pattern.rstrip("/") + "/")
+        for pattern in patterns
+    )
+
+
+def _is_binary(file: dict[str, Any]) -> bool:
+    """Whether the first bytes of a file are no text; its last character there may be cut."""
+    sample = base64.b64decode(file.get("sample", ""))
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start < len(sample) - 3
+    return b"\0" in sample
+
+
+def history(call: Call) -> Response:
+    """List the commits up to a revision, newest first."""
+    found = [
+        {"id": each.oid, "title": each.title, "message": each.message, "date": stamp(each.date), "authors": []}
+        for each in call.hub.history(call.repository("see"), call.parts["revision"])
+    ]
+    return JSONResponse(found)
+
+
+def references(call: Call) -> Response:
+    """List branches, tags and, if asked, pull requests."""
+    repository, named = call.repository("see"), {"branches": HEADS, "tags": TAGS}
+    if call.request.query_params.get("include_prs") == "1":
+        named["pullRequests"] = PULLS
+    document: dict[str, list[dict[str, str]]] = {"converts": []}
+    for group, start in named.items():
+        refs = [(ref, oid) for ref, oid in repository.refs.items() if ref.startswith(start)]
+        document[group] = [{"name": ref.removeprefix(start), "ref": ref, "targetCommit": oid} for ref, oid in refs]
+    return JSONResponse(document)
+
+
+def make_tag(call: Call) -> Response:
+    """Make a tag at a revision; 409 if it is there: a tag never moves."""
+    (repository, target), name = call.commit("write"), str(call.document().get("tag"))
+    if TAGS + name in repository.refs:
+        raise Refusal(409, f"Reference already exists: {name}")
+    call.hub.save(repository.model_copy(update={"refs": {**repository.refs, TAGS + name: target.oid}}))
+    return JSONResponse({})
+
+
+def batch(call: Call) -> Response:
+    """Say where each large file goes; one that is here gets no address, so nobody sends it again."""
+    wanted = call.document()
+    call.repository("write" if wanted.get("operation") == "upload" and "ref" in wanted else "read")
+    objects = []
+    for each in wanted.get("objects", []):
+        one = {"oid": each["oid"], "size": each["size"], "authenticated": True}
+        if call.hub.content(each["oid"]) is None:
+            place = f"{call.base}/_lfs/{each['oid']}"
+            one["actions"] = {"upload": {"href": place}, "verify": {"href": f"{place}/verify"}}
+        objects.append(one)
+    return JSONResponse({"transfer": "basic", "objects": objects})
+
+
+async def receive(call: Call) -> Response:
+    """Keep an object as it is sent, never whole in memory; 400 if it is not what was announced."""
+    sha256, unfinished, digest = call.parts["sha256"], call.hub.unfinished(), hashlib.sha256()
+    try:
+        with unfinished.open("wb") as file:
+            async for chunk in call.request.stream():
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise Refusal(400, f"the content's sha256 is {digest.hexdigest()}, not {sha256}")
+        unfinished.replace(call.hub.contents / sha256)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Response(headers={"ETag": f'"{sha256}"'})
+
+
+def verify(call: Call) -> Response:
+    """Say whether an object is here, whole."""
+    place = call.hub.content(call.parts["sha256"])
+    if place is None or place.stat().st_size != call.document().get("size"):
+        raise Refusal(400, "the object is not here, or has another size")
+    return JSONResponse({})
