@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +16,12 @@ from evals.facts import load_provenance
 from evals.questions import system_prompt
 from evals.report import load_report
 from evals.schema import ChainManifest, ChainStage, EvalReport, RunRecord
-from evals.schema.publishing import Finding, Lineage, PublishedStage
+from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
 from hub.cards import TEMPLATES, render
 from hub.cards.figures import Graded, Measured, eval_results, graded, is_graded, measured
 from hub.cards.licences import Source, conflicts, duty, suggested, unknown
-from hub.checks import PICKLES, STATE, Limits, Parcel, Part, fit_findings, inspect, part_of, size_finding
+from hub.cards.lint import diagnostic
+from hub.checks import MAX_BYTES, PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 
 RECORD, CHAIN, LINEAGE, METRICS, REPORTS = "run.json", "chain.json", "lineage.json", "metrics.jsonl", "reports"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -42,19 +43,41 @@ Stored = TypeVar("Stored", RunRecord, ChainManifest)
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the person publishing chose: repository, tag, base by its Hub id, licence, limits."""
+class BaseCopy:
+    """A base model that lies on this machine, and what is known about where it comes from."""
+
+    folder: Path
+    origin: BaseOrigin
+    licence_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How a run is published with the chain below it: where to, on which base of the Hub, and who shall see it.
+
+    `copy` is its base as it lies here, where the Hub does not hold it; `with_base` publishes that too, else it only
+    tells which checksum a base on the Hub must have.
+    """
 
     repo: str
     tag: str = "v1.0"
     base: str | None = None
     base_revision: str | None = None
     licence: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    max_bytes: int = MAX_BYTES
+    is_public: bool = False
+    is_pull_request: bool = False
+    copy: BaseCopy | None = None
+    with_base: bool = False
+
+    def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
+        """Return files as they are uploaded to this repository."""
+        seen = (self.tag, self.is_public, self.is_pull_request, self.max_bytes)
+        return Upload(kind, self.repo, parts, tuple(findings), *seen)
 
 
 @dataclass(frozen=True)
-class Base:
+class PinnedBase:
     """The model that a chain stands on, by its name on the Hub.
 
     `weights_sha256` is over the safetensors there, None where only the training record vouches for them;
@@ -96,8 +119,8 @@ class Run:
     def data(self) -> tuple[Source, ...]:
         """Return what it was trained on, with licences where they are known."""
         named = self.record.config.get("data") or ()
-        names = named if isinstance(named, list | tuple) else (named,)
-        return tuple(Source(str(name), data_licence(str(name))) for name in names)
+        names = map(str, named if isinstance(named, list | tuple) else (named,))
+        return tuple(Source(name, data_licence(name)) for name in names)
 
 
 def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
@@ -135,7 +158,7 @@ def _read(file: Path, kind: type[Stored]) -> Stored:
         raise LabError(f"{file} cannot be read: {detail}") from None
 
 
-def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> Base:
+def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> PinnedBase:
     """Return the base by its Hub id; `name` and `revision` go over what the chain says.
 
     LabError if neither gives a Hub id: the path of a folder leads nowhere for anybody else.
@@ -148,7 +171,7 @@ def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> 
             " publish the base too with --with-base."
         )
     known = manifest.base.revision if name in (None, manifest.base.hub_id) else None
-    return Base(chosen, revision or known, manifest.base.licence)
+    return PinnedBase(chosen, revision or known, manifest.base.licence)
 
 
 def data_licence(name: str) -> str | None:
@@ -160,10 +183,10 @@ def data_licence(name: str) -> str | None:
     return OWN_LICENCE if OWN_QUESTIONS.fullmatch(name.split("[")[0]) else None
 
 
-def pack_adapter(run: Run, base: Base, wishes: Wishes, earlier: tuple[PublishedStage, ...]) -> Parcel:
+def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple[PublishedStage, ...]) -> Upload:
     """Return everything that goes into the adapter's repository, each file read once.
 
-    `earlier` says where the stages before it lie. What is wrong is among the parcel's findings.
+    `earlier` says where the stages before it lie. What is wrong is among the findings.
     """
     file = run.adapter / WEIGHTS
     if not file.is_file():
@@ -174,50 +197,51 @@ def pack_adapter(run: Run, base: Base, wishes: Wishes, earlier: tuple[PublishedS
             f"{file.parent} holds no {file.name}, so there is no adapter to publish.{pickle} Save it with"
             " save_pretrained, which writes safetensors."
         )
-    if too_large := size_finding(WEIGHTS, file.stat().st_size, wishes.limits):
-        return Parcel("adapter", wishes.repo, {}, (too_large,))
-    weights = inspect(file, WEIGHTS)
+    if too_large := size_finding(WEIGHTS, file.stat().st_size, wanted.max_bytes):
+        return wanted.upload("adapter", {}, [too_large])
+    weights = part_of(file)
+    shapes, findings = inspect(weights, WEIGHTS)
     config, settings = _config(run, base)
-    findings = [*weights.findings, *_foreign(run), *_identity(run, base, weights.part.sha256, settings)]
-    if weights.shapes:
-        findings += fit_findings(WEIGHTS, weights.shapes, settings)
+    findings += _identity(run, base, weights.sha256, settings)
+    if shapes:
+        findings += fit_findings(WEIGHTS, shapes, settings)
     own = PublishedStage(
-        name=run.stage.name, repo=wishes.repo, revision=None, sha256=weights.part.sha256, config_sha256=config.sha256
+        name=run.stage.name, repo=wanted.repo, revision=None, sha256=weights.sha256, config_sha256=config.sha256
     )
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables, figures = measured(run.reports, run.stage.name)
+    beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER]
     parts = {
-        WEIGHTS: weights.part,
+        WEIGHTS: weights,
         CONFIG: config,
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
-        **_beside(run),
+        **{file.name: part_of(file) for file in beside if file.is_file()},
+        **{f"{REPORTS}/{name}": part_of(_report_content(run, name)) for name in run.reports},
+        **{f"{REPORTS}/{each.file.name}": part_of(each.file) for each in run.graded},
         **{name: part_of(image) for name, image in figures.items()},
     }
     tables += [each.table for each in run.graded]
     sources = (Source(base.name, base.licence), *run.data())
-    licence = wishes.licence or suggested(sources[0], sources[1:])
-    findings += _licence_findings(licence, sources)
-    parts["README.md"] = part_of(adapter_card(run, base, lineage, wishes.tag, licence, tables, parts).encode())
-    return Parcel("adapter", wishes.repo, parts, tuple(findings))
-
-
-def _licence_findings(licence: str, sources: tuple[Source, ...]) -> Iterator[Finding]:
-    """Yield where the licence promises more than base and data allow, and what nobody has recorded."""
-    remedy = "choose a licence that all of them allow, with --license"
+    licence = wanted.licence or suggested(sources[0], sources[1:])
     for problem in conflicts(licence, sources):
-        yield Finding(check="licence", path="README.md", problem=problem, remedy=remedy)
+        remedy = "choose a licence that all of them allow, with --license"
+        findings.append(diagnostic("licence", "README.md", problem, remedy))
     if names := unknown(sources):
-        yield Finding(
-            check="licence",
-            path="README.md",
-            problem=f"nobody has recorded the licence of {', '.join(names)}; the card says license: {licence}",
-            remedy="find it out before you publish, and name the adapter's with --license",
-            is_error=False,
-        )
+        problem = f"nobody has recorded the licence of {', '.join(names)}; the card says license: {licence}"
+        remedy = "find it out before you publish, and name the adapter's with --license"
+        findings.append(diagnostic("licence", "README.md", problem, remedy, is_error=False))
+    parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted.tag, licence, tables, parts).encode())
+    return wanted.upload("adapter", parts, findings)
 
 
-def published_manifest(manifest: ChainManifest, lineage: Lineage, base: Base) -> ChainManifest:
+def _report_content(run: Run, name: str) -> Path | bytes:
+    """Return a report as it lies in the run folder; of an earlier stage it lies with the last one."""
+    file = run.folder / REPORTS / name
+    return file if file.is_file() else (run.reports[name].model_dump_json(indent=1) + "\n").encode()
+
+
+def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBase) -> ChainManifest:
     """Return chain.json as `assay chain add` puts it down: each stage in a folder of its own below."""
     paths = [*(f"stages/{stage.name}/adapter" for stage in manifest.stages[:-1]), "adapter"]
     stages = tuple(
@@ -234,7 +258,7 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: Base) ->
     return manifest.model_copy(update=changes)
 
 
-def _config(run: Run, base: Base) -> tuple[Part, dict[str, Any]]:
+def _config(run: Run, base: PinnedBase) -> tuple[Part, dict[str, Any]]:
     """Return adapter_config.json with the base's Hub id and revision in it, and what it says."""
     file = run.adapter / CONFIG
     try:
@@ -247,69 +271,29 @@ def _config(run: Run, base: Base) -> tuple[Part, dict[str, Any]]:
     return part_of(json.dumps(settings | named, indent=2, sort_keys=True).encode()), settings
 
 
-def _identity(run: Run, base: Base, sha256: str, settings: dict[str, Any]) -> Iterator[Finding]:
-    """Yield where adapter, chain and base are not the ones that belong together."""
-    if sha256 != run.stage.sha256:
-        yield Finding(
-            check="chain",
-            path=WEIGHTS,
-            problem="is not the adapter that chain.json describes (another checksum)",
-            remedy="put the right adapter back, or train the stage again",
-        )
-    named = str(settings.get("base_model_name_or_path") or "")
-    known = (base.name, run.manifest.base.hub_id, run.manifest.base.source)
-    is_path = named.startswith((".", "/", "~")) or "/" not in named
-    if named and not is_path and named not in known:
-        yield Finding(
-            check="base",
-            path=CONFIG,
-            problem=f"says that the adapter was trained on {named}, but the chain stands on {base.name}",
-            remedy="publish adapter and chain of one run; --base names the base they were trained on",
-        )
-    if settings.get("peft_type") != "LORA":
-        yield Finding(
-            check="weights",
-            path=CONFIG,
-            problem=f"is an adapter of type {settings.get('peft_type')!r}; only LoRA is published",
-            remedy="train the stage with LoRA",
-        )
-    if base.revision is None:
-        yield Finding(
-            check="base",
-            path="README.md",
-            problem=f"the training record does not tell which revision of {base.name} was used, so the"
-            " card cannot pin it",
-            remedy="name it with --base-revision, if you know it",
-            is_error=False,
-        )
-
-
-def _foreign(run: Run) -> Iterator[Finding]:
-    """Yield pickles and training state in the adapter's folder: it is not what a run leaves there."""
+def _identity(run: Run, base: PinnedBase, sha256: str, settings: dict[str, Any]) -> Iterator[Diagnostic]:
+    """Yield pickles beside the adapter, and where adapter, chain and base are not the ones that belong together."""
     for file in sorted(run.adapter.iterdir()):
         if file.suffix.lower() in PICKLES or file.name in STATE:
-            yield Finding(
-                check="weights",
-                path=file.name,
-                problem="lies beside the adapter and can run code when it is loaded",
-                remedy="remove it: save_pretrained writes all that is needed as safetensors",
-            )
-
-
-def _beside(run: Run) -> dict[str, Part]:
-    """Return the other files on the allow-list that are there."""
-    found = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER]
-    parts = {file.name: part_of(file) for file in found if file.is_file()}
-    for name, report in run.reports.items():
-        file = run.folder / REPORTS / name
-        content = file if file.is_file() else (report.model_dump_json(indent=1) + "\n").encode()
-        parts[f"{REPORTS}/{name}"] = part_of(content)
-    return parts | {f"{REPORTS}/{each.file.name}": part_of(each.file) for each in run.graded}
-
-
-def stage_wishes(wishes: Wishes, name: str) -> Wishes:
-    """Return the wishes for an earlier stage of the same chain: a repository beside, of its name."""
-    return replace(wishes, repo=f"{wishes.repo}-{name}")
+            problem = "lies beside the adapter and can run code when it is loaded"
+            remedy = "remove it: save_pretrained writes all that is needed as safetensors"
+            yield diagnostic("weights", file.name, problem, remedy)
+    if sha256 != run.stage.sha256:
+        problem = "is not the adapter that chain.json describes (another checksum)"
+        yield diagnostic("chain", WEIGHTS, problem, "put the right adapter back, or train the stage again")
+    named = str(settings.get("base_model_name_or_path") or "")
+    is_path = named.startswith((".", "/", "~")) or "/" not in named
+    if not is_path and named not in (base.name, run.manifest.base.hub_id, run.manifest.base.source):
+        problem = f"says that the adapter was trained on {named}, but the chain stands on {base.name}"
+        remedy = "publish adapter and chain of one run; --base names the base they were trained on"
+        yield diagnostic("base", CONFIG, problem, remedy)
+    if settings.get("peft_type") != "LORA":
+        problem = f"is an adapter of type {settings.get('peft_type')!r}; only LoRA is published"
+        yield diagnostic("weights", CONFIG, problem, "train the stage with LoRA")
+    if base.revision is None:
+        problem = f"the training record does not tell which revision of {base.name} was used, so the card cannot pin it"
+        remedy = "name it with --base-revision, if you know it"
+        yield diagnostic("base", "README.md", problem, remedy, is_error=False)
 
 
 WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
@@ -324,9 +308,15 @@ NOT_SETTINGS = ("output", "base", "chain", "data")
 """Keys of the configuration that the card tells elsewhere, by name rather than by folder."""
 
 
+def model_card(front: ModelCardData, template: str, parts: Mapping[str, Part], /, **values: Any) -> str:
+    """Return README.md: front matter in the order that people look for it, and a template filled in."""
+    files = sorted((path, part.size, part.sha256) for path, part in parts.items())
+    return f"---\n{front.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{render(template, files=files, **values)}"
+
+
 def adapter_card(
     run: Run,
-    base: Base,
+    base: PinnedBase,
     lineage: Lineage,
     tag: str,
     licence: str,
@@ -336,14 +326,19 @@ def adapter_card(
     """Return README.md, made from the run's own records: front matter and body."""
     record, name = run.record, lineage.stages[-1].repo.split("/")[-1]
     known = WORDS["stages"].get(record.stage, {"method": record.stage})
-    prompt = run.manifest.system_prompt
     active: list[str] = []  # a stage that went on training the adapter before it replaces that one; others add up
     for stage in run.manifest.stages:
         active = [*(active[:-1] if stage.mode == "continue" else active), stage.name]
     own = f"{OWN_LICENCE} (questions of the Assay project, made from the figures below)"
-    data = [(source.name, own if source.licence else "not recorded") for source in run.data()]
-    body = render(
+    hours = None
+    if record.ended_at is not None:
+        seconds = (record.ended_at - record.started_at).total_seconds()
+        hours = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
+    is_own = any(source.licence for source in run.data())
+    return model_card(
+        _front_matter(run, base, name, licence),
         "adapter.md",
+        files,
         run=run,
         record=record,
         base=base,
@@ -352,35 +347,23 @@ def adapter_card(
         name=name,
         method=known["method"],
         mode=WORDS["modes"][run.stage.mode],
-        told=system_prompt(prompt, ""),
-        asked=system_prompt(prompt, QUESTION),
+        told=system_prompt(run.manifest.system_prompt, ""),
+        asked=system_prompt(run.manifest.system_prompt, QUESTION),
         question=QUESTION,
         active=active,
         licence=licence,
         duties=[words for words in (duty(base.licence),) if words],
-        data=data,
-        figures=[(file, each.source, each.licence) for file, each in load_provenance().items()]
-        if any(source.licence for source in run.data())
-        else [],
-        counts=[
-            (key, f"`{value}`" if "sha256" in key or key.startswith("stage ") else value)
-            for key, value in record.data.items()
-        ],
-        settings=[
-            (key, ", ".join(map(str, value)) if isinstance(value, list | tuple) else value)
-            for key, value in record.config.items()
-            if key not in NOT_SETTINGS and value is not None
-        ],
-        result=[(WORDS["used"].get(key, key), value) for key, value in record.result.items()],
-        hours=_hours(record),
+        data=[(source.name, own if source.licence else "not recorded") for source in run.data()],
+        figures=[(file, each.source, each.licence) for file, each in load_provenance().items()] if is_own else [],
+        unset=NOT_SETTINGS,
+        used=WORDS["used"],
+        hours=hours,
         measured=tables,
-        files=sorted((path, part.size, part.sha256) for path, part in files.items()),
         citations="\n".join(WORDS["papers"][paper] for paper in ("assay", "lora", *known.get("papers", ()))).rstrip(),
     )
-    return f"---\n{_front_matter(run, base, name, licence)}---\n\n{body}"
 
 
-def _front_matter(run: Run, base: Base, name: str, licence: str) -> str:
+def _front_matter(run: Run, base: PinnedBase, name: str, licence: str) -> ModelCardData:
     record, results = run.record, eval_results(run.reports.values(), run.stage.name)
     more: dict[str, Any] = {"language": record.config.get("language") or ["en"]}
     if licence == "other":
@@ -395,7 +378,7 @@ def _front_matter(run: Run, base: Base, name: str, licence: str) -> str:
         }
     if results:
         more |= {"model_name": name, "eval_results": results}
-    data = ModelCardData(
+    return ModelCardData(
         license=licence,
         base_model=base.name,
         base_model_relation="adapter",
@@ -405,7 +388,6 @@ def _front_matter(run: Run, base: Base, name: str, licence: str) -> str:
         tags=["lora", "trl", record.stage, "biology", "calibration", "assay"],
         **more,
     )
-    return f"{data.to_yaml(original_order=FRONT_MATTER)}\n"
 
 
 def hub_dataset(name: str) -> str | None:
@@ -416,10 +398,3 @@ def hub_dataset(name: str) -> str | None:
     """
     match = HUB_DATASET.fullmatch(name)
     return match["id"] if match and not match["id"].endswith(FILES) else None
-
-
-def _hours(record: RunRecord) -> str | None:
-    if record.ended_at is None:
-        return None
-    seconds = (record.ended_at - record.started_at).total_seconds()
-    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"

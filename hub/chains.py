@@ -4,7 +4,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +14,30 @@ from pydantic import ValidationError
 from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
-from evals.schema.publishing import BaseOrigin, Finding, Lineage, PublishedStage, PublishPlan, Receipt
+from evals.schema.publishing import BaseOrigin, Lineage, PublishedStage, PublishPlan, Receipt
 from hub.adapters import (
     CHAIN,
     CONFIG,
-    FRONT_MATTER,
     LINEAGE,
     METRICS,
     RECORD,
     REPORTS,
     TOKENIZER,
     WEIGHTS,
-    Base,
+    BaseCopy,
+    PinnedBase,
+    Publication,
     Run,
-    Wishes,
     base_of,
+    model_card,
     pack_adapter,
     read_run,
-    stage_wishes,
 )
-from hub.cards import render
 from hub.cards.licences import duty
-from hub.checks import Parcel, Part, Refused, inspect, part_of, size_finding
+from hub.cards.lint import diagnostic
+from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
 from hub.client import HubTrouble, check_repo, explained
-from hub.publish import TROUBLE, Proof, Say, Target, download, look, plan, publish, read_receipt, write_receipt
+from hub.publish import TROUBLE, Say, download, look, plan, publish, read_receipt, write_receipt
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
@@ -49,32 +49,8 @@ NOT_YET = "0" * 40
 """Stands in a dry run for a commit that is made when what it names is published."""
 
 
-@dataclass(frozen=True)
-class BaseCopy:
-    """A base model that lies on this machine, and what is known about where it comes from."""
-
-    folder: Path
-    origin: BaseOrigin
-    licence_file: Path | None = None
-
-
-@dataclass(frozen=True)
-class Publication:
-    """How a chain is published: the wishes, and where it shall be seen.
-
-    `copy` is its base as it lies here, where the Hub does not hold it; `with_base` publishes that too,
-    else it only tells which checksum a base on the Hub must have.
-    """
-
-    wishes: Wishes
-    is_public: bool = False
-    is_pull_request: bool = False
-    copy: BaseCopy | None = None
-    with_base: bool = False
-
-
 def publication_of(
-    folder: Path, wishes: Wishes, with_base: bool | None, find_copy: Callable[[str | None], BaseCopy]
+    folder: Path, wanted: Publication, with_base: bool | None, find_copy: Callable[[str | None], BaseCopy]
 ) -> Publication:
     """Return how the chain of a run folder is published; LabError for wishes that contradict each other.
 
@@ -83,21 +59,21 @@ def publication_of(
     compared; it is told which options named a base on the Hub instead, None if the copy is published.
     """
     base = read_run(folder).manifest.base
-    given = {"--base": wishes.base, "--base-revision": wishes.base_revision}
+    given = {"--base": wanted.base, "--base-revision": wanted.base_revision}
     named = " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
     if with_base and base.hub_id and base.revision:
         raise LabError(
             f"the chain stands on {base.hub_id} at {base.revision}, which is on the Hub already; leave --with-base out."
         )
-    if with_base and wishes.base_revision is not None:
+    if with_base and wanted.base_revision is not None:
         raise LabError(
-            f"--base-revision {wishes.base_revision} pins a base that is on the Hub, and --with-base publishes"
+            f"--base-revision {wanted.base_revision} pins a base that is on the Hub, and --with-base publishes"
             " one; leave one of them out."
         )
     is_embedded = base.source == EMBEDDED and base.revision is None
     goes_along = is_embedded and not named if with_base is None else with_base
     copy = find_copy(None if goes_along else named) if goes_along or (is_embedded and named) else None
-    return Publication(wishes, copy=copy, with_base=goes_along)
+    return replace(wanted, copy=copy, with_base=goes_along)
 
 
 def runs_of(folder: Path) -> tuple[Run, ...]:
@@ -116,107 +92,109 @@ def runs_of(folder: Path) -> tuple[Run, ...]:
     return (*earlier, last)
 
 
-def plan_chain(api: HfApi, folder: Path, publication: Publication) -> tuple[PublishPlan, ...]:
+def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPlan, ...]:
     """Return what publishing the base, where it goes too, and each stage would do. Only reads.
 
     Pins of what is not published yet are not known, so the files that name them show as new.
     """
     plans: list[PublishPlan] = []
 
-    def planned(parcel: Parcel, target: Target, _folder: Path) -> str:
-        plans.append(plan(api, parcel, target, publication.wishes.limits))
+    def planned(upload: Upload, _folder: Path) -> str:
+        plans.append(plan(api, upload))
         is_there = all(each.change in ("same", "remote_only") for each in plans[-1].files)
         return str(plans[-1].parent) if is_there else NOT_YET
 
-    _each(api, runs_of(folder), publication, planned)
+    _each(api, runs_of(folder), wanted, planned)
     return tuple(plans)
 
 
-def pack_last(folder: Path, publication: Publication) -> Parcel:
+def pack_last(folder: Path, wanted: Publication) -> Upload:
     """Return what would be published of the last stage, for its card; asks no Hub.
 
     The base and earlier stages are pinned as their receipts say, and by zeros where they were never
     published; a base that is named is not compared.
     """
 
-    def pinned_by_receipt(parcel: Parcel, target: Target, place: Path) -> str:
-        if LINEAGE not in parcel.parts and parcel.kind == "adapter":
-            raise Refused(parcel.findings)
-        receipt = read_receipt(place, target.repo)
+    def pinned_by_receipt(upload: Upload, place: Path) -> str:
+        if LINEAGE not in upload.parts and upload.kind == "adapter":
+            raise Refused(upload.findings)
+        receipt = read_receipt(place, upload.repo)
         return receipt.revision if receipt else NOT_YET
 
-    return _each(None, runs_of(folder), publication, pinned_by_receipt)
+    return _each(None, runs_of(folder), wanted, pinned_by_receipt)
 
 
 def publish_chain(
-    api: HfApi, folder: Path, publication: Publication, say: Say, prove: Proof | None = None
+    api: HfApi, folder: Path, wanted: Publication, say: Say, prove: Callable[[Path], None] | None = None
 ) -> tuple[Receipt, ...]:
     """Publish base and stages in order and return the receipts, which also lie in the run folders.
 
-    Nothing is uploaded before all of it was checked and planned. `prove` is given a folder in which the
-    whole chain was put back together.
+    Nothing is uploaded before all of it was checked and planned. `prove` is given a folder into which the
+    whole chain was fetched, and raises if it is not what was published.
     """
+
+    def fetched(revision: str) -> None:
+        with tempfile.TemporaryDirectory(prefix="assay-proof-") as place:
+            fetch_chain(api, f"{wanted.repo}@{revision}", Path(place) / "chain", lambda words: None)
+            if prove:
+                prove(Path(place) / "chain")
+
     runs = runs_of(folder)
-    if len(runs) > 1 or publication.with_base:
-        plan_chain(api, folder, publication)
+    if len(runs) > 1 or wanted.with_base:
+        plan_chain(api, folder, wanted)
     receipts: list[Receipt] = []
 
-    def published(parcel: Parcel, target: Target, place: Path) -> str:
-        is_last = target.repo == publication.wishes.repo
-        proof = _whole(api, prove) if prove and is_last else None
-        receipts.append(publish(api, parcel, target, publication.wishes.limits, say, proof))
+    def published(upload: Upload, place: Path) -> str:
+        receipts.append(publish(api, upload, say, fetched if prove and upload.repo == wanted.repo else None))
         write_receipt(receipts[-1], place)
         return receipts[-1].revision
 
-    _each(api, runs, publication, published)
+    _each(api, runs, wanted, published)
     return tuple(receipts)
 
 
-def _each(
-    api: HfApi | None, runs: Sequence[Run], publication: Publication, do: Callable[[Parcel, Target, Path], str]
-) -> Parcel:
-    """Do something with the base's parcel and each stage's, in order, and return the last.
+def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Callable[[Upload, Path], str]) -> Upload:
+    """Do something with the base's files and each stage's, in order, and return the last.
 
-    `do` is given parcel, target and run folder, and returns the commit that pins it for those after it.
+    `do` is given what is uploaded and the run folder, and returns the commit that pins it for those after it.
     """
-    wishes, manifest = publication.wishes, runs[-1].manifest
-    if publication.with_base:
-        if publication.copy is None:
+    manifest = runs[-1].manifest
+    if wanted.with_base:
+        if wanted.copy is None:
             raise LabError("there is no copy of the base here to publish; name one on the Hub with --base.")
-        origin = publication.copy.origin
-        parcel = pack_base(publication.copy, manifest, wishes)
-        target = Target(check_repo(parcel.title), wishes.tag, publication.is_public)
-        base = Base(
-            name=parcel.title,
-            revision=do(parcel, target, runs[-1].folder),
+        origin = wanted.copy.origin
+        upload = pack_base(wanted.copy, manifest, wanted)
+        base = PinnedBase(
+            name=check_repo(upload.repo),
+            revision=do(upload, runs[-1].folder),
             licence=origin.licence or manifest.base.licence,
             weights_sha256=origin.weights_sha256,
             original=origin.original,
         )
     elif api is not None:
-        base = pinned(api, manifest, wishes, publication.copy)
+        base = pinned(api, manifest, wanted)
     else:
-        base = base_of(manifest, wishes.base, wishes.base_revision)
+        base = base_of(manifest, wanted.base, wanted.base_revision)
     places: list[PublishedStage] = []
-    parcel = Parcel("adapter", wishes.repo, {})
+    upload = wanted.upload("adapter", {}, ())
     for run in runs:
-        is_last = run is runs[-1]
-        own = wishes if is_last else stage_wishes(wishes, run.stage.name)
-        parcel = pack_adapter(run, base, own, tuple(places))
-        pull_request = publication.is_pull_request and is_last
-        revision = do(parcel, Target(check_repo(own.repo), own.tag, publication.is_public, pull_request), run.folder)
-        lineage = Lineage.model_validate_json(parcel.parts[LINEAGE].read())
+        beside = replace(wanted, repo=f"{wanted.repo}-{run.stage.name}", is_pull_request=False)
+        upload = pack_adapter(run, base, wanted if run is runs[-1] else beside, tuple(places))
+        check_repo(upload.repo)
+        revision = do(upload, run.folder)
+        lineage = Lineage.model_validate_json(upload.parts[LINEAGE].read())
         places.append(lineage.stages[-1].model_copy(update={"revision": revision}))
-    return parcel
+    return upload
 
 
-def pack_base(copy: BaseCopy, manifest: ChainManifest, wishes: Wishes) -> Parcel:
+def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> Upload:
     """Return what goes into the repository of a base: weights, configuration, tokenizer, origin, card.
 
     It goes to the repository that was named as the base, or to one beside the chain's. LabError if it is
     not the base that the chain stands on; what else is wrong is among the findings.
     """
-    repo, origin = wishes.base or f"{wishes.repo}-base", copy.origin
+    wanted = replace(wanted, repo=wanted.base or f"{wanted.repo}-base", is_pull_request=False)
+    origin = copy.origin
     if origin.recorded_sha256 != manifest.base.weights_sha256:
         raise LabError(
             f"the base here has weights {origin.recorded_sha256[:12]}…, and the chain was trained on"
@@ -224,29 +202,27 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wishes: Wishes) -> Parcel
             " Put the right base there, or name one that is on the Hub with --base."
         )
     files = sorted(copy.folder.glob(BASE_WEIGHTS))
-    too_large = [found for file in files if (found := size_finding(file.name, file.stat().st_size, wishes.limits))]
-    if too_large:
-        return Parcel("model", repo, {}, tuple(too_large))
-    weights = [inspect(file, file.name) for file in files]
-    findings = [finding for each in weights for finding in each.findings]
-    parts: dict[str, Part] = {file.name: each.part for file, each in zip(files, weights, strict=True)}
+    sizes = [size_finding(file.name, file.stat().st_size, wanted.max_bytes) for file in files]
+    if too_large := [each for each in sizes if each]:
+        return wanted.upload("model", {}, too_large)
+    parts = {file.name: part_of(file) for file in files}
+    findings = [each for name, part in parts.items() for each in inspect(part, name)[1]]
     if weights_identity({name: part.sha256 for name, part in parts.items()}) != origin.weights_sha256:
         problem = "are not the weights that were found a moment ago (another checksum)"
         remedy = "let nobody write there while you publish, and run the command again"
-        findings.append(Finding(check="base", path=BASE_WEIGHTS, problem=problem, remedy=remedy))
+        findings.append(diagnostic("base", BASE_WEIGHTS, problem, remedy))
     if origin.licence is None:
         problem = (
             "nobody has recorded the licence of the base, and whoever publishes a copy needs one that"
             " allows it; the card says license: other"
         )
-        remedy = "find it out before you publish"
-        findings.append(Finding(check="licence", path="README.md", problem=problem, remedy=remedy, is_error=False))
+        findings.append(diagnostic("licence", "README.md", problem, "find it out before you publish", is_error=False))
     parts |= {name: part_of(copy.folder / name) for name in BASE_FILES if (copy.folder / name).is_file()}
     if copy.licence_file is not None:
         parts["LICENSE"] = part_of(copy.licence_file)
     parts[ORIGIN] = part_of((origin.model_dump_json(indent=1) + "\n").encode())
-    parts["README.md"] = part_of(_base_card(repo, wishes.tag, origin, manifest, parts).encode())
-    return Parcel("model", repo, parts, tuple(findings))
+    parts["README.md"] = part_of(_base_card(wanted.repo, wanted.tag, origin, manifest, parts).encode())
+    return wanted.upload("model", parts, findings)
 
 
 def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, parts: dict[str, Part]) -> str:
@@ -262,8 +238,10 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         tags=["base-copy", "assay", *(["unpacked"] if origin.packed else [])],
         **more,
     )
-    body = render(
+    return model_card(
+        data,
         "base.md",
+        parts,
         repo=repo,
         tag=tag,
         origin=origin,
@@ -271,22 +249,20 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         identity=manifest.base,
         name=repo.split("/")[-1],
         duty=duty(origin.licence),
-        parts=parts,
-        files=sorted((path, part.size, part.sha256) for path, part in parts.items()),
+        has_licence_file="LICENSE" in parts,
     )
-    return f"---\n{data.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{body}"
 
 
-def pinned(api: HfApi, manifest: ChainManifest, wishes: Wishes, copy: BaseCopy | None = None) -> Base:
+def pinned(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:
     """Return the base that is on the Hub already: the recorded one, or the one that was named.
 
     What was named is held to the chain: its weights must have the same checksum, or Refused. Without
-    a revision the commit that is there now is pinned. `copy` is the base as it lies here.
+    a revision the commit that is there now is pinned.
     """
-    base = base_of(manifest, wishes.base, wishes.base_revision)
-    if wishes.base is None and wishes.base_revision is None:
+    base = base_of(manifest, wanted.base, wanted.base_revision)
+    if wanted.base is None and wanted.base_revision is None:
         return base
-    expected = copy.origin.weights_sha256 if copy else manifest.base.weights_sha256
+    expected = wanted.copy.origin.weights_sha256 if wanted.copy else manifest.base.weights_sha256
     revision, found = _on_the_hub(api, base)
     if found != expected:
         problem = (
@@ -294,11 +270,11 @@ def pinned(api: HfApi, manifest: ChainManifest, wishes: Wishes, copy: BaseCopy |
             f" {found[:12]}…, expected {expected[:12]}…), so the adapters would answer wrongly on it"
         )
         remedy = "name the base that it was trained on, or publish that one with --with-base"
-        raise Refused([Finding(check="base", path=base.name, problem=problem, remedy=remedy)])
+        raise Refused([diagnostic("base", base.name, problem, remedy)])
     return replace(base, revision=revision, weights_sha256=found)
 
 
-def _on_the_hub(api: HfApi, base: Base) -> tuple[str, str]:
+def _on_the_hub(api: HfApi, base: PinnedBase) -> tuple[str, str]:
     """Return the commit of a base and the checksum of its weights there, with nothing large fetched."""
     there = look(api, base.name, "model", base.revision)
     if there.head is None:
@@ -330,63 +306,41 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
     repo = check_repo(match["repo"] if match else source)
     if folder.exists():
         raise LabError(f"{folder} is there already; name another folder with --name, or move it away.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
-        manifest = _fetch(api, repo, match["revision"] if match else None, Path(place) / "chain", say)
-        shutil.move(Path(place) / "chain", folder)
-    return manifest
-
-
-def _whole(api: HfApi, prove: Proof) -> Proof:
-    """Return a proof on the whole chain, put together from what was downloaded and its pinned stages."""
-
-    def proven(downloaded: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="assay-proof-") as place:
-            manifest, lineage = _records(downloaded)
-            target = Path(place) / "chain"
-            for stage, where in zip(manifest.stages, lineage.stages, strict=True):
-                for name in (WEIGHTS, CONFIG):
-                    here = downloaded / name
-                    source = _download(api, where.repo, where.revision, name) if where.revision else here
-                    _put(source, target / stage.path / name)
-            _put(downloaded / CHAIN, target / CHAIN)
-            prove(target)
-
-    return proven
-
-
-def _fetch(api: HfApi, repo: str, revision: str | None, target: Path, say: Say) -> ChainManifest:
     try:
-        head = str(api.model_info(repo, revision=revision).sha)
+        head = str(api.model_info(repo, revision=match["revision"] if match else None).sha)
         files = api.list_repo_files(repo, revision=head)
     except TROUBLE as error:
         raise explained(error, f"cannot find {repo}") from error
-    for name in (CHAIN, LINEAGE):
-        _put(_download(api, repo, head, name), target.parent / "records" / name)
-    manifest, lineage = _records(target.parent / "records")
+    manifest, lineage = _records(*(_download(api, repo, head, name) for name in (CHAIN, LINEAGE)))
+    copies: dict[str, Path] = {}
     for stage, origin in zip(manifest.stages, lineage.stages, strict=True):
         commit, where = origin.revision or head, origin.repo if origin.revision else repo
         say(f"{stage.name}: {where} @ {commit}")
         for name, sha256 in ((WEIGHTS, stage.sha256), (CONFIG, stage.config_sha256)):
-            file = _download(api, check_repo(where), commit, name)
+            copies[f"{stage.path}/{name}"] = file = _download(api, check_repo(where), commit, name)
             found = part_of(file).sha256
             if found != sha256:
                 raise ChainMismatch(
                     f"{name} of {where} at {commit} is not the one that {repo} was published with (sha256"
                     f" {found}, expected {sha256}). Nothing was written; ask whoever published it."
                 )
-            _put(file, target / stage.path / name)
     for name in files:
         if name in (CHAIN, RECORD, METRICS) or re.fullmatch(rf"{REPORTS}/[\w.-]+\.json", name):
-            _put(_download(api, repo, head, name), target / name)
+            copies[name] = _download(api, repo, head, name)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
+        for name, file in copies.items():
+            (target := Path(place) / "chain" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+        shutil.move(Path(place) / "chain", folder)
     return manifest
 
 
-def _records(folder: Path) -> tuple[ChainManifest, Lineage]:
+def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
     """Return chain.json and lineage.json of a publication; they come from outside, so paths are checked."""
     try:
-        manifest = ChainManifest.model_validate_json((folder / CHAIN).read_bytes())
-        lineage = Lineage.model_validate_json((folder / LINEAGE).read_bytes())
+        manifest = ChainManifest.model_validate_json(chain.read_bytes())
+        lineage = Lineage.model_validate_json(lineage_file.read_bytes())
     except ValidationError as error:
         raise ChainMismatch(
             f"what was published is no chain that this version can read ({error.errors()[0]['msg']})."
@@ -411,8 +365,3 @@ def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
     if file is None:
         raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")
     return file
-
-
-def _put(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)

@@ -1,10 +1,10 @@
-"""What is to be published, as one parcel of files, and what must hold before anything is uploaded."""
+"""What is to be published, as one upload of files, and what must hold before any of it is sent."""
 
 import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
-from evals.schema.publishing import Finding, PublicationKind
-from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
+from evals.schema.publishing import Diagnostic, PublicationKind
+from hub.cards.lint import PATTERNS, ROW_PATTERNS, diagnostic, lint_card, scan
 
 GIGABYTE = 1_000_000_000
+MAX_BYTES, MAX_FILES = 2 * GIGABYTE, 10_000
+"""What the Hub takes, with room to spare."""
 PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack"))
 STATE = frozenset(("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"))
 SETTINGS = (".env", ".netrc", ".npmrc", ".pypirc")
@@ -56,16 +58,20 @@ def part_of(content: bytes | Path) -> Part:
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """Everything that one publication puts into one repository.
+class Upload:
+    """Everything that one publication puts into one repository, and how it shall be seen there.
 
-    `findings` are what was noticed while it was packed.
+    `findings` are what was noticed while it was packed; `tag` None = none is set.
     """
 
     kind: PublicationKind
-    title: str
+    repo: str
     parts: dict[str, Part]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Diagnostic, ...] = ()
+    tag: str | None = None
+    is_public: bool = False
+    is_pull_request: bool = False
+    max_bytes: int = MAX_BYTES
 
     @property
     def repo_type(self) -> str:
@@ -76,9 +82,8 @@ class Parcel:
 class Refused(LabError):
     """Something must not be published; `findings` say what, file by file."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
-        self.findings = tuple(findings)
-        count = len(self.findings)
+    def __init__(self, findings: Sequence[Diagnostic]) -> None:
+        count = len(findings)
         lines = [f"nothing was uploaded: {count} {'problem was' if count == 1 else 'problems were'} found."]
         for each in findings:
             line = f", line {each.line}" if each.line else ""
@@ -86,44 +91,44 @@ class Refused(LabError):
         super().__init__("\n".join(lines))
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What the Hub takes, with room to spare."""
-
-    file_bytes: int = 2 * GIGABYTE
-    files: int = 10_000
-
-
-def check_parcel(parcel: Parcel, limits: Limits) -> tuple[Finding, ...]:
-    """Return the warnings about a parcel; Refused with all errors if there is one."""
-    found = [*parcel.findings, *_shape(parcel, limits), *_card(parcel), *_texts(parcel)]
+def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
+    """Return the warnings about an upload; Refused with all errors if there is one."""
+    found = list(upload.findings)
+    if len(upload.parts) > MAX_FILES:
+        problem = f"{len(upload.parts):,} files, and the limit is {MAX_FILES:,}"
+        found.append(diagnostic("size", ".", problem, "put rows together into fewer, larger files"))
+    if "README.md" not in upload.parts:
+        remedy = "write one, with front matter: license at least"
+        found.append(diagnostic("card", "README.md", "there is no card", remedy))
+    for path, part in upload.parts.items():
+        if problem := _path_problem(path):
+            found.append(diagnostic("path", path, problem, "rename or remove the file"))
+        if too_large := size_finding(path, part.size, upload.max_bytes):
+            found.append(too_large)
+        if path == "README.md":
+            linted = lint_card(part.text(), upload.repo_type, upload.parts)
+            found += [each for each in linted if each.check == "card"]  # secrets are searched for with all other texts
+        if part.size <= TEXT_LIMIT:
+            content = part.read()
+            if b"\0" not in content[: 1 << 20]:
+                is_rows = upload.kind == "dataset" and path.endswith(ROWS)
+                found += scan(path, content.decode("utf-8", "replace"), ROW_PATTERNS if is_rows else PATTERNS)
+        elif path.endswith(TEXTS):
+            problem, remedy = "is too large to be searched for secrets", "split it into files below 50 MB"
+            found.append(diagnostic("secrets", path, problem, remedy))
     errors = [each for each in found if each.is_error]
     if errors:
         raise Refused(errors)
     return tuple(found)
 
 
-def size_finding(path: str, size: int, limits: Limits) -> Finding | None:
+def size_finding(path: str, size: int, max_bytes: int) -> Diagnostic | None:
     """Return what speaks against a file of this size; to be asked before it is read."""
-    if size <= limits.file_bytes:
+    if size <= max_bytes:
         return None
-    return Finding(
-        check="size",
-        path=path,
-        problem=f"has {size / GIGABYTE:.1f} GB, and the limit is {limits.file_bytes / GIGABYTE:.1f} GB",
-        remedy="an adapter has megabytes: look at what was saved; if it is right, lift the limit with --max-file-gb",
-    )
-
-
-def _shape(parcel: Parcel, limits: Limits) -> Iterator[Finding]:
-    if len(parcel.parts) > limits.files:
-        problem = f"{len(parcel.parts):,} files, and the limit is {limits.files:,}"
-        yield Finding(check="size", path=".", problem=problem, remedy="put rows together into fewer, larger files")
-    for path, part in parcel.parts.items():
-        if problem := _path_problem(path):
-            yield Finding(check="path", path=path, problem=problem, remedy="rename or remove the file")
-        if too_large := size_finding(path, part.size, limits):
-            yield too_large
+    problem = f"has {size / GIGABYTE:.1f} GB, and the limit is {max_bytes / GIGABYTE:.1f} GB"
+    remedy = "an adapter has megabytes: look at what was saved; if it is right, lift the limit with --max-file-gb"
+    return diagnostic("size", path, problem, remedy)
 
 
 def _path_problem(path: str) -> str | None:
@@ -141,27 +146,6 @@ def _path_problem(path: str) -> str | None:
     return None
 
 
-def _card(parcel: Parcel) -> list[Finding]:
-    part = parcel.parts.get("README.md")
-    if part is None:
-        remedy = "write one, with front matter: license at least"
-        return [Finding(check="card", path="README.md", problem="there is no card", remedy=remedy)]
-    found = lint_card(part.text(), parcel.repo_type, parcel.parts)
-    return [each for each in found if each.check == "card"]  # secrets are searched for with all other texts
-
-
-def _texts(parcel: Parcel) -> Iterator[Finding]:
-    for path, part in parcel.parts.items():
-        if part.size <= TEXT_LIMIT:
-            content = part.read()
-            if b"\0" not in content[: 1 << 20]:
-                is_rows = parcel.kind == "dataset" and path.endswith(ROWS)
-                yield from scan(path, content.decode("utf-8", "replace"), ROW_PATTERNS if is_rows else PATTERNS)
-        elif path.endswith(TEXTS):
-            problem, remedy = "is too large to be searched for secrets", "split it into files below 50 MB"
-            yield Finding(check="secrets", path=path, problem=problem, remedy=remedy)
-
-
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """How numpy reads the types that can be infinite; it knows no bfloat16, of which the bits are looked at."""
 BF16_EXPONENT = 0x7F80
@@ -169,40 +153,33 @@ OPTIMIZER = re.compile(r"(^|[._])(optimizer|exp_avg|exp_avg_sq|momentum_buffer|m
 LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?:embedding_)?(?P<side>[AB])(?:\.weight)?")
 
 
-@dataclass(frozen=True)
-class Weights:
-    """A safetensors file that was read: its checksum, the shapes of its tensors, and what is wrong with it."""
-
-    part: Part
-    shapes: dict[str, tuple[int, ...]]
-    findings: tuple[Finding, ...]
-
-
-def inspect(file: Path, path: str) -> Weights:
-    """Return what is in a safetensors file; `path` is its name in messages."""
-    part = part_of(file)
+def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
+    """Return the shapes of the tensors in a safetensors file, and what is wrong with it; `path` is its name in messages."""
+    file = part.content
+    assert isinstance(file, Path), "weights are read where they lie"
     try:
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells
     except SafetensorError as error:
-        problem = (
-            f"is no safetensors file, or was cut short: {str(error).removeprefix('Error while deserializing header: ')}"
+        reason = str(error).removeprefix("Error while deserializing header: ")
+        problem, remedy = (
+            f"is no safetensors file, or was cut short: {reason}",
+            "save the adapter again with save_pretrained, or fetch it again",
         )
-        remedy = "save the adapter again with save_pretrained, or fetch it again"
-        return Weights(part, {}, (Finding(check="weights", path=path, problem=problem, remedy=remedy),))
+        return {}, [diagnostic("weights", path, problem, remedy)]
     with file.open("rb") as source:
         (length,) = struct.unpack("<Q", source.read(8))
         header = {name: each for name, each in json.loads(source.read(length)).items() if name != "__metadata__"}
-    problems = []
-    for name, each in header.items():
-        if not _is_finite(file, 8 + length, each):
-            remedy = "the training went wrong; go back to an earlier checkpoint and train again"
-            problems.append((f"{name!r} holds numbers that are infinite or no number at all", remedy))
-    states = [name for name in header if OPTIMIZER.search(name)]
-    if states:
+    remedy = "the training went wrong; go back to an earlier checkpoint and train again"
+    problems = [
+        (f"{name!r} holds numbers that are infinite or no number at all", remedy)
+        for name, each in header.items()
+        if not _is_finite(file, 8 + length, each)
+    ]
+    if state := next(filter(OPTIMIZER.search, header), None):
         remedy = "publish what save_pretrained writes, not a checkpoint"
-        problems = [*problems[:5], (f"{states[0]!r} is the state of an optimizer, not a weight", remedy)]
-    findings = [Finding(check="weights", path=path, problem=problem, remedy=remedy) for problem, remedy in problems[:6]]
-    return Weights(part, {name: tuple(each["shape"]) for name, each in header.items()}, tuple(findings))
+        problems = [*problems[:5], (f"{state!r} is the state of an optimizer, not a weight", remedy)]
+    findings = [diagnostic("weights", path, problem, remedy) for problem, remedy in problems[:6]]
+    return {name: tuple(each["shape"]) for name, each in header.items()}, findings
 
 
 def _is_finite(file: Path, at: int, tensor: Mapping[str, Any]) -> bool:
@@ -216,46 +193,36 @@ def _is_finite(file: Path, at: int, tensor: Mapping[str, Any]) -> bool:
     return bool(np.isfinite(numbers).all())
 
 
-def fit_findings(path: str, shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any]) -> list[Finding]:
+def fit_findings(path: str, shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any]) -> list[Diagnostic]:
     """Return where the tensors are not those that adapter_config.json announces."""
     problems: list[str] = []
     sides: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, shape in shapes.items():
-        match = LORA.fullmatch(name)
-        if match is None:
-            problems.append(f"holds {name!r}, which is no part of a LoRA adapter")
-        else:
+        if match := LORA.fullmatch(name):
             sides.setdefault(match["module"], {})[match["side"]] = shape
+        else:
+            problems.append(f"holds {name!r}, which is no part of a LoRA adapter")
     if not sides:
         problems.append("holds no LoRA matrices at all")
-    listed = config.get("target_modules")
+    listed, ranks = config.get("target_modules"), config.get("rank_pattern") or {}
     targets = [str(each) for each in listed] if isinstance(listed, list) else []
+
+    def is_target(module: str, target: str) -> bool:
+        return module == target or module.endswith(f".{target}")
+
     for module, found in sides.items():
-        if problem := _pair_problem(module, found, targets, config):
-            problems.append(problem)
+        down, up = found.get("A"), found.get("B")
+        rank = next((r for name, r in ranks.items() if module.endswith(name)), config.get("r"))
+        if down is None or up is None:
+            problems.append(f"has only one of the two matrices of {module}")
+        elif len(down) != 2 or len(up) != 2 or down[0] != up[1]:
+            problems.append(f"has matrices of {module} that do not fit each other: {down} and {up}")
+        elif down[0] != rank:
+            problems.append(f"has rank {down[0]} in {module}, but the configuration says {rank}")
+        elif targets and not any(is_target(module, target) for target in targets):
+            problems.append(f"changes {module}, which is none of the target modules")
     for target in targets:
-        if not any(_is_target(module, target) for module in sides):
+        if not any(is_target(module, target) for module in sides):
             problems.append(f"has nothing for the target module {target!r}")
     remedy = "publish the adapter folder as it was saved: weights and adapter_config.json together"
-    return [Finding(check="weights", path=path, problem=f"{path} {problem}", remedy=remedy) for problem in problems[:5]]
-
-
-def _pair_problem(
-    module: str, found: Mapping[str, tuple[int, ...]], targets: Sequence[str], config: Mapping[str, Any]
-) -> str | None:
-    down, up = found.get("A"), found.get("B")
-    if down is None or up is None:
-        return f"has only one of the two matrices of {module}"
-    if len(down) != 2 or len(up) != 2 or down[0] != up[1]:
-        return f"has matrices of {module} that do not fit each other: {down} and {up}"
-    ranks = config.get("rank_pattern") or {}
-    rank = next((r for name, r in ranks.items() if module.endswith(name)), config.get("r"))
-    if down[0] != rank:
-        return f"has rank {down[0]} in {module}, but the configuration says {rank}"
-    if targets and not any(_is_target(module, target) for target in targets):
-        return f"changes {module}, which is none of the target modules"
-    return None
-
-
-def _is_target(module: str, target: str) -> bool:
-    return module == target or module.endswith(f".{target}")
+    return [diagnostic("weights", path, f"{path} {problem}", remedy) for problem in problems[:5]]

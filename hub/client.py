@@ -17,6 +17,14 @@ from evals.errors import LabError
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Statuses after which the same request may succeed."""
+MEANINGS = {
+    401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
+    403: "your token may not write there; use a token with write access, or --create-pr",
+    409: "somebody else works on the repository at this moment; try again",
+    412: "somebody committed meanwhile; run the command again to see the new plan",
+    413: "the Hub takes no files of this size",
+    429: "too many requests; wait a minute and try again",
+}
 
 
 class HubTrouble(LabError):
@@ -61,23 +69,13 @@ def explained(error: Exception, doing: str) -> HubTrouble:
         )
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
-        return HubTrouble(f"{doing}: {_meaning(status)} ({status}: {_short(error)}).", is_transient=status in TRANSIENT)
+        meaning = MEANINGS.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
+        return HubTrouble(f"{doing}: {meaning} ({status}: {_short(error)}).", is_transient=status in TRANSIENT)
     if isinstance(error, ValueError) and "Invalid metadata" in str(error):
         return HubTrouble(f"{doing}: the Hub refuses the card. {_short(error)}")
     return HubTrouble(
         f"{doing}: the connection failed ({type(error).__name__}: {_short(error)}). {again}", is_transient=True
     )
-
-
-def _meaning(status: int) -> str:
-    return {
-        401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
-        403: "your token may not write there; use a token with write access, or --create-pr",
-        409: "somebody else works on the repository at this moment; try again",
-        412: "somebody committed meanwhile; run the command again to see the new plan",
-        413: "the Hub takes no files of this size",
-        429: "too many requests; wait a minute and try again",
-    }.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
 
 
 def _short(error: Exception) -> str:

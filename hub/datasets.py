@@ -15,17 +15,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.questions.checking import trick_scores
 from evals.questions.sets import SPLITS, examine, question_row, raw_rows
-from evals.schema import ChoiceTruth, EvalReport
-from evals.schema.publishing import Finding
+from evals.report import load_report
+from evals.schema import ChoiceTruth
+from evals.schema.publishing import Diagnostic
 from hub.cards.dataset import SPLITS as HUB_SPLITS
-from hub.cards.dataset import Row, Table, flat, rows_card, rows_of
-from hub.cards.lint import FrontMatterError, body_of, known_front_matter, read_front_matter
-from hub.checks import Limits, Parcel, Part, part_of, size_finding
+from hub.cards.dataset import Row, RowTable, flat, rows_card, rows_of
+from hub.cards.lint import body_of, diagnostic, known_front_matter
+from hub.checks import MAX_BYTES, Part, Upload, part_of, size_finding
 
 CARD, STATISTICS = "README.md", "statistics.json"
 ROWS = (".jsonl", ".parquet")
@@ -38,12 +38,14 @@ RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
 """Columns that tell who judged."""
 HASHED = re.compile(r"[0-9a-f]{32,64}")
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
-REPORT_KEYS = {"data_sha256", "chain_name", "rows", "summaries"}
 UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
+TAKEN = ("would be written from the other rows, and a file of that name is there already", "rename or remove it")
 
 
-def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits, is_parquet: bool = False) -> Parcel:
+def pack_dataset(
+    folder: Path, repo: str, licence: str | None, max_bytes: int = MAX_BYTES, is_parquet: bool = False
+) -> Upload:
     """Return what goes into a data set's repository; what is wrong is among its findings.
 
     `folder` may be the file of a question set. `is_parquet` puts JSONL files in once more as parquet.
@@ -53,14 +55,23 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits, i
         raise LabError(
             f"{folder} is no folder; name one that `assay prefs export` wrote, or the file of a question set."
         )
-    findings: list[Finding] = []
+    findings: list[Diagnostic] = []
     parts: dict[str, Part] = {}
-    for path, file in sorted(_files(folder)):
-        found = _unfit(folder, path, file) or size_finding(path, file.stat().st_size, limits)
-        if found is None:
-            parts[path] = part_of(file)
+    root, files = (folder, sorted(folder.rglob("*"))) if folder.is_dir() else (folder.parent, [folder])
+    for file in files:
+        path = file.relative_to(root).as_posix()
+        if file.is_dir() or path.split("/")[0] in TOOLS:
+            continue
+        if file.is_symlink() and file != folder and not file.resolve().is_relative_to(root.resolve()):
+            findings.append(diagnostic("path", path, "leads out of the folder", "put the file itself there"))
+        elif not path.endswith((*ROWS, *TEXTS)) and path not in NAMES and not _is_question_set(file):
+            problem = "is none of the kinds that a data set is published with, and is left out"
+            remedy = "use JSONL, parquet, Markdown, JSON or images"
+            findings.append(diagnostic("path", path, problem, remedy, is_error=False))
+        elif too_large := size_finding(path, file.stat().st_size, max_bytes):
+            findings.append(too_large)
         else:
-            findings.append(found)
+            parts[path] = part_of(file)
     for path, part in parts.items():
         if path.endswith(ROWS):
             findings += _row_findings(path, part)
@@ -80,31 +91,13 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, limits: Limits, i
             if is_parquet and path.endswith(".parquet") and path not in text:
                 problem = f"does not name {path}, so readers load the JSONL file"
                 remedy = "name it under configs, data_files"
-                findings.append(_finding("card", CARD, problem, remedy, is_error=False))
-        if not known_front_matter(text).get("license") and _has_front_matter(text):
+                findings.append(diagnostic("card", CARD, problem, remedy, is_error=False))
+        front = known_front_matter(text)
+        if front and not front.get("license"):
             problem = "no licence has been chosen, so nobody could use the data"
             remedy = "choose one with --license, such as cc-by-4.0; mind the licence of the base model, whose output is in it"
-            findings.append(_finding("licence", CARD, problem, remedy))
-    return Parcel("dataset", repo, parts, tuple(findings))
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield all files but receipts and what tools leave behind; a file is a folder of itself."""
-    if folder.is_file():
-        yield folder.name, folder
-    for file in folder.rglob("*"):
-        relative = file.relative_to(folder)
-        if not file.is_dir() and relative.parts[0] not in TOOLS:
-            yield relative.as_posix(), file
-
-
-def _unfit(folder: Path, path: str, file: Path) -> Finding | None:
-    if file.is_symlink() and not file.resolve().is_relative_to(folder.resolve()) and folder.is_dir():
-        return _finding("path", path, "leads out of the folder", "put the file itself there")
-    if path.endswith((*ROWS, *TEXTS)) or path in NAMES or (path.endswith(SET_FILES) and _is_question_set(file)):
-        return None
-    problem = "is none of the kinds that a data set is published with, and is left out"
-    return _finding("path", path, problem, "use JSONL, parquet, Markdown, JSON or images", is_error=False)
+            findings.append(diagnostic("licence", CARD, problem, remedy))
+    return Upload("dataset", repo, parts, tuple(findings), max_bytes=max_bytes)
 
 
 def _is_question_set(file: Path) -> bool:
@@ -116,55 +109,50 @@ def _is_question_set(file: Path) -> bool:
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
 
 
-def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Finding]:
+def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnostic]:
     """Add what a folder lacks: tables of question sets and reports, parquet, a card; yield what is in the way."""
-    has_card, sources = CARD in parts, dict(parts)
+    has_card, sources, scores = CARD in parts, dict(parts), None
     files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
     sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(_file(parts[path]))]
-    scores = None
     if not has_card and files and sets == files:
-        kind, bad = "questions", [each for path in sets for each in _bad_rows(path, parts[path])]
-        if bad:
-            yield from bad
+        faults = {path: examine(_file(parts[path])).faults for path in sets}
+        if any(faults.values()):
+            for path, each in ((path, each) for path, found in faults.items() for each in found):
+                yield diagnostic("rows", path, f"field {each.field!r}: {each.problem}", each.remedy, line=each.line)
             return
+        kind = "questions"
         tables = [table for path in sets for table in _question_tables(path, parts[path], len(sets) == 1)]
         scores = _scores([parts[path] for path in sets])
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
     else:
-        kind, tables = (
-            "rows",
-            [Table(path, path, _rows(path, parts[path])) for path in files if not path.endswith(SET_FILES)],
-        )
-    for table in tables:
+        rows = [path for path in files if not path.endswith(SET_FILES)]
+        kind, tables = "rows", [RowTable(path, path, _rows(path, parts[path])) for path in rows]
+    for at, table in enumerate(tables):
         if table.file != table.source:
             if table.file in parts:
-                yield _taken(table.file)
+                yield diagnostic("rows", table.file, *TAKEN)
                 return
             parts[table.file] = part_of("".join(json.dumps(row) + "\n" for row in table.rows).encode())
-    for at, table in enumerate(tables if is_parquet else ()):
-        if table.file.endswith(".jsonl"):
+        if is_parquet and table.file.endswith(".jsonl"):
             beside = table.file.removesuffix(".jsonl") + ".parquet"
             if beside in parts:
-                yield _taken(beside)
+                yield diagnostic("rows", beside, *TAKEN)
                 return
+            buffer = io.BytesIO()
             try:
-                parts[beside] = part_of(_parquet(table.rows))
+                pq.write_table(pa.Table.from_pylist([dict(row) for row in table.rows]), buffer, compression="zstd")
             except UNREADABLE as error:
                 problem = f"cannot be written as parquet: {' '.join(str(error).split())[:120]}"
-                yield _finding("rows", table.file, problem, "give each column one type, or leave out --parquet")
+                yield diagnostic("rows", table.file, problem, "give each column one type, or leave out --parquet")
                 continue
+            parts[beside] = part_of(buffer.getvalue())
             tables[at] = replace(table, file=beside)
     if not has_card and tables:
         parts |= rows_card(kind, tables, sources, scores)
 
 
-def _bad_rows(path: str, part: Part) -> Iterator[Finding]:
-    for each in examine(_file(part)).faults:
-        yield _finding("rows", path, f"field {each.field!r}: {each.problem}", each.remedy, line=each.line)
-
-
-def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[Table]:
+def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable]:
     """Yield the rows of a set by split; sets that share a folder have folders of their own. Empty columns are left out."""
     made: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     for _, data in raw_rows(_file(part))[0]:
@@ -178,7 +166,7 @@ def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[Table]:
     for split, rows in made.items():
         if rows:
             found = [{name: value for name, value in row.items() if name in used} for row in rows]
-            yield Table(path, f"{folder}/{HUB_SPLITS[split]}.jsonl", found, HUB_SPLITS[split])
+            yield RowTable(path, f"{folder}/{HUB_SPLITS[split]}.jsonl", found, HUB_SPLITS[split])
 
 
 def _scores(parts: Sequence[Part]) -> dict[str, str]:
@@ -192,21 +180,15 @@ def _scores(parts: Sequence[Part]) -> dict[str, str]:
     }
 
 
-def _report_tables(path: str, part: Part) -> Iterator[Table]:
+def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
     """Yield the rows of a report of `assay eval run` as a table that any reader takes; nothing of other files."""
     try:
-        known = json.loads(part.read()) if path.endswith(".json") else None
-        report = EvalReport.model_validate(known) if isinstance(known, dict) and known.keys() >= REPORT_KEYS else None
-    except (ValueError, ValidationError):
+        report = load_report(_file(part)) if path.endswith(".json") else None
+    except LabError:
         return
     if report is not None and report.rows:
-        yield Table(path, f"{path.removesuffix('.json')}-rows.jsonl", [flat(row) for row in report.rows], report=report)
-
-
-def _parquet(rows: Sequence[Row]) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), buffer, compression="zstd")
-    return buffer.getvalue()
+        rows = [flat(row) for row in report.rows]
+        yield RowTable(path, f"{path.removesuffix('.json')}-rows.jsonl", rows, report=report)
 
 
 def _rows(path: str, part: Part) -> list[Row]:
@@ -220,30 +202,31 @@ def _file(part: Part) -> Path:
     return part.content
 
 
-def _row_findings(path: str, part: Part) -> Iterator[Finding]:
+def _row_findings(path: str, part: Part) -> Iterator[Diagnostic]:
     """Yield rows that cannot be read, and raters that stand there by name."""
     try:
         rows = _rows(path, part)
     except UNREADABLE as error:
         problem = f"cannot be read: {' '.join(str(error).split())[:120]}"
-        yield _finding("rows", path, problem, "write one JSON object per line, or parquet")
+        yield diagnostic("rows", path, problem, "write one JSON object per line, or parquet")
         return
     for number, row in enumerate(rows, 1):
         concerns = row.get("concerns")
         inner = [each for each in concerns if isinstance(each, dict)] if isinstance(concerns, list) else []
-        named = [key for each in (row, *inner) for key in RATERS if _is_name(each.get(key))]
+        named = [
+            key
+            for each in (row, *inner)
+            for key in RATERS
+            if isinstance(value := each.get(key), str) and value and not HASHED.fullmatch(value)
+        ]
         if named:
             problem = f"the column {named[0]} names a rater, where a hash should stand"
             remedy = "export with `assay prefs export`, which hashes raters with a secret salt"
-            yield _finding("personal data", path, problem, remedy, line=number)
+            yield diagnostic("personal data", path, problem, remedy, line=number)
             return
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and not HASHED.fullmatch(value)
-
-
-def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Finding]:
+def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Diagnostic]:
     """Yield a row file that is not the one its statistics describe."""
     if STATISTICS not in parts:
         return
@@ -252,38 +235,20 @@ def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Finding]:
     except ValueError:
         known = None
     if not isinstance(known, dict):
-        yield _finding("rows", STATISTICS, "cannot be read", "export the data set again")
+        yield diagnostic("rows", STATISTICS, "cannot be read", "export the data set again")
         return
     file, sha256 = known.get("rows_file"), known.get("rows_sha256")
     if file and sha256 and (file not in parts or parts[file].sha256 != sha256):
         problem = f"is not the file that {STATISTICS} and the card describe (another checksum)"
         remedy = "export the data set again: the figures on the card belong to other rows"
-        yield _finding("rows", str(file), problem, remedy)
+        yield diagnostic("rows", str(file), problem, remedy)
 
 
 def _licensed(text: str, licence: str | None) -> str:
     """Return the card with the licence that was chosen, in front matter and text."""
     data = known_front_matter(text)
-    if licence is None or not _has_front_matter(text) or data.get("license") == licence:
+    if licence is None or not data or data.get("license") == licence:
         return text
     front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
     said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
     return f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"
-
-
-def _has_front_matter(text: str) -> bool:
-    try:
-        return read_front_matter(text) is not None
-    except FrontMatterError:
-        return False
-
-
-def _taken(path: str) -> Finding:
-    problem = "would be written from the other rows, and a file of that name is there already"
-    return _finding("rows", path, problem, "rename or remove it")
-
-
-def _finding(
-    check: str, path: str, problem: str, remedy: str, line: int | None = None, is_error: bool = True
-) -> Finding:
-    return Finding(check=check, path=path, problem=problem, remedy=remedy, line=line, is_error=is_error)

@@ -14,9 +14,9 @@ from huggingface_hub import HfApi, get_token
 from evals.errors import BadConfig, LabError
 from evals.schema.publishing import JobPlan
 from hub.cards import render
-from hub.checks import Parcel, Part, part_of
+from hub.checks import Part, Upload, part_of
 from hub.client import check_repo, explained
-from hub.publish import TROUBLE, Say, Target, publish
+from hub.publish import TROUBLE, Say, publish
 from hub.spaces import package_parts
 
 SECRET = "HF_TOKEN"
@@ -30,16 +30,6 @@ class JobOptions:
     flavor: str = "a10g-small"
     timeout: str = "8h"
     image: str = "python:3.11"
-
-
-@dataclass(frozen=True)
-class Work:
-    """A training to be sent: its name, its launch line, its run folder, the files beside our packages."""
-
-    name: str
-    line: tuple[str, ...]
-    output: str
-    files: Mapping[str, Part]
 
 
 def job_options(words: Sequence[str]) -> JobOptions:
@@ -57,19 +47,20 @@ def job_options(words: Sequence[str]) -> JobOptions:
     return JobOptions(**chosen)
 
 
-def plan_job(work: Work, options: JobOptions, user: str) -> tuple[JobPlan, Parcel]:
-    """Return what would be submitted, and the code and data that go with it. Asks no Hub."""
-    repo = check_repo(options.repo or f"{user}/{work.name}-run")
-    script = render("job.sh.jinja", output=shlex.quote(work.output), repo=shlex.quote(repo), line=shlex.join(work.line))
-    parts = {
-        **package_parts(),
-        **work.files,
-        "README.md": part_of(render("job.md").encode()),
-        "job.sh": part_of(script.encode()),
-    }
-    parcel = Parcel("dataset", f"{repo}-code", parts)
+def plan_job(
+    name: str, line: Sequence[str], output: str, files: Mapping[str, Part], options: JobOptions, user: str
+) -> tuple[JobPlan, Upload]:
+    """Return what would be submitted for a training, and the code and data that go with it. Asks no Hub.
+
+    `line` is its launch line, `output` its run folder, `files` go beside our packages.
+    """
+    repo = check_repo(options.repo or f"{user}/{name}-run")
+    script = render("job.sh.jinja", output=shlex.quote(output), repo=shlex.quote(repo), line=shlex.join(line))
+    own = {"README.md": render("job.md"), "job.sh": script}
+    parts = {**package_parts(), **files, **{path: part_of(text.encode()) for path, text in own.items()}}
+    upload = Upload("dataset", check_repo(f"{repo}-code"), parts)
     plan = JobPlan(
-        code_repo=check_repo(f"{repo}-code"),
+        code_repo=upload.repo,
         run_repo=repo,
         image=options.image,
         flavor=options.flavor,
@@ -79,7 +70,7 @@ def plan_job(work: Work, options: JobOptions, user: str) -> tuple[JobPlan, Parce
         files=len(parts),
         upload_bytes=sum(part.size for part in parts.values()),
     )
-    return plan, parcel
+    return plan, upload
 
 
 def user_of(api: HfApi) -> str:
@@ -102,12 +93,12 @@ def command_of(plan: JobPlan, revision: str) -> list[str]:
     return ["bash", "-c", " && ".join(steps)]
 
 
-def submit(api: HfApi, plan: JobPlan, parcel: Parcel, say: Say) -> str:
+def submit(api: HfApi, plan: JobPlan, upload: Upload, say: Say) -> str:
     """Send code and data, start the job, and return its number. LabError if something is in the way."""
     token = api.token if isinstance(api.token, str) else get_token()
     if not token:
         raise LabError("a job needs a token to bring its run back; log in with `hf auth login`.")
-    receipt = publish(api, parcel, Target(plan.code_repo, None), say=say)
+    receipt = publish(api, upload, say)
     try:
         job = api.run_job(
             image=plan.image,

@@ -15,18 +15,17 @@ from typing import Any, Literal, TypeVar
 
 from httpx2 import HTTPError
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.io import write_whole
-from evals.schema.publishing import Change, Finding, PlannedFile, PublishPlan, Receipt, Removal
+from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt, Removal
 from hub.cards.lint import known_front_matter
-from hub.checks import Limits, Parcel, Part, check_parcel, part_of
+from hub.checks import Part, Upload, check_upload, part_of
 from hub.client import HubTrouble, check_repo, explained
 
-FOLDER = "published"
 NOT_OURS = frozenset((".gitattributes",))
 """Files that the Hub itself puts into a repository."""
 ATTEMPTS = 4
@@ -37,13 +36,18 @@ TROUBLE = (HfHubHTTPError, HTTPError, OSError, RuntimeError, ValueError, KeyErro
 an answer that lacks what it should hold."""
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
-Proof = Callable[[Path], None]
-"""Takes the folder that was downloaded again and raises if it is not what was published."""
+Proof = Callable[[str], None]
+"""Takes the commit and raises if what is there is not what was published."""
+
+
+def receipt_file(folder: Path, repo: str) -> Path:
+    """Return where the receipt of what was published from `folder` to a repository lies."""
+    return folder / "published" / f"{repo.replace('/', '--')}.json"
 
 
 def write_receipt(receipt: Receipt, folder: Path) -> None:
     """Keep a receipt in `folder`/published, named after its repository."""
-    write_whole(_receipt_file(folder, receipt.repo), receipt.model_dump_json(indent=1) + "\n")
+    write_whole(receipt_file(folder, receipt.repo), receipt.model_dump_json(indent=1) + "\n")
 
 
 def write_removal(removal: Removal, folder: Path) -> Path:
@@ -55,30 +59,14 @@ def write_removal(removal: Removal, folder: Path) -> Path:
 
 def read_receipt(folder: Path, repo: str) -> Receipt | None:
     """Return the receipt of what was published from `folder` to a repository, None if there is none."""
-    file = _receipt_file(folder, repo)
-    if not file.is_file():
-        return None
+    file = receipt_file(folder, repo)
     try:
-        return Receipt.model_validate_json(file.read_text(encoding="utf-8"))
+        return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
     except ValidationError:
         raise LabError(
             f"{file} is no receipt that this version can read; remove it and publish again: what is there"
             " already is not uploaded twice."
         ) from None
-
-
-def _receipt_file(folder: Path, repo: str) -> Path:
-    return folder / FOLDER / f"{repo.replace('/', '--')}.json"
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where to publish and how. `tag` None = none is set."""
-
-    repo: str
-    tag: str | None
-    is_public: bool = False
-    is_pull_request: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,9 +87,9 @@ class Remote:
             return "same" if known.lfs.sha256 == part.sha256 else "change"
         return "same" if known.size == part.size and known.blob_id == part.git_oid() else "change"
 
-    def holds(self, parcel: Parcel) -> bool:
-        """Whether every file of the parcel is there as it is."""
-        return self.head is not None and all(self.compare(path, part) == "same" for path, part in parcel.parts.items())
+    def holds(self, upload: Upload) -> bool:
+        """Whether every file of the upload is there as it is."""
+        return self.head is not None and all(self.compare(path, part) == "same" for path, part in upload.parts.items())
 
 
 def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
@@ -111,19 +99,15 @@ def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> 
         entries = api.list_repo_tree(repo, repo_type=repo_type, revision=info.sha, recursive=True)
         files = {each.path: each for each in entries if isinstance(each, RepoFile)}
         refs = api.list_repo_refs(repo, repo_type=repo_type)
-    except RepositoryNotFoundError:
-        return Remote()
     except TROUBLE as error:
+        if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
+            return Remote()
         raise explained(error, f"cannot look at {repo}") from error
-    tags = {each.name: each.target_commit for each in refs.tags}
-    return Remote(info.sha, bool(info.private), files, tags)
+    return Remote(info.sha, bool(info.private), files, {each.name: each.target_commit for each in refs.tags})
 
 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
-    """Return where a file lies once it is here; None if the commit holds none of that name.
-
-    HubTrouble if it cannot be had.
-    """
+    """Return where a file lies once it is here, None if the commit holds none of that name; HubTrouble if it fails."""
     try:
         return Path(hf_hub_download(repo, name, repo_type=repo_type, revision=revision, endpoint=api.endpoint))
     except EntryNotFoundError:
@@ -132,49 +116,48 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
         raise explained(error, f"cannot download {name} of {repo}") from error
 
 
-def plan(api: HfApi, parcel: Parcel, target: Target, limits: Limits | None = None) -> PublishPlan:
+def plan(api: HfApi, upload: Upload) -> PublishPlan:
     """Return what publishing would do, every check passed. Refused or LabError if it would fail.
 
     Only reads: this is all that a dry run does.
     """
-    check_repo(target.repo)
-    warnings = check_parcel(parcel, limits or Limits())
-    return plan_of(parcel, target, look(api, target.repo, parcel.repo_type), api.endpoint, warnings)
+    check_repo(upload.repo)
+    warnings = check_upload(upload)
+    return plan_of(upload, look(api, upload.repo, upload.repo_type), api.endpoint, warnings)
 
 
-def plan_of(
-    parcel: Parcel, target: Target, remote: Remote, endpoint: str, warnings: tuple[Finding, ...]
-) -> PublishPlan:
-    """Return what would be done; LabError where the target itself speaks against it."""
+def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagnostic, ...]) -> PublishPlan:
+    """Return what would be done; LabError where the repository as it is speaks against it."""
     is_public_now = remote.head is not None and not remote.is_private
-    tagged = remote.tags.get(target.tag or "")
-    if target.is_pull_request and remote.head is None:
-        raise HubTrouble(
-            f"there is no {parcel.repo_type} {target.repo} to open a pull request on, or your token may not see it."
-        )
-    if not target.is_pull_request and is_public_now and not target.is_public:
+    tagged = remote.tags.get(upload.tag or "")
+    if upload.is_pull_request:
+        if remote.head is None:
+            raise HubTrouble(
+                f"there is no {upload.repo_type} {upload.repo} to open a pull request on, or your token may not see it."
+            )
+    elif is_public_now and not upload.is_public:
         raise LabError(
-            f"{target.repo} is there already, and everybody can see it; what you publish would be public at"
+            f"{upload.repo} is there already, and everybody can see it; what you publish would be public at"
             " once. Add --public if that is what you want, or name another repository."
         )
-    if not target.is_pull_request and tagged and not (tagged == remote.head and remote.holds(parcel)):
+    elif tagged and not (tagged == remote.head and remote.holds(upload)):
         raise LabError(
-            f"{target.repo} has a version {target.tag} already (commit {tagged[:12]}), and a version never"
+            f"{upload.repo} has a version {upload.tag} already (commit {tagged[:12]}), and a version never"
             " changes. Name a new one with --tag."
         )
     changes: dict[str, tuple[Change, int]] = {
         path: ("remote_only", file.size) for path, file in remote.files.items() if path not in NOT_OURS
     }
-    changes |= {path: (remote.compare(path, part), part.size) for path, part in parcel.parts.items()}
+    changes |= {path: (remote.compare(path, part), part.size) for path, part in upload.parts.items()}
     files = [PlannedFile(path=path, change=change, size=size) for path, (change, size) in sorted(changes.items())]
-    will_be_public = is_public_now or (target.is_public and not target.is_pull_request)
+    will_be_public = is_public_now or (upload.is_public and not upload.is_pull_request)
     return PublishPlan(
-        kind=parcel.kind,
+        kind=upload.kind,
         endpoint=endpoint,
-        repo=target.repo,
-        tag=target.tag,
+        repo=upload.repo,
+        tag=upload.tag,
         is_new=remote.head is None,
-        is_pull_request=target.is_pull_request,
+        is_pull_request=upload.is_pull_request,
         visibility="public" if will_be_public else "private",
         parent=remote.head,
         files=tuple(files),
@@ -183,55 +166,55 @@ def plan_of(
     )
 
 
-def publish(
-    api: HfApi,
-    parcel: Parcel,
-    target: Target,
-    limits: Limits | None = None,
-    say: Say = lambda words: None,
-    prove: Proof | None = None,
-) -> Receipt:
+def publish(api: HfApi, upload: Upload, say: Say = lambda words: None, prove: Proof | None = None) -> Receipt:
     """Publish and return the receipt; LabError, with main whole, if something is in the way."""
-    running = _Publication(api, parcel, target, say, prove)
-    planned = plan(api, parcel, target, limits)
-    return running.propose(planned) if target.is_pull_request else running.publish(planned)
+    running = _Publishing(api, upload, say, prove)
+    planned = plan(api, upload)
+    return running.propose(planned) if upload.is_pull_request else running.publish(planned)
 
 
 @dataclass
-class _Publication:
-    """One parcel on its way into one repository."""
+class _Publishing:
+    """One upload on its way into its repository."""
 
     api: HfApi
-    parcel: Parcel
-    target: Target
+    upload: Upload
     say: Say
     prove: Proof | None
 
     @property
     def where(self) -> dict[str, Any]:
-        return {"repo_id": self.target.repo, "repo_type": self.parcel.repo_type}
+        return {"repo_id": self.upload.repo, "repo_type": self.upload.repo_type}
 
     @property
     def title(self) -> str:
-        version = f" {self.target.tag}" if self.target.tag else ""
-        return f"Publish {self.parcel.title}{version} with Assay"
+        version = f" {self.upload.tag}" if self.upload.tag else ""
+        return f"Publish {self.upload.repo}{version} with Assay"
 
     def publish(self, planned: PublishPlan) -> Receipt:
         """Commit to main, verify, tag, and make public at last."""
         remote = self.made(planned)
-        is_there = remote.holds(self.parcel)
+        is_there = remote.holds(self.upload)
         if not is_there:
-            self.say(f"uploading {planned.upload_bytes:,} bytes to {self.target.repo}")
+            self.say(f"uploading {planned.upload_bytes:,} bytes to {self.upload.repo}")
             remote = self.committed(remote)
         revision = str(remote.head)
         self.verify(revision)
-        if self.target.tag and remote.tags.get(self.target.tag) != revision:
-            self.make_tag(self.target.tag, revision)
-        if self.target.is_public and remote.is_private:
+        tag = self.upload.tag
+        if tag and remote.tags.get(tag) != revision:
+            self.say(f"tagging {tag}")
+            make = self.api.create_tag
+            self.attempt(f"cannot tag {tag}", lambda: make(**self.where, tag=tag, revision=revision, exist_ok=True))
+            tagged = self.look().tags.get(tag)
+            if tagged != revision:
+                raise LabError(
+                    f"{self.upload.repo} has another version {tag} since a moment ago (commit {tagged}); name a"
+                    " new one with --tag."
+                )
+        if self.upload.is_public and remote.is_private:
             self.say("making it public")
-            self.attempt(
-                "cannot make it public", lambda: self.api.update_repo_settings(**self.where, visibility="public")
-            )
+            show = self.api.update_repo_settings
+            self.attempt("cannot make it public", lambda: show(**self.where, visibility="public"))
         return self.receipt(revision, planned, is_there)
 
     def propose(self, planned: PublishPlan) -> Receipt:
@@ -239,31 +222,44 @@ class _Publication:
         number = self.open_request()
         is_there = number is not None
         if number is None:
-            self.say(f"proposing {planned.upload_bytes:,} bytes to {self.target.repo}")
+            self.say(f"proposing {planned.upload_bytes:,} bytes to {self.upload.repo}")
             try:
                 number = self.commit(planned.parent, create_pr=True).pr_num
             except TROUBLE as error:
                 number = self.open_request()  # the answer may have been lost, not the request
                 if number is None:
-                    raise explained(error, f"cannot open a pull request on {self.target.repo}") from error
+                    raise explained(error, f"cannot open a pull request on {self.upload.repo}") from error
         revision = f"refs/pr/{number}"
         self.verify(revision)
         return self.receipt(revision, planned, is_there, number)
 
+    def open_request(self) -> int | None:
+        """Return the number of an open pull request with exactly these files, None if there is none."""
+        try:
+            found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
+        except TROUBLE as error:
+            raise explained(error, f"cannot list the pull requests of {self.upload.repo}") from error
+        for each in found:
+            if each.status in ("open", "draft") and each.title == self.title:
+                there = look(self.api, self.upload.repo, self.upload.repo_type, f"refs/pr/{each.num}")
+                if there.holds(self.upload):
+                    return each.num
+        return None
+
     def made(self, planned: PublishPlan) -> Remote:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
-            self.say(f"creating {self.target.repo}, private")
+            self.say(f"creating {self.upload.repo}, private")
             sdk = {}
-            if self.parcel.kind == "space":
-                sdk = {"space_sdk": known_front_matter(self.parcel.parts["README.md"].text()).get("sdk") or "gradio"}
+            if self.upload.kind == "space":
+                sdk = {"space_sdk": known_front_matter(self.upload.parts["README.md"].text()).get("sdk") or "gradio"}
             self.attempt(
-                f"cannot create {self.target.repo}",
+                f"cannot create {self.upload.repo}",
                 lambda: self.api.create_repo(**self.where, private=True, exist_ok=True, **sdk),
             )
         remote = self.look()
         if remote.head is None:
-            problem = f"{self.target.repo} was created but cannot be seen; run the same command again."
+            problem = f"{self.upload.repo} was created but cannot be seen; run the same command again."
             raise HubTrouble(problem, is_transient=True)
         return remote
 
@@ -272,7 +268,7 @@ class _Publication:
 
         A failed answer does not say that the commit failed: the repository is looked at first.
         """
-        doing = f"cannot commit to {self.target.repo}"
+        doing = f"cannot commit to {self.upload.repo}"
         for attempt in range(1, ATTEMPTS + 1):
             trouble: HubTrouble | None = None
             try:
@@ -280,7 +276,7 @@ class _Publication:
             except TROUBLE as error:
                 trouble = explained(error, doing)
             now = self.look()
-            if now.holds(self.parcel):
+            if now.holds(self.upload):
                 return now
             if now.head != before.head:
                 raise HubTrouble(
@@ -296,7 +292,7 @@ class _Publication:
     def commit(self, parent: str | None, *, create_pr: bool = False) -> CommitInfo:
         operations = [
             CommitOperationAdd(path, part.content if isinstance(part.content, bytes) else str(part.content))
-            for path, part in self.parcel.parts.items()
+            for path, part in self.upload.parts.items()
         ]
         return self.api.create_commit(
             **self.where, operations=operations, commit_message=self.title, parent_commit=parent, create_pr=create_pr
@@ -307,68 +303,41 @@ class _Publication:
         self.say("verifying by download")
         with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
             fetched = self.attempt(
-                f"cannot download {self.target.repo} to verify it",
+                f"cannot download {self.upload.repo} to verify it",
                 lambda: snapshot_download(
                     **self.where,
                     revision=revision,
                     local_dir=Path(place) / "files",
                     cache_dir=Path(place) / "cache",
-                    allow_patterns=list(self.parcel.parts),
+                    allow_patterns=list(self.upload.parts),
                     endpoint=self.api.endpoint,
                 ),
             )
-            found = {path: Path(fetched) / path for path in self.parcel.parts}
+            found = {path: Path(fetched) / path for path in self.upload.parts}
             different = [
                 path
-                for path, part in self.parcel.parts.items()
+                for path, part in self.upload.parts.items()
                 if not found[path].is_file() or part_of(found[path]).sha256 != part.sha256
             ]
             if different:
                 raise LabError(
-                    f"{self.target.repo} gave back other bytes than were published: {', '.join(different[:5])}."
+                    f"{self.upload.repo} gave back other bytes than were published: {', '.join(different[:5])}."
                     " Do not use it; run the same command again, and tell the Hub if it happens twice."
                 )
-            if self.prove:
-                self.say("loading it and comparing the stored probe")
-                self.prove(Path(fetched))
-
-    def make_tag(self, tag: str, revision: str) -> None:
-        self.say(f"tagging {tag}")
-        self.attempt(
-            f"cannot tag {tag}", lambda: self.api.create_tag(**self.where, tag=tag, revision=revision, exist_ok=True)
-        )
-        tagged = self.look().tags.get(tag)
-        if tagged != revision:
-            raise LabError(
-                f"{self.target.repo} has another version {tag} since a moment ago (commit {tagged}); name a"
-                " new one with --tag."
-            )
-
-    def open_request(self) -> int | None:
-        """Return the number of an open pull request with exactly these files, None if there is none."""
-        try:
-            found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
-        except TROUBLE as error:
-            raise explained(error, f"cannot list the pull requests of {self.target.repo}") from error
-        for each in found:
-            if each.status in ("open", "draft") and each.title == self.title:
-                there = look(self.api, self.target.repo, self.parcel.repo_type, f"refs/pr/{each.num}")
-                if there.holds(self.parcel):
-                    return each.num
-        return None
+        if self.prove:
+            self.say("loading it and comparing the stored probe")
+            self.prove(revision)
 
     def look(self) -> Remote:
-        return self.attempt("", lambda: look(self.api, self.target.repo, self.parcel.repo_type))
+        return self.attempt("", lambda: look(self.api, self.upload.repo, self.upload.repo_type))
 
     def attempt(self, doing: str, request: Callable[[], Answer]) -> Answer:
         """Return what a request returns, tried again where that can help."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return request()
-            except HubTrouble as error:
-                trouble = error
-            except TROUBLE as error:
-                trouble = explained(error, doing)
+            except (HubTrouble, *TROUBLE) as error:
+                trouble = error if isinstance(error, HubTrouble) else explained(error, doing)
             if not trouble.is_transient or attempt == ATTEMPTS:
                 raise trouble
             time.sleep(PAUSE_SECONDS * attempt)
@@ -376,14 +345,14 @@ class _Publication:
 
     def receipt(self, revision: str, planned: PublishPlan, is_there: bool, pull_request: int | None = None) -> Receipt:
         return Receipt(
-            kind=self.parcel.kind,
+            kind=self.upload.kind,
             endpoint=self.api.endpoint,
-            repo=self.target.repo,
+            repo=self.upload.repo,
             revision=revision,
-            tag=None if pull_request else self.target.tag,
+            tag=None if pull_request else self.upload.tag,
             pull_request=pull_request,
             visibility=planned.visibility,
             outcome="already there" if is_there else "published",
-            files={path: part.sha256 for path, part in self.parcel.parts.items()},
+            files={path: part.sha256 for path, part in self.upload.parts.items()},
             finished_at=datetime.now(UTC),
         )

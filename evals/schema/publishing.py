@@ -58,7 +58,7 @@ class BaseOrigin(Record):
     packed: PackedWeights | None = None
 
 
-class Finding(Record):
+class Diagnostic(Record):
     """What a check before publishing found; an error keeps everything from being uploaded.
 
     A secret's value is never part of it.
@@ -93,7 +93,7 @@ class PublishPlan(Record):
     parent: str | None
     files: tuple[PlannedFile, ...]
     upload_bytes: int = Field(ge=0)
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 class Receipt(Record):

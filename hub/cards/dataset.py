@@ -3,18 +3,16 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from huggingface_hub import DatasetCard, DatasetCardData
-from pydantic import Field
 
 from evals.io import write_whole
 from evals.questions import pairs
-from evals.schema.record import Record
 from evals.schema.reports import EvalReport, EvalRow
 from evals.schema.votes import AnswerOrigin, ExportRow, ExportStatistics
 from evals.stats.agreement import NAMES as AGREEMENT_NAMES
@@ -40,15 +38,13 @@ def dataset_card(statistics: ExportStatistics, row_type: type[ExportRow], guidel
     licence stays open where nobody has chosen one.
     """
     words = WORDS["formats"][statistics.format]
-    return _filled_in(
+    return _card(
         "preferences.md",
-        _data(
-            f"Preference votes between model stages ({statistics.format})",
-            ["preference", "human-feedback", "assay", *words["tags"]],
-            statistics.rows,
-            _configs({statistics.rows_file: "train"}),
-            license=statistics.licence,
-        ),
+        f"Preference votes between model stages ({statistics.format})",
+        ["preference", "human-feedback", "assay", *words["tags"]],
+        statistics.rows,
+        _configs({statistics.rows_file: "train"}),
+        licence=statistics.licence,
         statistics=statistics,
         summary=words["summary"],
         usage=words["usage"],
@@ -63,14 +59,12 @@ def dataset_card(statistics: ExportStatistics, row_type: type[ExportRow], guidel
 def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
     """Return the card of a data set of pairs that a rule made; it says so before anything else."""
     words = WORDS["formats"]["dpo"]
-    return _filled_in(
+    return _card(
         "pairs.md",
-        _data(
-            "Preference pairs made from verifier verdicts",
-            ["preference", "synthetic", "assay", *words["tags"]],
-            statistics.rows,
-            _configs({statistics.rows_file: "train"}),
-        ),
+        "Preference pairs made from verifier verdicts",
+        ["preference", "synthetic", "assay", *words["tags"]],
+        statistics.rows,
+        _configs({statistics.rows_file: "train"}),
         statistics=statistics,
         usage=words["usage"],
         reasons=WORDS["pair_reasons"],
@@ -79,42 +73,33 @@ def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
     )
 
 
-def _filled_in(template: str, data: DatasetCardData, **values: Any) -> DatasetCard:
-    path = str(TEMPLATES / template)
-    return DatasetCard(DatasetCard.from_template(data, template_path=path, cell=cell, **values).content)
-
-
-def _data(
-    title: str, tags: list[str], rows: int, configs: list[dict[str, Any]], task: str = "text-generation", **more: Any
-) -> DatasetCardData:
+def _card(
+    template: str,
+    title: str,
+    tags: list[str],
+    rows: int,
+    configs: list[dict[str, Any]],
+    task: str = "text-generation",
+    licence: str | None = None,
+    **values: Any,
+) -> DatasetCard:
     size = next((name for limit, name in SIZES.items() if rows < limit), "n>1M")
     named: dict[str, Any] = {"task_categories": [task], "tags": tags, "size_categories": [size], "configs": configs}
-    return DatasetCardData(pretty_name=title, **named, **more)
+    data = DatasetCardData(pretty_name=title, license=licence, **named)
+    path = str(TEMPLATES / template)
+    return DatasetCard(DatasetCard.from_template(data, template_path=path, cell=cell, **values).content)
 
 
 def _configs(splits: Mapping[str, str], name: str = "default") -> list[dict[str, Any]]:
     return [{"config_name": name, "data_files": [{"split": split, "path": file} for file, split in splits.items()]}]
 
 
-class RowKind(Record):
-    """What the card says of a kind of rows; `rows.yaml` tells how columns are named."""
-
-    title: str
-    summary: str
-    tags: tuple[str, ...]
-    task: str
-    made: str
-    personal: str
-    licensing: str
-    guidelines: str | None = None
-    distinct: dict[str, str] = Field(default_factory=dict)
-    count_by: dict[str, str | tuple[str, ...]] = Field(default_factory=dict)
-    columns: dict[str, str] = Field(default_factory=dict)
-    inner: dict[str, dict[str, str]] = Field(default_factory=dict)
+KINDS: dict[str, dict[str, Any]] = yaml.safe_load((TEMPLATES / "rows.yaml").read_text(encoding="utf-8"))
+"""What the card says of each kind of rows, and how their columns are named."""
 
 
 @dataclass(frozen=True)
-class Table:
+class RowTable:
     """Rows of one source file as readers load them: from `file`, which may be the source itself."""
 
     source: str
@@ -129,16 +114,10 @@ class Table:
         return self.source.rsplit(".", 1)[0].replace("/", "-")
 
 
-def kinds() -> dict[str, RowKind]:
-    """Return every kind of rows that a card can be written for, by name."""
-    words = yaml.safe_load((TEMPLATES / "rows.yaml").read_text(encoding="utf-8"))
-    return {name: RowKind.model_validate(each) for name, each in words.items()}
-
-
 def write_rows_card(folder: Path, kind: str, files: Iterable[str]) -> None:
     """Write the card of JSONL files beside them, and the guidelines of their kind."""
     parts = {file: part_of(folder / file) for file in files}
-    tables = [Table(file, file, rows) for file, part in parts.items() if (rows := rows_of(part))]
+    tables = [RowTable(file, file, rows) for file, part in parts.items() if (rows := rows_of(part))]
     for name, part in rows_card(kind, tables, parts).items():
         write_whole(folder / name, part.text())
 
@@ -155,98 +134,84 @@ def rows_of(part: Part) -> list[Row]:
 
 
 def rows_card(
-    kind_name: str, tables: Sequence[Table], sources: Mapping[str, Part], scores: Mapping[str, str] | None = None
+    kind_name: str, tables: Sequence[RowTable], sources: Mapping[str, Part], scores: Mapping[str, str] | None = None
 ) -> dict[str, Part]:
     """Return the card of rows, and the guidelines of their kind unless `sources` hold some.
 
     `scores` are lines on what answers without a model get right.
     """
-    kind = kinds()[kind_name]
-    counts = _count(tables, kind)
-    counts.spread |= scores or {}
-    guidelines = TEMPLATES / kind.guidelines if kind.guidelines and GUIDELINES not in sources else None
-    rows: Counter[str] = Counter()
+    kind = KINDS[kind_name]
+    rows = [row for table in tables for row in table.rows]
+    guidelines = TEMPLATES / kind["guidelines"] if "guidelines" in kind and GUIDELINES not in sources else None
+    inner: dict[str, dict[str, str]] = kind.get("inner", {})
+    columns: dict[str, dict[str, None]] = {}
+    lengths: Counter[str] = Counter()
+    for row in rows:
+        for column, value in row.items():
+            known = columns.setdefault(column, {})
+            if column in inner and isinstance(value, list):
+                known |= {name: None for each in value if isinstance(each, dict) for name in each}
     for table in tables:
-        rows[table.source] += len(table.rows)
-    card = _filled_in(
+        lengths[table.source] += len(table.rows)
+    distinct = {name: _values(rows, path) for name, path in kind.get("distinct", {}).items()}
+    counted = {name: _counts(_values(rows, path)) for name, path in kind.get("count_by", {}).items()}
+    card = _card(
         "rows.md",
-        _data(kind.title, ["assay", *kind.tags], counts.rows, _table_configs(tables), kind.task),
+        kind["title"],
+        ["assay", *kind["tags"]],
+        len(rows),
+        _table_configs(tables),
+        kind["task"],
         kind=kind,
-        counts=counts,
-        columns=list(_columns(kind, counts)),
-        reports=[_report(table.source, table.report) for table in tables if table.report],
+        lines={
+            "rows": len(rows),
+            **{f"different {name}": len(set(map(str, values))) for name, values in distinct.items()},
+            **(scores or {}),
+        },
+        tables={name: each for name, each in counted.items() if each},
+        columns=columns,
+        inner=inner,
+        reports=[(table.source, table.report, tables_of(table.report)) for table in tables if table.report],
         loads=[_load(table, len(tables)) for table in tables],
         has_guidelines=guidelines is not None,
         is_searched=not any(table.source.endswith(".parquet") for table in tables),
-        sources=[(file, n, sources[file].size, sources[file].sha256) for file, n in rows.items()],
+        sources=[(file, n, sources[file].size, sources[file].sha256) for file, n in lengths.items()],
     )
     made = {CARD: part_of(str(card).encode())}
     return made | ({GUIDELINES: part_of(guidelines.read_bytes())} if guidelines else {})
 
 
-@dataclass
-class Counts:
-    """How many rows, how many different things, and tables of values with their n, most frequent first."""
+def _counts(values: Iterable[Any]) -> list[tuple[str, int]]:
+    """Return different values with their n, most frequent first; nothing where none is given."""
+    named = {"": NOT_GIVEN, "None": NOT_GIVEN, "True": "yes", "False": "no"}
+    counts = Counter(named.get(str(each), str(each)) for each in values)
+    if not counts.keys() - {NOT_GIVEN}:
+        return []
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = ordered[SHOWN:]
+    return ordered[:SHOWN] + ([(f"{len(rest)} others", sum(n for _, n in rest))] if rest else [])
 
-    rows: int = 0
-    distinct: dict[str, int] = field(default_factory=dict)
-    spread: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    columns: dict[str, dict[str, None]] = field(default_factory=dict)
 
-
-def _count(tables: Sequence[Table], kind: RowKind) -> Counts:
-    found = Counts()
-    seen: dict[str, set[str]] = {name: set() for name in kind.distinct}
-    counted: dict[str, Counter[str]] = {name: Counter() for name in kind.count_by}
-    for row in (row for table in tables for row in table.rows):
-        found.rows += 1
-        for column, value in row.items():
-            inner = found.columns.setdefault(column, {})
-            if column in kind.inner and isinstance(value, list):
-                inner |= {name: None for each in value if isinstance(each, dict) for name in each}
-        for name, path in kind.distinct.items():
-            seen[name].update(map(str, _values(row, path)))
-        for name, path in kind.count_by.items():
-            counted[name].update(map(_word, _values(row, path)))
-    found.distinct = {name: len(each) for name, each in seen.items()}
-    for name, each in counted.items():
-        if set(each) - {NOT_GIVEN}:
-            ordered = sorted(each.items(), key=lambda pair: (-pair[1], pair[0]))
-            rest = ordered[SHOWN:]
-            more = [(f"{len(rest)} others", sum(n for _, n in rest))] if rest else []
-            found.tables[name] = ordered[:SHOWN] + more
+def _values(rows: Iterable[Row], path: str | Sequence[str]) -> list[Any]:
+    """Return what stands under a path of rows.yaml, one value for each element; none where the column is missing."""
+    found: list[Any] = []
+    for row in rows:
+        if not isinstance(path, str):
+            found += [", ".join(str(row[name]) for name in path)] if all(name in row for name in path) else []
+            continue
+        columns = (each.partition("[]") for each in path.split("|"))
+        name, is_list, inner = next((each for each in columns if each[0] in row), ("", "", ""))
+        if not is_list:
+            found += [row[name]] if name else []
+        elif isinstance(row[name], list):
+            elements = row[name]
+            found += (
+                [each.get(inner[1:]) if isinstance(each, dict) else None for each in elements] if inner else elements
+            )
     return found
 
 
-def _values(row: Row, path: str | Sequence[str]) -> list[Any]:
-    """Return what stands under a path, one value for each element; none where the column is missing."""
-    if not isinstance(path, str):
-        return [", ".join(str(row[name]) for name in path)] if all(name in row for name in path) else []
-    columns = (each.partition("[]") for each in path.split("|"))
-    name, is_list, inner = next((each for each in columns if each[0] in row), ("", "", ""))
-    if not name:
-        return []
-    if not is_list:
-        return [row[name]]
-    elements = row[name] if isinstance(row[name], list) else []
-    return [each.get(inner[1:]) if isinstance(each, dict) else None for each in elements] if inner else elements
-
-
-def _word(value: Any) -> str:
-    if value is None or value == "":
-        return NOT_GIVEN
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _columns(kind: RowKind, counts: Counts) -> Iterator[tuple[str, str]]:
-    unknown = "no meaning is recorded"
-    for name, inner in counts.columns.items():
-        yield name, kind.columns.get(name, unknown)
-        yield from ((f"{name}[].{each}", kind.inner[name].get(each, unknown)) for each in inner)
-
-
-def _table_configs(tables: Sequence[Table]) -> list[dict[str, Any]]:
+def _table_configs(tables: Sequence[RowTable]) -> list[dict[str, Any]]:
     """Return what a reader may choose: splits where files are named after them, else a subset per file."""
     if all(table.split for table in tables):
         names = list(dict.fromkeys(table.name for table in tables))
@@ -265,25 +230,11 @@ def _table_configs(tables: Sequence[Table]) -> list[dict[str, Any]]:
     return [config for table in tables for config in _configs({table.file: "train"}, table.name)]
 
 
-def _load(table: Table, count: int) -> tuple[str, str, str]:
+def _load(table: RowTable, count: int) -> tuple[str, str, str]:
     """Return the variable, the format and the file of a table's loading code."""
     own = re.sub(r"[^0-9a-zA-Z]", "_", "_".join(filter(None, (table.name, table.split))))
     name = "rows" if count == 1 else f"rows_{own}"
     return name, "parquet" if table.file.endswith(".parquet") else "json", table.file
-
-
-def _report(file: str, report: EvalReport) -> dict[str, Any]:
-    facts = [(f"checksum of {name}", each) for name, each in report.stage_checksums.items()]
-    facts += [(f"version of {name}", each) for name, each in report.versions.items()]
-    return {
-        "file": file,
-        "data": report.data_name,
-        "data_sha256": report.data_sha256,
-        "chain": report.chain_name,
-        "day": f"{report.created_at:%Y-%m-%d}",
-        "facts": facts,
-        "measured": tables_of(report),
-    }
 
 
 def flat(row: EvalRow) -> dict[str, Any]:

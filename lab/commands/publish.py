@@ -13,11 +13,9 @@ from lab.commands.tables import counted, emit, notes, table_of
 from lab.settings import EMBEDDED, from_environment
 
 if TYPE_CHECKING:
-    from evals.schema.publishing import Finding, PublishPlan, Receipt
-    from hub.adapters import Wishes
-    from hub.chains import BaseCopy, Publication
-    from hub.checks import Limits, Parcel
-    from hub.publish import Target
+    from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
+    from hub.adapters import BaseCopy, Publication
+    from hub.checks import Upload
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -73,27 +71,27 @@ def adapter(
     Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
     Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
     """
-    from hub.adapters import Wishes
+    from hub.adapters import Publication
     from hub.chains import plan_chain, publish_chain
-    from hub.checks import GIGABYTE, Limits
+    from hub.checks import GIGABYTE
     from hub.client import connect
 
-    limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
-    wishes = Wishes(repo, tag, base, base_revision, licence, limits)
-    publication = replace(_publication(run, wishes, with_base), is_public=public, is_pull_request=create_pr)
+    max_bytes = round(max_file_gb * GIGABYTE)
+    wanted = Publication(repo, tag, base, base_revision, licence, max_bytes, public, create_pr)
+    wanted = _with_copy(run, wanted, with_base)
     if dry_run:
-        _show_plans(plan_chain(connect(), run, publication), as_json=as_json)
+        _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
     else:
-        receipts = publish_chain(connect(), run, publication, _tell, _compare_probe if probe else None)
+        receipts = publish_chain(connect(), run, wanted, _tell, _compare_probe if probe else None)
         _show_receipts(receipts, as_json=as_json)
 
 
-def _publication(run: Path, wishes: "Wishes", with_base: bool | None) -> "Publication":
+def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Publication":
     """Return how a chain is published; imports torch where a copy of its base is published or compared."""
     from hub.chains import publication_of
 
     def find_copy(named: str | None) -> "BaseCopy":
-        from hub.chains import BaseCopy
+        from hub.adapters import BaseCopy
         from training.models.base import find_base, licence_file, origin_of
         from training.models.chain import base_source, read_chain
 
@@ -103,7 +101,7 @@ def _publication(run: Path, wishes: "Wishes", with_base: bool | None) -> "Public
             found = find_base(source, lambda _, message: status.update(message), cache)
         return BaseCopy(found.folder, origin_of(found, named), licence_file(found))
 
-    return publication_of(run, wishes, with_base, find_copy)
+    return publication_of(run, wanted, with_base, find_copy)
 
 
 def _compare_probe(folder: Path) -> None:
@@ -141,28 +139,27 @@ def dataset(
     Example: assay publish dataset my-questions.yaml --repo my-org/questions --license cc-by-4.0 --dry-run
     Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
     """
-    from hub.checks import GIGABYTE, Limits
+    from hub.checks import GIGABYTE
     from hub.datasets import pack_dataset
-    from hub.publish import Target, write_receipt
+    from hub.publish import write_receipt
 
-    limits = Limits(file_bytes=round(max_file_gb * GIGABYTE))
-    parcel = pack_dataset(folder, repo, licence, limits, parquet)
-    receipt = _publish(parcel, Target(repo, tag, public, create_pr), limits, dry_run=dry_run, as_json=as_json)
-    if receipt:
+    upload = pack_dataset(folder, repo, licence, round(max_file_gb * GIGABYTE), parquet)
+    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
+    if receipt := _publish(upload, dry_run=dry_run, as_json=as_json):
         write_receipt(receipt, folder if folder.is_dir() else folder.parent)
 
 
-def _publish(parcel: "Parcel", target: "Target", limits: "Limits", *, dry_run: bool, as_json: bool) -> "Receipt | None":
+def _publish(upload: "Upload", *, dry_run: bool, as_json: bool) -> "Receipt | None":
     """Show the plan, or publish and show the receipt, which is returned."""
     from hub.client import connect
     from hub.publish import plan, publish
 
-    planned = plan(connect(), parcel, target, limits)
+    planned = plan(connect(), upload)
     if dry_run:
         _show_plans([planned], as_json=as_json)
         return None
     _warn(planned.warnings)
-    receipt = publish(connect(), parcel, target, limits, _tell)
+    receipt = publish(connect(), upload, _tell)
     _show_receipts([receipt], as_json=as_json)
     return receipt
 
@@ -188,7 +185,7 @@ def card(
     Examples: assay publish card runs/grpo --repo my-org/my-adapter;
     assay publish card somebody/README.md --check
     """
-    from hub.adapters import Wishes
+    from hub.adapters import Publication
     from hub.cards.lint import lint_card
     from hub.chains import pack_last
 
@@ -198,13 +195,13 @@ def card(
         files = {each.relative_to(file.parent).as_posix() for each in file.parent.rglob("*")}
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
-        wishes = Wishes(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-        parcel = pack_last(run, _publication(run, wishes, with_base))
-        text = parcel.parts["README.md"].text()
-        for name, part in parcel.parts.items() if not check else ():
+        wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
+        parts = pack_last(run, _with_copy(run, wanted, with_base)).parts
+        text = parts["README.md"].text()
+        for name in parts if not check else ():
             if name == "README.md" or name.endswith(".png"):
                 unfinished = run / f".{name}.part"
-                unfinished.write_bytes(part.read())
+                unfinished.write_bytes(parts[name].read())
                 unfinished.replace(run / name)
                 _tell(f"wrote {run / name}")
         if not check and repo is None:
@@ -254,7 +251,7 @@ def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
 
 
-def _warn(found: "Sequence[Finding]") -> None:
+def _warn(found: "Sequence[Diagnostic]") -> None:
     """Show what a person should look at before they publish."""
     for each in found:
         place = f"{each.path}{f', line {each.line}' if each.line else ''}"
@@ -285,14 +282,11 @@ def space(
     Example: assay publish space arena --repo my-org/arena --dry-run
     Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
     """
-    from hub.checks import Limits
-    from hub.publish import Target
     from hub.spaces import bundle_folder, pack_space
 
-    folder = bundle_folder(name)
-    parcel = pack_space(folder, repo, _board(report or []) if name == "leaderboard" else {})
-    receipt = _publish(parcel, Target(repo, tag, public, create_pr), Limits(), dry_run=dry_run, as_json=as_json)
-    if receipt:
+    upload = pack_space(bundle_folder(name), repo, _board(report or []) if name == "leaderboard" else {})
+    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
+    if receipt := _publish(upload, dry_run=dry_run, as_json=as_json):
         _tell(f"The Space: {receipt.endpoint}/spaces/{repo}")
 
 
@@ -361,12 +355,14 @@ def serve(
     running = Hub(place, tokens, () if users else None)
     running.faults += faults
     token, user = next(iter(tokens.items()))
-    _tell(f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)")
-    _tell(f"It keeps its repositories in {place}")
-    _tell("In another terminal, tell every Hub client about it:")
-    _tell(f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={token} HF_HUB_DISABLE_XET=1")
-    _tell("then, for example:")
-    _tell(f"  assay publish adapter training/embedded/grpo --repo {user}/my-first --dry-run")
+    _tell(
+        f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)\n"
+        f"It keeps its repositories in {place}\n"
+        "In another terminal, tell every Hub client about it:\n"
+        f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={token} HF_HUB_DISABLE_XET=1\n"
+        "then, for example:\n"
+        f"  assay publish adapter training/embedded/grpo --repo {user}/my-first --dry-run"
+    )
     start(running, port)
 
 

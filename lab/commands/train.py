@@ -229,15 +229,14 @@ def _marked(row: "TokenRow") -> str:
 def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
     """Show the job that would be started, or start it."""
     from hub.client import connect
-    from hub.jobs import Work, job_options, plan_job, submit, user_of
+    from hub.jobs import job_options, plan_job, submit, user_of
 
     chosen = job_options(options)
     api = None if dry_run else connect()
     user = WHOEVER if api is None or chosen.repo else user_of(api)
     output = _inside(plan.output)
-    work = Work(plan.output.name, plan.line, output, _files(plan))
-    job, parcel = plan_job(work, chosen, user)
-    number = None if api is None else submit(api, job, parcel, lambda words: notes.print(words, soft_wrap=True))
+    job, upload = plan_job(plan.output.name, plan.line, output, _files(plan), chosen, user)
+    number = None if api is None else submit(api, job, upload, lambda words: notes.print(words, soft_wrap=True))
     shown = {name: value for name, value in job.model_dump().items() if name != "script"}
     emit(
         {"job": number, **job.model_dump(), "line": plan.command},

@@ -11,34 +11,12 @@ from evals.schema import EvalReport
 from lab.results.leaderboard import columns_of, progress, ranking_table
 from lab.results.reports import chosen_group, groups_of, headed, orders_of, source
 from lab.ui.components import Html, shown
-from lab.ui.text import say
+from lab.ui.templates import render
+from lab.ui.text import lines, say
 from lab.ui.theme import ASSETS
 
 ORDERS = ("accuracy", "reward", "brier")
 GROUPS = (HEADLINE, "all")
-CHOICES = ("questions", "group", "order")
-SCRIPT = """
-const chosen = () => ["questions", "group", "order"].map((name) => document.getElementById(name).value);
-const show = () => {
-  const wanted = chosen().join("/");
-  const panels = [...document.querySelectorAll("section[data-of]")];
-  const found = panels.find((each) => each.dataset.of === wanted)
-    ?? panels.find((each) => each.dataset.of.startsWith(chosen()[0] + "/"));
-  panels.forEach((each) => { each.hidden = each !== found; });
-  const [questions, group, order] = found.dataset.of.split("/");
-  document.getElementById("group").value = group;
-  document.getElementById("order").value = order;
-};
-document.querySelectorAll("select").forEach((each) => each.addEventListener("change", show));
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
-show();
-"""
-STYLE = """
-body { background: var(--paper); color: var(--ink); font: 17px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 1320px; padding: 24px; }
-h1 { font: 650 30px/1.2 var(--serif); } label { margin-right: 24px; } section[hidden] { display: none; }
-select { background: var(--sheet); border: 1px solid var(--rule); color: var(--ink); font: inherit; padding: 6px; }
-"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +26,7 @@ class Panel:
     questions: str
     group: str
     order: str
-    page: str
+    page: Html
 
 
 def board_page(reports: Sequence[EvalReport]) -> str:
@@ -61,20 +39,12 @@ def board_page(reports: Sequence[EvalReport]) -> str:
         raise LabError("there is no report to show; name one with --report REPORT.json.")
     _check(reports)
     panels = list(panels_of(reports))
-    choices = "".join(_select(name, panels) for name in CHOICES)
-    sections = "".join(
-        f'<section data-of="{shown("/".join((each.questions, each.group, each.order)))}" hidden>{each.page}</section>'
-        for each in panels
-    )
+    choices = []
+    for name in ("questions", "group", "order"):
+        values = dict.fromkeys(getattr(each, name) for each in panels)
+        choices.append((name, say(f"board.{name}"), [(value, _told(name, value)) for value in values]))
     styles = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("lab.css", "tables.css"))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{shown(say('board.title'))}</title><style>{styles}{STYLE}</style></head>"
-        f'<body><div class="gradio-container"><div class="prose"><h1>{shown(say("board.title"))}</h1>'
-        f"<p>{shown(say('board.lead'))}</p><p>{choices}</p>{sections}</div></div>"
-        f"<script>{SCRIPT}</script></body></html>\n"
-    )
+    return render("results/static_page.html.jinja", "page", styles=Html(styles), choices=choices, panels=panels)
 
 
 def panels_of(reports: Sequence[EvalReport]) -> Iterator[Panel]:
@@ -82,12 +52,14 @@ def panels_of(reports: Sequence[EvalReport]) -> Iterator[Panel]:
     by_questions: dict[str, list[EvalReport]] = {}
     for report in reports:
         by_questions.setdefault(report.data_name, []).append(report)
-    for name, members in sorted(by_questions.items(), key=lambda each: -_asked(each[1][0])):
+    for name, members in sorted(
+        by_questions.items(), key=lambda each: -len({row.example.id for row in each[1][0].rows})
+    ):
         orders = [one for one in ORDERS if all(one in orders_of(each) for each in members)]
         groups = dict.fromkeys(chosen_group(members[0], group) for group in GROUPS)
         shared = [one for one in groups if all(one in groups_of(each) for each in members)]
         for group, order in product(shared, orders):
-            yield Panel(name, group, order, "".join(_tables(members, group, order)))
+            yield Panel(name, group, order, Html("".join(_tables(members, group, order))))
 
 
 def _tables(members: Sequence[EvalReport], group: str, order: str) -> Iterator[Html]:
@@ -120,25 +92,8 @@ def _check(reports: Sequence[EvalReport]) -> None:
             )
 
 
-def _asked(report: EvalReport) -> int:
-    return len({row.example.id for row in report.rows})
-
-
-def _select(name: str, panels: Sequence[Panel]) -> str:
-    values = dict.fromkeys(getattr(each, name) for each in panels)
-    options = "".join(f'<option value="{shown(value)}">{shown(_told(name, value))}</option>' for value in values)
-    return f'<label>{shown(say(f"board.{name}"))} <select id="{name}">{options}</select></label>'
-
-
 def _told(name: str, value: str) -> str:
     """Return a value as visitors read it."""
     if name == "order":
-        return str(headed(value))
-    return _line(f"{'data' if name == 'questions' else 'group'}.{value}", value)
-
-
-def _line(key: str, otherwise: str) -> str:
-    try:
-        return say(key)
-    except KeyError:
-        return otherwise
+        return headed(value)
+    return lines().get(f"{'data' if name == 'questions' else 'group'}.{value}", value)

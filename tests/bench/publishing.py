@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from hub.adapters import Wishes, base_of, pack_adapter, read_run
-from hub.checks import Limits, check_parcel
-from hub.publish import Remote, Target, plan_of
+from hub.adapters import Publication, base_of, pack_adapter, read_run
+from hub.checks import check_upload
+from hub.publish import Remote, plan_of
 from tests.bench._measure import SMALL, in_turns, seconds, show
 from tests.hub.runs import CONFIG, refit, write_adapter, write_run
 
@@ -41,10 +41,9 @@ def large_run(folder: Path) -> Path:
 
 def ours(folder: Path) -> None:
     """Read, check, write the card and plan."""
-    run, wishes = read_run(folder), Wishes("org/large")
-    parcel = pack_adapter(run, base_of(run.manifest, None, None), wishes, ())
-    warnings = check_parcel(parcel, Limits())
-    plan_of(parcel, Target(wishes.repo, wishes.tag), Remote(), "http://127.0.0.1", warnings)
+    run = read_run(folder)
+    upload = pack_adapter(run, base_of(run.manifest, None, None), Publication("org/large"), ())
+    plan_of(upload, Remote(), "http://127.0.0.1", check_upload(upload))
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from huggingface_hub import CommitOperationAdd, HfApi, constants
 
 from evals.errors import LabError
 from hub import publish
-from hub.adapters import Wishes
-from hub.chains import Publication, fetch_chain, plan_chain, publish_chain
+from hub.adapters import Publication
+from hub.chains import fetch_chain, plan_chain, publish_chain
 from hub.local import Hub, LocalHub
 
 TOKEN, OTHER = "hf_test", "hf_other"
@@ -56,25 +56,14 @@ class Stand:
         operations = [CommitOperationAdd(path, content) for path, content in files.items()]
         return self.api(token).create_commit(name, operations, commit_message="a change", repo_type=kind, **named)
 
-    def publish(
-        self,
-        folder: Path,
-        repo: str,
-        *,
-        public: bool = False,
-        create_pr: bool = False,
-        copy: Any = None,
-        with_base: bool = False,
-        **wishes: Any,
-    ) -> Any:
+    def publish(self, folder: Path, repo: str, *, prove: Any = None, **wanted: Any) -> Any:
         """Publish a run with its chain; return the receipts, or the message of the error."""
-        publication = Publication(Wishes(repo, **wishes), public, create_pr, copy, with_base)
-        return self.attempt(lambda: publish_chain(self.api(), folder, publication, lambda words: None))
+        publication = Publication(repo, **wanted)
+        return self.attempt(lambda: publish_chain(self.api(), folder, publication, lambda words: None, prove))
 
-    def plan(self, folder: Path, repo: str, *, copy: Any = None, with_base: bool = False, **wishes: Any) -> Any:
+    def plan(self, folder: Path, repo: str, **wanted: Any) -> Any:
         """Return the plans of a dry run, or the message of the error."""
-        publication = Publication(Wishes(repo, **wishes), copy=copy, with_base=with_base)
-        return self.attempt(lambda: plan_chain(self.api(), folder, publication))
+        return self.attempt(lambda: plan_chain(self.api(), folder, Publication(repo, **wanted)))
 
     def add_chain(self, source: str, folder: Path) -> Any:
         """Bring a published chain here; return its stages, or the message of the error."""

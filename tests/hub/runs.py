@@ -1,9 +1,8 @@
-"""Run folders small enough for any test: real records, a real safetensors file, no model behind them."""
+"""Run folders and bases small enough for any test: real records and files, no model behind them."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,15 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from evals.questions import SYSTEM_PROMPT
-from evals.schema import BaseIdentity, ChainManifest, ChainStage, Probe, RunRecord
+from evals.schema import ChainManifest, RunRecord
+from evals.schema.publishing import BaseOrigin
+from hub.adapters import BaseCopy
+from tests.hub.cases import CASES
 
-BASE = "org/base"
-REVISION = "ab" * 20
-RANK = 2
-TARGETS = ("q_proj", "v_proj")
-PROBE = Probe(prompt="Which way?", token_ids=(1, 2), logprobs=(-0.1, -2.5))
-CONFIG: Mapping[str, Any] = {
-    "base_model_name_or_path": BASE,
-    "bias": "none",
-    "lora_alpha": 4,
-    "peft_type": "LORA",
-    "r": RANK,
-    "revision": REVISION,
-    "target_modules": list(TARGETS),
-    "task_type": "CAUSAL_LM",
-}
+CONFIG: Mapping[str, Any] = CASES["adapter_config"]
+RANK, TARGETS = CONFIG["r"], CONFIG["target_modules"]
+BASE, REVISION = CONFIG["base_model_name_or_path"], CONFIG["revision"]
+ORIGINAL, PACKED = CASES["origin"]["original"], CASES["origin"]["recorded_sha256"]
 
 
 def tensors(seed: int = 0) -> dict[str, np.ndarray]:
@@ -54,35 +45,30 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+def sums(run: Path) -> dict[str, str]:
+    """Return the checksums of an adapter as chain.json names them."""
+    files = {"sha256": "adapter_model.safetensors", "config_sha256": "adapter_config.json"}
+    return {name: sha256(run / "adapter" / file) for name, file in files.items()}
+
+
 def write_run(folder: Path, *, stages: tuple[str, ...] = ("sft",), **changes: Any) -> Path:
     """Write the run folders of a chain beside each other and return the last one's.
 
     `changes` go into the last record; `config` into its configuration.
     """
-    known: list[ChainStage] = []
+    known: list[dict[str, Any]] = []
     place = folder
     for number, name in enumerate(stages):
         place = folder / name
         write_adapter(place / "adapter", tensors(number), CONFIG)
-        known = [each.model_copy(update={"path": f"../{each.name}/adapter"}) for each in known] + [_stage(name, place)]
-        manifest = ChainManifest(
-            name=name,
-            system_prompt=SYSTEM_PROMPT,
-            base=BaseIdentity(
-                source=BASE,
-                hub_id=BASE,
-                revision=REVISION,
-                weights_sha256="a" * 64,
-                tokenizer_sha256="b" * 64,
-                template_sha256="c" * 64,
-                vocab_size=400,
-                licence="apache-2.0",
-            ),
-            base_probe=PROBE,
-            stages=tuple(known),
-        )
-        (place / "chain.json").write_text(manifest.model_dump_json(indent=1))
-        (place / "run.json").write_text(_record(name).model_dump_json(indent=1))
+        kind = "grpo" if name == "grpo" else "sft"
+        known = [{**each, "path": f"../{each['name']}/adapter"} for each in known]
+        known.append({**CASES["stage"], "name": name, "kind": kind, **sums(place)})
+        chain = {**CASES["chain"], "name": name, "system_prompt": SYSTEM_PROMPT, "stages": known}
+        (place / "chain.json").write_text(ChainManifest.model_validate(chain).model_dump_json(indent=1))
+        record = json.loads(json.dumps(CASES["run"], default=str).replace("STAGE", name))
+        record["stage"] = kind
+        (place / "run.json").write_text(RunRecord.model_validate(record).model_dump_json(indent=1))
         (place / "metrics.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
     if changes:
         change_record(place, **changes)
@@ -105,38 +91,35 @@ def change_manifest(run: Path, **changes: Any) -> None:
 
 def refit(run: Path) -> None:
     """Let chain.json name the adapter that lies there now."""
-    manifest = json.loads((run / "chain.json").read_text())
-    last = manifest["stages"][-1]
-    last["sha256"] = sha256(run / "adapter/adapter_model.safetensors")
-    last["config_sha256"] = sha256(run / "adapter/adapter_config.json")
-    (run / "chain.json").write_text(json.dumps(manifest))
+    stages = json.loads((run / "chain.json").read_text())["stages"]
+    change_manifest(run, stages=[*stages[:-1], stages[-1] | sums(run)])
 
 
-def _stage(name: str, place: Path) -> ChainStage:
-    return ChainStage(
-        name=name,
-        kind="grpo" if name == "grpo" else "sft",
-        mode="stack",
-        path="adapter",
-        sha256=sha256(place / "adapter/adapter_model.safetensors"),
-        config_sha256=sha256(place / "adapter/adapter_config.json"),
-        probe=PROBE,
-    )
+def write_base(folder: Path, value: float = 0.5) -> Path:
+    """Write a base's weights, configuration and tokenizer as save_pretrained names them."""
+    folder.mkdir(parents=True)
+    save_file({"model.norm.weight": np.full(8, value, np.float32)}, folder / "model.safetensors")
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_text("{}\n")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    return folder
 
 
-def _record(name: str) -> RunRecord:
-    return RunRecord(
-        name=name,
-        stage="grpo" if name == "grpo" else "sft",
-        command=f"accelerate launch -m training.{name} --config training/configs/embedded/{name}.yaml",
-        config={"data": ["kmp-train"], "output": f"runs/{name}", "base": BASE, "lora_r": RANK},
-        seed=0,
-        data={"sha256": "d" * 64, "rows": 8},
-        versions={"python": "3.11.7", "torch": "2.13.0"},
-        code_revision="e" * 40,
-        host={"system": "Linux", "cores": 2},
-        started_at=datetime(2026, 1, 5, 9, 0, tzinfo=UTC),
-        ended_at=datetime(2026, 1, 5, 9, 30, tzinfo=UTC),
-        status="finished",
-        result={"steps": 8, "train_loss": 0.5},
-    )
+def base_copy(folder: Path, **changes: str | None) -> BaseCopy:
+    """Return what is published of a base that a package brought along, packed."""
+    origin = BaseOrigin.model_validate({**CASES["origin"], "weights_sha256": sha256(folder / "model.safetensors")})
+    (licence := folder.parent / "LICENSE").write_text("Apache License\n")
+    return BaseCopy(folder, origin.model_copy(update=changes), licence)
+
+
+def write_packed_run(folder: Path, stages: tuple[str, ...] = ("sft", "grpo")) -> Path:
+    """Write the runs of a chain whose base is known by its weights alone, as the embedded one is."""
+    last = write_run(folder, stages=stages)
+    for number, name in enumerate(stages):
+        packed = {"source": "embedded", "hub_id": ORIGINAL, "revision": None}
+        change_manifest(folder / name, base={**packed, "weights_sha256": PACKED})
+        change_record(folder / name, config={"base": "embedded"})
+        config = {**CONFIG, "base_model_name_or_path": ORIGINAL, "revision": None}
+        write_adapter(folder / name / "adapter", tensors(number), config)
+        refit(folder / name)
+    return last

@@ -8,13 +8,13 @@ from safetensors.numpy import save_file
 
 from evals.errors import LabError
 from evals.io import weights_identity
-from hub.adapters import Wishes
+from hub.adapters import Publication
 from hub.cards.lint import lint_card
-from hub.chains import Publication, pack_base, pack_last, publication_of, runs_of
+from hub.chains import pack_base, pack_last, publication_of, runs_of
 from hub.local import InjectedFault
-from tests.hub.bases import ORIGINAL, PACKED, base_copy, write_base, write_packed_run
-from tests.hub.runs import REVISION, change_manifest, sha256, write_run
-from tests.hub.snapshots import was
+from tests.hub.cases import was
+from tests.hub.conftest import OTHER
+from tests.hub.runs import PACKED, REVISION, base_copy, change_manifest, sha256, write_base, write_packed_run, write_run
 from tests.hub.test_publish import ALLOWED
 
 BASE_FILES = {
@@ -34,7 +34,7 @@ def copy(tmp_path):
 
 
 def packed(run, copy):
-    return pack_base(copy, runs_of(run)[-1].manifest, Wishes("org/mine"))
+    return pack_base(copy, runs_of(run)[-1].manifest, Publication("org/mine"))
 
 
 ASKED = [
@@ -52,26 +52,23 @@ def test_the_embedded_base_goes_along_unless_another_wish_is_told(run, copy):
     for wishes, with_base, is_published, told in ASKED:
         asked = []
         found = publication_of(
-            run, Wishes("org/mine", **wishes), with_base, lambda named, to=asked: to.append(named) or copy
+            run, Publication("org/mine", **wishes), with_base, lambda named, to=asked: to.append(named) or copy
         )
         assert (found.with_base, asked) == (is_published, [] if told is ... else [told]), wishes
         assert (found.copy is copy) == bool(asked)
 
 
 def test_a_base_on_the_hub_is_not_published_again_and_one_of_ones_own_only_if_asked_for(tmp_path, copy):
-    run = write_run(tmp_path / "runs")
-    assert publication_of(run, Wishes("org/mine"), None, lambda named: copy) == Publication(Wishes("org/mine"))
+    run, mine = write_run(tmp_path / "runs"), Publication("org/mine")
+    assert publication_of(run, mine, None, lambda named: copy) == mine
     with pytest.raises(LabError, match="on the Hub already"):
-        publication_of(run, Wishes("org/mine"), True, lambda named: copy)
+        publication_of(run, mine, True, lambda named: copy)
     change_manifest(run, base={"hub_id": None, "source": "model", "revision": None})
-    assert not publication_of(run, Wishes("org/mine"), None, lambda named: copy).with_base
-    assert publication_of(run, Wishes("org/mine"), True, lambda named: copy).copy is copy
-
-
-def test_a_revision_pins_what_is_there_and_nothing_that_is_published(run, copy):
-    wishes = Wishes("org/mine", base="org/x", base_revision=REVISION)
+    assert not publication_of(run, mine, None, lambda named: copy).with_base
+    assert publication_of(run, mine, True, lambda named: copy).copy is copy
+    pinned = Publication("org/mine", base="org/x", base_revision=REVISION)
     with pytest.raises(LabError, match="leave one of them out"):
-        publication_of(run, wishes, True, lambda named: copy)
+        publication_of(run, pinned, True, lambda named: copy)
 
 
 def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice(stand, run, copy):
@@ -140,10 +137,13 @@ def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(stand,
     assert stand.only_read()
 
 
-def test_a_base_that_is_not_there_or_holds_no_safetensors_is_refused(stand, run, copy):
+def test_a_base_that_is_not_there_or_gated_or_holds_no_safetensors_is_refused(stand, run, copy):
     assert "there is no model org/nowhere" in stand.plan(run, "org/x", copy=copy, base="org/nowhere")
     stand.create("org/empty")
     assert "holds no model*.safetensors" in stand.plan(run, "org/x", copy=copy, base="org/empty")
+    stand.api(OTHER).create_repo("stranger/gated")
+    stand.api(OTHER).update_repo_settings("stranger/gated", gated="manual")
+    assert "is gated; ask for access" in stand.plan(run, "org/x", copy=copy, base="stranger/gated")
 
 
 def spoiled_weights(copy):
@@ -194,35 +194,25 @@ def test_whatever_fails_the_next_run_completes_with_one_base(stand, run, copy, r
     assert last.tag == "v1.0"
 
 
-def test_the_card_of_a_base_reads_as_it_did_and_has_no_fault(run, copy):
-    parcel = packed(run, copy)
-    text = parcel.parts["README.md"].text()
+def test_the_cards_of_a_base_and_of_an_adapter_on_it_read_as_they_did_and_have_no_fault(run, copy):
+    upload = packed(run, copy)
+    text = upload.parts["README.md"].text()
     assert text == was("base-card", text)
-    assert lint_card(text, "model", parcel.parts) == []
-
-
-def test_the_card_of_an_adapter_tells_of_the_base_that_goes_along(run, copy):
-    publication = Publication(Wishes("org/mine"), copy=copy, with_base=True)
-    text = pack_last(run, publication).parts["README.md"].text()
+    assert lint_card(text, "model", upload.parts) == []
+    text = pack_last(run, Publication("org/mine", copy=copy, with_base=True)).parts["README.md"].text()
     assert text == was("adapter-card-with-base", text)
-    assert f"is a copy of [{ORIGINAL}]" in text
-    assert f"| packed file that they were unpacked from, sha256 | `{PACKED}` |" in text
 
 
-def test_only_a_base_that_was_packed_is_called_quantised(run, copy):
+def test_only_a_packed_base_is_called_quantised_and_one_of_unknown_origin_says_so_and_warns(run, copy):
     cards = [packed(run, each).parts["README.md"].text() for each in (copy, base_copy(copy.folder, packed=None))]
-    assert [f"base_model: {ORIGINAL}\n" in card for card in cards] == [True, True]
     assert ["base_model_relation: quantized\n" in card for card in cards] == [True, False]
-
-
-def test_a_base_of_unknown_licence_and_origin_says_so_and_warns(run, copy):
-    parcel = packed(run, base_copy(copy.folder, licence=None, original=None, packed=None))
-    text = parcel.parts["README.md"].text()
+    upload = packed(run, base_copy(copy.folder, licence=None, original=None, packed=None))
+    text = upload.parts["README.md"].text()
     assert "license: other" in text
     assert "base_model" not in text
     assert "Nobody has recorded it." in text
-    assert any("licence of the base" in each.problem for each in parcel.findings)
-    assert not [each for each in lint_card(text, "model", parcel.parts) if each.is_error]
+    assert any("licence of the base" in each.problem for each in upload.findings)
+    assert not [each for each in lint_card(text, "model", upload.parts) if each.is_error]
 
 
 def test_weights_in_several_files_have_one_checksum_whatever_their_order():

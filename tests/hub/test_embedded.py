@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.chains import BaseCopy
+from hub.adapters import BaseCopy
 from tests.hub.conftest import client_settings
 from tests.hub.runs import sha256
 

@@ -1,26 +1,28 @@
 """A training as a job on the Hub, up to the request: what is sent, what runs, what comes back."""
 
+from dataclasses import replace
+
 import pytest
 
 from evals.errors import BadConfig
-from hub.checks import Parcel, part_of
-from hub.jobs import Work, command_of, job_options, plan_job, submit
+from hub.checks import part_of
+from hub.jobs import command_of, job_options, plan_job, submit
 
 LINE = ("accelerate", "launch", "-m", "training.sft", "--config", "my.yaml")
-WORK = Work("mine", LINE, "runs/mine", {"my.yaml": part_of(b"base: embedded\n")})
+WORK = ("mine", LINE, "runs/mine", {"my.yaml": part_of(b"base: embedded\n")})
 
 
 def test_a_job_is_planned_without_asking_anybody():
-    plan, parcel = plan_job(WORK, job_options(["flavor=l4x1", "timeout=2h"]), "ann")
+    plan, upload = plan_job(*WORK, job_options(["flavor=l4x1", "timeout=2h"]), "ann")
     assert (plan.run_repo, plan.code_repo) == ("ann/mine-run", "ann/mine-run-code")
     assert (plan.flavor, plan.timeout) == ("l4x1", "2h")
     assert "accelerate launch -m training.sft --config my.yaml || status=$?" in plan.script
-    assert {"my.yaml", "job.sh", "training/sft.py", "requirements.txt"} <= set(parcel.parts)
+    assert {"my.yaml", "job.sh", "training/sft.py", "requirements.txt"} <= set(upload.parts)
     assert plan.secrets == ("HF_TOKEN",)
 
 
 def test_the_run_comes_back_even_if_training_fails_and_a_second_job_goes_on_from_it():
-    script = plan_job(WORK, job_options([]), "ann")[0].script
+    script = plan_job(*WORK, job_options([]), "ann")[0].script
     lines = script.splitlines()
     fetched = next(at for at, line in enumerate(lines) if line.startswith("hf download ann/mine-run "))
     trained = next(at for at, line in enumerate(lines) if line.startswith("accelerate"))
@@ -37,9 +39,9 @@ def test_an_option_that_is_not_understood_is_answered_with_those_there_are():
 
 
 def test_a_job_is_submitted_with_its_code_pinned_to_one_private_commit(stand):
-    plan, parcel = plan_job(WORK, job_options(["repo=tester/mine-run"]), "tester")
-    small = {path: part for path, part in parcel.parts.items() if "/" not in path}  # other tests send our packages
-    number = submit(stand.api(), plan, Parcel(parcel.kind, parcel.title, small), lambda words: None)
+    plan, upload = plan_job(*WORK, job_options(["repo=tester/mine-run"]), "tester")
+    small = {path: part for path, part in upload.parts.items() if "/" not in path}  # other tests send our packages
+    number = submit(stand.api(), plan, replace(upload, parts=small), lambda words: None)
     job = next(job for job in stand.hub.jobs if job["id"] == number)
     code = stand.hub.find("dataset", "tester/mine-run-code")
     assert code.private

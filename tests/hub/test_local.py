@@ -25,11 +25,6 @@ def refused(work):
     return "nothing", None
 
 
-def test_a_token_says_who_you_are_and_a_wrong_one_is_refused(stand):
-    assert stand.api().whoami()["name"] == "tester"
-    assert refused(lambda: stand.api("hf_wrong").whoami()) == ("HfHubHTTPError", 401)
-
-
 def test_what_is_uploaded_comes_back_the_same_and_a_part_of_a_file_can_be_read(stand, tmp_path):
     files = {"weights.safetensors": BINARY, "deep/er/notes.txt": b"plain", "empty.txt": b""}
     for path, content in files.items():
@@ -59,23 +54,20 @@ def test_a_pull_request_leaves_main_alone_until_it_is_merged(stand):
     assert stand.on_main("org/pulls") == {"new.txt"}
 
 
-def test_a_tag_stays_where_it_was_set_and_cannot_be_set_twice(stand):
+def test_a_tag_stays_where_it_was_set_cannot_be_set_twice_and_a_stale_parent_is_refused(stand):
     stand.create("org/tags")
+    old = stand.api().model_info("org/tags").sha
     oid = stand.commit("org/tags", {"a.txt": b"1"}).oid
     stand.api().create_tag("org/tags", tag="v1", revision=oid)
     stand.commit("org/tags", {"a.txt": b"2"})
     assert stand.api().model_info("org/tags", revision="v1").sha == oid
     assert refused(lambda: stand.api().create_tag("org/tags", tag="v1")) == ("HfHubHTTPError", 409)
-
-
-def test_a_stale_parent_is_refused(stand):
-    stand.create("org/stale")
-    old = stand.api().model_info("org/stale").sha
-    stand.commit("org/stale", {"a.txt": b"1"})
-    assert refused(lambda: stand.commit("org/stale", {"a.txt": b"2"}, parent_commit=old)) == ("HfHubHTTPError", 412)
+    assert refused(lambda: stand.commit("org/tags", {"a.txt": b"3"}, parent_commit=old)) == ("HfHubHTTPError", 412)
 
 
 def test_who_may_see_read_and_write_is_as_on_the_hub(stand):
+    assert stand.api().whoami()["name"] == "tester"
+    assert refused(lambda: stand.api("hf_wrong").whoami()) == ("HfHubHTTPError", 401)
     stand.create("tester/mine", private=True)
     assert refused(lambda: stand.api(False).model_info("tester/mine")) == ("RepositoryNotFoundError", 401)
     assert refused(lambda: stand.api(OTHER).model_info("tester/mine")) == ("RepositoryNotFoundError", 404)

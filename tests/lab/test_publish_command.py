@@ -7,12 +7,12 @@ from typer.testing import CliRunner
 
 from evals.errors import IncomparableReports, LabError, MissingModel
 from evals.report import save_report
-from hub.adapters import Wishes
+from hub.adapters import Publication
 from lab.cli import app
-from lab.commands.publish import _board, _publication
+from lab.commands.publish import _board, _with_copy
 from lab.results import static_page
 from lab.results.static_page import board_page, panels_of
-from tests.hub.bases import write_packed_run
+from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf
 
@@ -26,7 +26,7 @@ def test_without_the_package_a_named_base_is_not_asked_for_again(tmp_path, monke
     monkeypatch.setattr(gguf, "PACKAGE", "no_such_package")
     monkeypatch.setenv("ASSAY_CACHE", str(cache))
     with pytest.raises(MissingModel) as stopped:
-        _publication(run, Wishes("org/mine", base="org/x"), None)
+        _with_copy(run, Publication("org/mine", base="org/x"), None)
     message = str(stopped.value)
     assert "what --base org/x names cannot be compared" in message
     assert "--no-base in place of --base org/x" in message

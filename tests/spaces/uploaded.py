@@ -10,9 +10,9 @@ GUARD = Path(__file__).parents[1] / "guarded"
 RUN = "import sitecustomize, runpy; runpy.run_path('app.py', run_name='__main__')"
 
 
-def unpacked(parcel, folder: Path) -> Path:
-    """Write a parcel's files as the Hub would hold them."""
-    for path, part in parcel.parts.items():
+def unpacked(upload, folder: Path) -> Path:
+    """Write a upload's files as the Hub would hold them."""
+    for path, part in upload.parts.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(part.read())
