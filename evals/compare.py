@@ -226,8 +226,7 @@ def check_instrument(reports: Sequence[Report[Any]]) -> None:
             raise IncomparableReports(
                 f"the reports of {first.chain_name} on {first.data_name} and of {other.chain_name} on"
                 f" {other.data_name} were measured with different instruments:"
-                f" {_differing(first.instrument, other.instrument)}; bring the older one up to date with"
-                " `assay eval rescore REPORT.json`"
+                f" {_differing(first.instrument, other.instrument)}; {first.made_alike}"
             )
     judges = {str(each.settings["judge"]): None for each in reports if "judge" in each.settings}
     if len(judges) > 1:

@@ -21,7 +21,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
-from evals.schema.reports import GradedRow, RefinerReport, Report
+from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport, ReviewScore
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
@@ -78,6 +78,8 @@ class Tally:
             c, y = (np.array(column, dtype=np.float64) for column in zip(*self.cells, strict=True))
             return measure.of_claims(c, y, self._claims(totals))
         n, *sums = totals[:, self.places[name]].T
+        if not n.any():
+            return missing
         if measure.of is None:
             return np.divide(sums[0], n, out=missing, where=n > 0)
         return np.where(n > 0, measure.of(n, *sums), missing)
@@ -329,14 +331,17 @@ def _form(document: Any) -> str:
     """Return which form a stored report has; those of before `task` was written are told by their fields."""
     if not isinstance(document, dict):
         return "questions"
-    task = document.get("task", "refine" if "judge_mode" in document else "questions")
-    return task if task in ("questions", "refine") else "other"
+    old = "refine" if "judge_mode" in document else "score" if "headline" in document else "questions"
+    task = document.get("task", old)
+    return task if task in ("questions", "refine", "review", "score") else "other"
 
 
-STORED: TypeAdapter[Report[Any]] = TypeAdapter(
+STORED: TypeAdapter[Report[Any] | ReviewScore] = TypeAdapter(
     Annotated[
         Annotated[EvalReport, Tag("questions")]
         | Annotated[RefinerReport, Tag("refine")]
+        | Annotated[ReviewReport, Tag("review")]
+        | Annotated[ReviewScore, Tag("score")]
         | Annotated[Report[GradedRow], Tag("other")],
         Discriminator(_form),
     ]
@@ -349,21 +354,22 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
     The message names the field that is wrong.
     """
     try:
-        report = STORED.validate_json(path.read_text(encoding="utf-8"))
+        stored = STORED.validate_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise LabError(f"there is no report at {path}; make one with `assay eval run --out {path}`") from None
+        raise LabError(f"there is no report at {path}; make one with `assay {kind.made_with} --out {path}`") from None
     except IsADirectoryError:
-        raise LabError(f"{path} is a folder; name a report that `assay eval run` wrote") from None
+        raise LabError(f"{path} is a folder; name a report that `assay {kind.made_with}` wrote") from None
     except UnicodeDecodeError as error:
-        raise _no_report(path, f"not UTF-8 at byte {error.start}") from None
+        raise _no_report(path, kind, f"not UTF-8 at byte {error.start}") from None
     except ValidationError as error:
-        raise _no_report(path, _complaint(error)) from None
+        raise _no_report(path, kind, _complaint(error)) from None
+    report = ReviewReport.of(stored) if isinstance(stored, ReviewScore) else stored
     if not isinstance(report, kind):
-        raise _no_report(path, f"it is one of the task {report.task}")
+        raise _no_report(path, kind, f"it is one of the task {report.task}")
     repeated = [key for key, n in Counter((row.id, row.stage) for row in report.rows).items() if n > 1]
     if repeated:
         example, stage = repeated[0]
-        raise _no_report(path, f"field 'rows': {stage!r} answers {example!r} more than once")
+        raise _no_report(path, kind, f"field 'rows': {stage!r} answers {example!r} more than once")
     return report
 
 
@@ -377,5 +383,5 @@ def _complaint(error: ValidationError) -> str:
     return f"field {field!r}: {first['msg']}, seen {seen}{others}"
 
 
-def _no_report(path: Path, problem: str) -> LabError:
-    return LabError(f"{path} is not a report ({problem}); give a file that `assay eval run` wrote, unchanged")
+def _no_report(path: Path, kind: type[Report[Any]], problem: str) -> LabError:
+    return LabError(f"{path} is not a report ({problem}); give a file that `assay {kind.made_with}` wrote, unchanged")

@@ -155,6 +155,10 @@ class Task(Protocol[Row]):
     """The metric that a leaderboard is ordered by."""
     headline: ClassVar[str] = "all"
     """The group of rows that is shown first."""
+    says_reading: ClassVar[bool] = False
+    """Whether tables say how answers were read."""
+    controls: ClassVar[Sequence[str]] = ()
+    """Figures beside the metrics that a leaderboard shows with them."""
     policies: ClassVar[Collection[str]] = ()
     """Names of the baselines."""
     report: ClassVar[type[Report[Any]]] = Report[GradedRow]

@@ -75,6 +75,7 @@ class Questions(Task[Example]):
     """Questions with a truth. `read` is how answers are read, by `judge` where that is "judge"."""
 
     name = "questions"
+    says_reading = True
     asked = "questions"
     headline = HEADLINE
     compared = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")

@@ -94,14 +94,21 @@ def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
         )
         for index, reason, twin in removed
     )
-    update: dict[str, Any] = {"concerns": tuple(_as_given(row, index, concerns) for index in kept)}
+    labelled = tuple(concerns[index] for index in kept)
     if row.structured_concerns is not None:
-        update["structured_concerns"] = tuple(concerns[index] for index in kept)
+        texts = tuple(each.text or "" for each in labelled)
+        update: dict[str, Any] = {"concerns": texts, "structured_concerns": labelled}
+    else:
+        as_given = (row.concerns[index] if isinstance(row.concerns[index], str) else concerns[index] for index in kept)
+        update = {"concerns": tuple(as_given)}
+    labels = [(each.category, CATEGORIES) for each in labelled] + [(each.severity, SEVERITIES) for each in labelled]
     return CleanedRow(
         row=row.model_copy(update=update),
         removed=took_out,
         repaired=tuple(each for each in repaired if each.index in set(kept)),
-        unknown_labels=sum(_unknown_labels(concerns[index]) for index in kept),
+        unknown_labels=sum(
+            label is not None and plain_label(label) not in (*known, UNKNOWN) for label, known in labels
+        ),
     )
 
 
@@ -139,14 +146,3 @@ def _repaired(index: int, given: WrittenConcern, notes: list[RepairedLabel]) -> 
             )
             update[name] = label
     return given.model_copy(update=update) if update else given
-
-
-def _as_given(row: PredictionRow, index: int, concerns: Sequence[WrittenConcern]) -> str | WrittenConcern:
-    if row.structured_concerns is not None:
-        return concerns[index].text or ""
-    return row.concerns[index] if isinstance(row.concerns[index], str) else concerns[index]
-
-
-def _unknown_labels(concern: WrittenConcern) -> int:
-    labels = ((concern.category, CATEGORIES), (concern.severity, SEVERITIES))
-    return sum(label is not None and plain_label(label) not in (*known, UNKNOWN) for label, known in labels)

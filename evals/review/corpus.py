@@ -14,7 +14,7 @@ from evals.review.clean import key_of
 from evals.review.prompt import (
     PROMPT_VERSION,
     Budget,
-    Piece,
+    PaperPart,
     TokenCounter,
     instructions,
     pieces_of,
@@ -61,7 +61,7 @@ class Made:
     """A row, the part of the paper it holds, and the tokens of what is read and of the reply."""
 
     row: Conversation
-    piece: Piece
+    piece: PaperPart
     input_tokens: int
     reply_tokens: int
 
@@ -81,13 +81,30 @@ def rows_of(
     made = []
     for at, piece in enumerate(pieces):
         mine = [each for each, place in zip(concerns, places, strict=True) if place == at]
-        made.append(_made(example, piece, reply_of(mine), counter))
-        total = made[-1].input_tokens + made[-1].reply_tokens
-        if total > budget.context:
+        row = Conversation(
+            id=example.id if piece.parts == 1 else f"{example.id}#{piece.part}",
+            article_id=example.id,
+            source=example.source,
+            family=example.family,
+            part=piece.part,
+            parts=piece.parts,
+            synthetic=example.synthetic,
+            prompt_version=PROMPT_VERSION,
+            prompt_sha256=prompt_sha256(),
+            conversations=(
+                Turn(role="system", value=system_prompt()),
+                Turn(role="human", value=request(piece.text, piece.part, piece.parts)),
+                Turn(role="gpt", value=reply_of(mine)),
+            ),
+        )
+        whole = counter.chat(messages_of(row))
+        empty = counter.chat([*messages_of(row)[:2], {"role": "assistant", "content": ""}])
+        if whole > budget.context:
             raise LabError(
-                f"the row {made[-1].row.id} has {total} tokens ({made[-1].reply_tokens} of them the reply) in a context"
+                f"the row {row.id} has {whole} tokens ({whole - empty} of them the reply) in a context"
                 f" of {budget.context}; a reply is never cut. This should not happen: please report the paper."
             )
+        made.append(Made(row, piece, empty, whole - empty))
     return made
 
 
@@ -100,29 +117,6 @@ def reply_of(concerns: Sequence[HumanConcern]) -> str:
 def messages_of(row: Conversation) -> list[dict[str, str]]:
     """Return a row's turns with the roles that chat templates know."""
     return [{"role": ROLES[turn.role], "content": turn.value} for turn in row.conversations]
-
-
-def _made(example: ReviewExample, piece: Piece, reply: str, counter: TokenCounter) -> Made:
-    turns = (
-        Turn(role="system", value=system_prompt()),
-        Turn(role="human", value=request(piece.text, piece.part, piece.parts)),
-        Turn(role="gpt", value=reply),
-    )
-    row = Conversation(
-        id=example.id if piece.parts == 1 else f"{example.id}#{piece.part}",
-        article_id=example.id,
-        source=example.source,
-        family=example.family,
-        part=piece.part,
-        parts=piece.parts,
-        synthetic=example.synthetic,
-        prompt_version=PROMPT_VERSION,
-        prompt_sha256=prompt_sha256(),
-        conversations=turns,
-    )
-    whole = counter.chat(messages_of(row))
-    empty = counter.chat([*messages_of(row)[:2], {"role": "assistant", "content": ""}])
-    return Made(row, piece, empty, whole - empty)
 
 
 @dataclass(frozen=True)
@@ -151,21 +145,15 @@ def select(concerns: Sequence[HumanConcern], rules: Rules) -> tuple[tuple[HumanC
     dropped: Counter[str] = Counter()
     for each in concerns:
         key = (key_of(each.concern_text), each.category, each.severity)
-        reason = _reason(each, rules) or ("said twice" if key in kept else None)
-        if reason is None:
-            kept[key] = each
+        if not rules.with_figures and (each.requires_figure_reading or each.category == "figure_issue"):
+            dropped["needs a figure"] += 1
+        elif each.resolution_confidence < rules.min_confidence:
+            dropped[f"confidence below {rules.min_confidence:g}"] += 1
+        elif key in kept:
+            dropped["said twice"] += 1
         else:
-            dropped[reason] += 1
+            kept[key] = each
     return tuple(sorted(kept.values(), key=lambda each: SEVERITIES.index(each.severity))), dropped
-
-
-def _reason(concern: HumanConcern, rules: Rules) -> str | None:
-    is_figure = concern.requires_figure_reading or concern.category == "figure_issue"
-    if is_figure and not rules.with_figures:
-        return "needs a figure"
-    if concern.resolution_confidence < rules.min_confidence:
-        return f"confidence below {rules.min_confidence:g}"
-    return None
 
 
 Progress = Callable[[int, int], None]
@@ -268,24 +256,23 @@ def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, 
 
 def audit(taught: Sequence[Taught]) -> TruncationAudit:
     """Return how many papers lost text and how much of it, by source and by length."""
+
+    def bin_of(papers: Sequence[Taught]) -> BinAudit:
+        pieces = [each.rows[0].piece for each in papers]
+        lost, whole = sum(piece.lost for piece in pieces), sum(piece.whole for piece in pieces)
+        cut = sum(piece.lost > 0 for piece in pieces)
+        return BinAudit(papers=len(papers), cut=cut, share_lost=round(lost / whole, 6) if whole else 0.0)
+
     names = sorted({each.example.source for each in taught})
-    sources = {name: [each for each in taught if each.example.source == name] for name in names}
     lengths: dict[str, list[Taught]] = {name: [] for name in (*(name for _, name in BINS), LONGEST_BIN)}
     for each in taught:
         tokens = each.rows[0].piece.whole
         lengths[next((name for limit, name in BINS if tokens < limit), LONGEST_BIN)].append(each)
     return TruncationAudit(
-        overall=_audit(taught),
-        by_source={source: _audit(papers) for source, papers in sources.items()},
-        by_length={name: _audit(papers) for name, papers in lengths.items()},
+        overall=bin_of(taught),
+        by_source={name: bin_of([each for each in taught if each.example.source == name]) for name in names},
+        by_length={name: bin_of(papers) for name, papers in lengths.items()},
     )
-
-
-def _audit(taught: Sequence[Taught]) -> BinAudit:
-    pieces = [each.rows[0].piece for each in taught]
-    lost, whole = sum(piece.lost for piece in pieces), sum(piece.whole for piece in pieces)
-    cut = sum(piece.lost > 0 for piece in pieces)
-    return BinAudit(papers=len(taught), cut=cut, share_lost=round(lost / whole, 6) if whole else 0.0)
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -21,10 +21,10 @@ from evals.schema.reviews import (
     SEVERITIES,
     UNKNOWN,
     Concern,
+    ConcernOrigin,
     Linkage,
     MergedConcern,
     MergedRow,
-    Origin,
     PredictionRow,
     ReferenceRow,
     Strategy,
@@ -50,24 +50,13 @@ def clusters_of(alike: Block, tools: Sequence[int], threshold: float, linkage: L
         first, second = group[i], group[j]
         if first == second:
             continue
-        together = (members[first], members[second])
-        if linkage == "single" or _is_complete(alike, tools, *together, threshold):
+        same_tool = {tools[k] for k in members[first]} & {tools[k] for k in members[second]}
+        block = alike[np.ix_(members[first], members[second])]
+        if linkage == "single" or (not same_tool and bool((block >= alike.dtype.type(threshold)).all())):
             for place in members[second]:
                 group[place] = first
             members[first] += members.pop(second)
     return sorted(sorted(each) for each in members.values())
-
-
-def medoid(alike: Block, members: Sequence[int]) -> int:
-    """Return the member nearest to all others; of two equally near, the one that stands first."""
-    block = np.asarray(alike)[np.ix_(members, members)].sum(axis=1)
-    return members[int(np.argmax(np.round(block, 6)))]
-
-
-def _is_complete(alike: Block, tools: Sequence[int], first: list[int], second: list[int], threshold: float) -> bool:
-    if {tools[i] for i in first} & {tools[j] for j in second}:
-        return False
-    return bool((alike[np.ix_(first, second)] >= alike.dtype.type(threshold)).all())
 
 
 FALSE_MERGE_RATE = 0.01
@@ -211,7 +200,10 @@ def _merged(
 ) -> tuple[MergedConcern, tuple[float, int]]:
     """Return a group as one concern, and where it stood: mean depth in its lists, then first place."""
     members = [listed[place] for place in group]
-    chosen = listed[medoid(alike, group)].concern
+    nearest = np.asarray(alike)[np.ix_(group, group)].sum(
+        axis=1
+    )  # of two equally near to all, the one that stands first
+    chosen = listed[group[int(np.argmax(np.round(nearest, 6)))]].concern
     sources = tuple(names[tool] for tool in sorted({each.tool for each in members}))
     concern = MergedConcern(
         text=chosen.text,
@@ -219,7 +211,9 @@ def _merged(
         severity=_usual([each.concern.severity for each in members], chosen.severity),
         support=len(sources),
         sources=sources,
-        origins=tuple(Origin(tool=names[each.tool], index=each.place, text=each.concern.text) for each in members),
+        origins=tuple(
+            ConcernOrigin(tool=names[each.tool], index=each.place, text=each.concern.text) for each in members
+        ),
     )
     return concern, (sum(each.depth for each in members) / len(members), group[0])
 

@@ -14,7 +14,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -147,6 +147,8 @@ def normalised(vectors: Vectors) -> Vectors:
 CATEGORY_NAMES: tuple[str, ...] = (*CATEGORIES, UNKNOWN)
 SEVERITY_NAMES: tuple[str, ...] = (*SEVERITIES, UNKNOWN)
 MAJOR = SEVERITY_NAMES.index("major")
+UNATTRIBUTED = "unattributed"
+"""Where predicted concerns go that are near no human concern, so that no group loses them."""
 NAMED = 20
 """Ids of missing or unknown articles that are listed."""
 
@@ -522,17 +524,12 @@ FEW = 200
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold, where it comes from, and what is known about how well it tells papers apart.
-
-    `within` is the share of human concerns that another concern on the same paper passes with, which
-    shows how much the encoder sees at all; `n` the similarities by chance behind the quantile.
-    """
+    """A threshold and where it comes from; `n` are the similarities by chance behind the quantile."""
 
     value: float
     origin: str
     rate: float | None = None
     n: int = 0
-    within: float | None = None
 
     @property
     def is_rough(self) -> bool:
@@ -552,19 +549,23 @@ def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) ->
     else:
         vectors = encoder.encode(panel.human.texts)
         similarity = VectorSimilarity(vectors, vectors, (panel.human, panel.human))
-    by_chance = [
-        top
-        for partner in partners(panel.sources, panel.human.sizes > 0, ROUNDS, seed)
-        for top in _best(panel, similarity, partner)
-    ]
+    by_chance = []  # for every concern the greatest similarity to another paper's list, equal texts left out
+    key = np.unique([key_of(text) for text in panel.human.texts], return_inverse=True)[1]
+    start = panel.human.start
+    for partner in partners(panel.sources, panel.human.sizes > 0, ROUNDS, seed):
+        for article, other in enumerate(partner.tolist()):
+            mine, theirs = (key[start[at] : start[at + 1]] for at in (article, other))
+            if other >= 0 and len(mine) and len(theirs):
+                block = np.array(similarity.block(article, other))
+                block[mine[:, None] == theirs[None, :]] = -1.0
+                by_chance.append(block.max(axis=1))
     if not by_chance:
         raise LabError("a threshold needs human concerns on two papers or more; give one: --threshold 0.5")
     values = np.sort(np.concatenate(by_chance))
     place = min(len(values) - 1, int(np.ceil((1 - rate) * len(values))))
     value = min(HIGHEST, float(np.nextafter(values[place], np.float32(2), dtype=np.float32)))
     origin = f"calibrated: {100 * rate:g} % of human concerns match on another paper by chance"
-    found = Threshold(value, origin, rate, len(values))
-    return replace(found, within=_within(panel, similarity, value))
+    return Threshold(value, origin, rate, len(values))
 
 
 def number_of(written: str) -> float:
@@ -576,27 +577,3 @@ def number_of(written: str) -> float:
     if not -1 <= value <= 1:
         raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
     return value
-
-
-def _best(panel: Panel, similarity: Similarity, partner: np.ndarray) -> list[np.ndarray]:
-    """Return for every concern of an article the greatest similarity to its partner's list."""
-    tops = []
-    key = np.unique([key_of(text) for text in panel.human.texts], return_inverse=True)[1]
-    start = panel.human.start
-    for article, other in enumerate(partner.tolist()):
-        mine, theirs = (key[start[at] : start[at + 1]] for at in (article, other))
-        if other >= 0 and len(mine) and len(theirs):
-            block = np.array(similarity.block(article, other))
-            block[mine[:, None] == theirs[None, :]] = -1.0
-            tops.append(block.max(axis=1))
-    return tops
-
-
-def _within(panel: Panel, similarity: Similarity, value: float) -> float | None:
-    """Return the share of human concerns with another one of the same paper above the threshold."""
-    tops = []
-    for article in np.flatnonzero(panel.human.sizes > 1).tolist():
-        block = np.array(similarity.block(article, article))
-        np.fill_diagonal(block, -np.inf)
-        tops.append(block.max(axis=1))
-    return float((np.concatenate(tops) >= value).mean()) if tops else None

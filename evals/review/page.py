@@ -1,5 +1,6 @@
 """Reports and leaderboards of reviewers as Markdown, every figure with its n, interval and controls."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 import jinja2
 from pydantic import ValidationError
 
+from evals.compare import Difference
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from evals.leaderboard import shown_ranks
-from evals.review.leaderboard import RULE
-from evals.schema.reports import Board, PublishedResult, ReviewReport, Span
+from evals.schema import Metric, Record
+from evals.schema.reports import PublishedResult, ReviewReport, Span
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import MadeBy
 
@@ -27,6 +28,19 @@ def record_beside(rows: Path) -> Path:
     """
     name = rows.stem if rows.suffix == ".jsonl" else rows.name
     return rows.with_name(f"{name}.run.json")
+
+
+BESIDE = ("fingerprint", "against", "boards", "steps")
+"""Keys that only a run's record, a report, a leaderboard and a comparison of checkpoints have."""
+
+
+def is_beside_scores(path: Path) -> bool:
+    """Return whether a file is one that commands write beside scores, and none that could be ranked."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(document, dict) and any(key in document for key in BESIDE)
 
 
 def refuse_overlap(read: Iterable[Path], out: Path) -> None:
@@ -103,26 +117,16 @@ def made_rows(systems: Iterable[tuple[str, MadeBy | None]]) -> list[tuple[str, .
 def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
     if made is None:
         return (system, *["–"] * (len(COLUMNS) - 1))
-    return (system, _who(made), made.host or "here", _settings(made), made.constraint, made.date.isoformat())
-
-
-def _who(made: MadeBy) -> str:
-    if made.kind == "chain":
-        return f"{made.name}, {made.stage}" if made.stage else made.name
-    served = ", ".join(made.served)
-    if served in ("", made.name):
-        return f"{made.name} by API" + ("" if served else " (the server named no model)")
-    return f"{served} by API, asked for as {made.name}"
-
-
-def _settings(made: MadeBy) -> str:
-    given = ((key, made.settings.get(key)) for key in SHOWN)
-    return ", ".join(f"{key} {_number(value)}" for key, value in given if isinstance(value, int | float))
-
-
-def _number(value: float) -> str:
-    """Return whole numbers in full, 20261121, and others without idle zeros, 0.1."""
-    return str(int(value)) if float(value).is_integer() else f"{value:g}"
+    who = f"{made.name}, {made.stage}" if made.stage else made.name
+    if made.kind == "server":
+        served = ", ".join(made.served)
+        who = f"{served} by API, asked for as {made.name}"
+        if served in ("", made.name):
+            who = f"{made.name} by API" + ("" if served else " (the server named no model)")
+    known = [(key, value) for key in SHOWN if isinstance(value := made.settings.get(key), int | float)]
+    # whole numbers in full, 20261121, and others without idle zeros, 0.1
+    settings = (f"{key} {int(value) if float(value).is_integer() else f'{value:g}'}" for key, value in known)
+    return (system, who, made.host or "here", ", ".join(settings), made.constraint, made.date.isoformat())
 
 
 NAMES = {
@@ -134,14 +138,19 @@ NAMES = {
 }
 
 
-def board_page(boards: Sequence[Board], published: Sequence[PublishedResult] = ()) -> str:
-    """Return leaderboards as one Markdown page, best first, with the rule behind the ranks."""
-    return _page("board.md.jinja", boards=boards, published=published, rule=RULE)
+def board_page(boards: str, reports: Iterable[ReviewReport], published: Sequence[PublishedResult] = ()) -> str:
+    """Return the Markdown of leaderboards with who answered and what others published behind them."""
+    return boards + "\n" + _page("board.md.jinja", systems=systems_of(reports), published=published)
 
 
-def report_page(report: ReviewReport) -> str:
-    """Return a report as one Markdown page."""
-    return _page("report.md.jinja", report=report, published=report.published)
+def systems_of(reports: Iterable[ReviewReport]) -> list[tuple[str, MadeBy | None]]:
+    """Return who answered, by system."""
+    return [(report.chain_name, report.score.made_by) for report in reports]
+
+
+def report_page(report: Record) -> str:
+    """Return a report on systems (`evals.review.report.SystemsReport`) as one Markdown page."""
+    return _page("report.md.jinja", report=report)
 
 
 def _page(template: str, **values: object) -> str:
@@ -152,9 +161,10 @@ def _page(template: str, **values: object) -> str:
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"cell": cell, "named": named, "rate": rate}
-    tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS, "shown_ranks": shown_ranks}
-    text = environment.get_template(template).render(**values, **tables, instrument=instrument)
+    environment.filters |= {"cell": cell, "named": named, "rate": rate, "apart": apart}
+    environment.filters["p"] = lambda p: "–" if p is None else f"{p:.4f}"
+    tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS}
+    text = environment.get_template(template).render(**values, **tables)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -163,10 +173,12 @@ def named(metric: str) -> str:
     return NAMES.get(metric, metric)
 
 
-def instrument(board: Board) -> str:
-    """Return what scores were made with, in a few words."""
-    matcher = board.matcher
-    return f"{matcher.encoder} at {matcher.threshold:.3f}, {matcher.assignment} assignment"
+def apart(each: Difference, after: str = "") -> str:
+    """Return a difference with its interval, +0.050 [-0.010, +0.110]; a dash where it is undefined."""
+    if each.value is None:
+        return "–"
+    span = "" if each.low is None or each.high is None else f" [{each.low:+.3f}, {each.high:+.3f}]"
+    return f"{each.value:+.3f}{span}{after}"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -178,6 +190,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def cell(value: object) -> str:
     """Return a value as it stands in a cell of a Markdown table."""
     return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def span_of(metric: Metric) -> Span | None:
+    """Return the interval of a metric."""
+    return None if metric.low is None or metric.high is None else (metric.low, metric.high)
 
 
 def rate(value: float | None, span: Span | None = None) -> str:

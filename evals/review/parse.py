@@ -42,7 +42,12 @@ def answer_of(raw: str) -> tuple[str, str, bool]:
     channels = list(_CHANNEL.finditer(text))
     if channels:
         return _plain(text[channels[-1].end() :]), text[: channels[-1].start()], False
-    text, thought = _apart(text)
+    kept, thoughts, at = [], [], 0
+    while (opened := _OPEN.search(text, at)) is not None and (closed := _CLOSE.search(text, opened.end())) is not None:
+        kept.append(text[at : opened.start()])
+        thoughts.append(text[opened.end() : closed.start()])
+        at = closed.end()
+    text, thought = "\n".join([*kept, text[at:]]), "\n".join(thoughts)
     closes = list(_CLOSE.finditer(text))
     if closes:  # the template opened the block, so the output only closes it
         return _plain(text[closes[-1].end() :]), text[: closes[-1].start()], False
@@ -50,19 +55,6 @@ def answer_of(raw: str) -> tuple[str, str, bool]:
     if opened:
         return _plain(text[: opened.start()]), text[opened.end() :], True
     return _plain(text), thought, False
-
-
-def _apart(text: str) -> tuple[str, str]:
-    """Return a text without its closed blocks of reasoning, and what stands in them."""
-    kept, thought, at = [], [], 0
-    while (opened := _OPEN.search(text, at)) is not None:
-        closed = _CLOSE.search(text, opened.end())
-        if closed is None:
-            break
-        kept.append(text[at : opened.start()])
-        thought.append(text[opened.end() : closed.start()])
-        at = closed.end()
-    return "\n".join([*kept, text[at:]]), "\n".join(thought)
 
 
 def _plain(text: str) -> str:
@@ -151,7 +143,11 @@ def without_lead(text: str) -> tuple[str, str | None]:
     severity: str | None = None
     rest = text.strip()
     for _ in range(MOST):
-        found = _lead(rest)
+        bold = _BOLD.match(rest)
+        if bold is not None and rest[bold.end() : bold.end() + 1].isupper():
+            found: re.Match[str] | None = bold
+        else:
+            found = next((match for each in _LEADS if (match := each.match(rest))), None)
         if found is None:
             break
         named = found.groupdict().get("severity")
@@ -162,13 +158,6 @@ def without_lead(text: str) -> tuple[str, str | None]:
         if is_open:  # what the mark opened goes on behind the lead
             rest = f"**{rest}" if "**" in found[0] else f"__{rest}"
     return rest, severity
-
-
-def _lead(text: str) -> re.Match[str] | None:
-    bold = _BOLD.match(text)
-    if bold is not None and text[bold.end() : bold.end() + 1].isupper():
-        return bold
-    return next((found for each in _LEADS if (found := each.match(text))), None)
 
 
 _KNOWN = "|".join(sorted((*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS), key=lambda key: (-len(key), key)))
@@ -273,8 +262,13 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
     is_cut = end == len(text) and not written.endswith(("}", "]"))
     if is_cut:
         written = _KEY_BEGUN.sub(r"\1", written)
+
+    def mended(key: re.Match[str]) -> str:
+        name = key[2] or key[3]
+        return f'{key["brace"] or ""}"{name}": ' if name else key[0]
+
     try:
-        named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(_mended_key, written)) if seen else written
+        named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written)) if seen else written
         value = json_repair.loads(named if named[0] in "[{" else "{" + named, skip_json_loads=True)
     except (RecursionError, ValueError):
         return None
@@ -283,11 +277,6 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
     if is_cut and not _CLOSED_STRING.search(written):
         value = _cut(value)
     return Region(value, start, end, False, is_cut)
-
-
-def _mended_key(key: re.Match[str]) -> str:
-    name = key[2] or key[3]
-    return f'{key["brace"] or ""}"{name}": ' if name else key[0]
 
 
 def _cut(value: object) -> object:
@@ -560,7 +549,9 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     """
     if raw is None or not raw.strip():
         return _failed(name, "there is no output")
-    answer, reasoning, is_unfinished = answer_of(raw)
+    whole = _strict(raw.strip(), 0) if raw.strip()[0] in "[{" else None
+    is_json = whole is not None and whole.end == len(raw.strip())
+    answer, reasoning, is_unfinished = (raw.strip(), "", False) if is_json else answer_of(raw)
     problems: list[str] = []
     found = _read(answer, problems)
     if is_unfinished:
@@ -608,7 +599,9 @@ def _failed(name: str, *problems: str) -> ParsedReview:
 def _read(text: str, problems: list[str]) -> _Found:
     """Return the items of an answer: of its JSON, or of its prose where that holds none."""
     lists = _lists(text)
-    chosen = _chosen([found for found in lists if found.is_usable])
+    usable = [found for found in lists if found.is_usable]
+    final = [found for found in usable[1:] if _FINAL.search(found.before[-200:])]  # the last one, else what is no draft
+    chosen = final[-1:] or [found for found in usable if not _DRAFT.search(found.before[-80:])] or usable
     if chosen:
         if not all(found.is_valid for found in chosen):
             problems.append("this is not valid JSON; it was read as far as it can be")
@@ -641,12 +634,6 @@ def _lists(text: str) -> list[_Found]:
         end = region.end
         last_end = end if inside else last_end
     return found
-
-
-def _chosen(lists: Sequence[_Found]) -> Sequence[_Found]:
-    """Return the lists that answer: the last that calls itself final, else all that are no drafts."""
-    final = [found for found in lists[1:] if _FINAL.search(found.before[-200:])]
-    return final[-1:] or [found for found in lists if not _DRAFT.search(found.before[-80:])] or lists
 
 
 def _says_none(text: str) -> bool:

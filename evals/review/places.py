@@ -43,7 +43,12 @@ class Map:
     def __init__(self, article: Article) -> None:
         self._article = article
         texts = [(ABSTRACT, article.abstract), *enumerate(each.text for each in article.sections)]
-        self._sections = [_words(section, text) for section, text in texts if text.strip()]
+        self._sections = []
+        for section, text in texts:
+            found = list(WORD.finditer(text))
+            words = tuple(word[0].lower() for word in found)
+            if text.strip():
+                self._sections.append(_Words(section, text, words, tuple(word.span() for word in found)))
         self._seeds: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
         for number, section in enumerate(self._sections):
             for at in range(len(section.words) - SEEDS + 1):
@@ -73,7 +78,8 @@ class Map:
         best: tuple[int, int, int] | None = None
         for start in range(len(words) - SEEDS + 1):
             for number, at in self._seeds.get(words[start : start + SEEDS], ()):
-                length = _run(words, start, self._sections[number].words, at)
+                pairs = zip(words[start:], self._sections[number].words[at:], strict=False)
+                length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
                 run = words[start : start + length]
                 if length >= SHORTEST_RUN and sum(word not in LITTLE for word in run) >= TELLING:
                     best = max(best or (0, 0, 0), (length, -number, -at))
@@ -90,13 +96,3 @@ class Map:
         return Place(
             section=section.section, start=start, end=end, quote=section.text[start:end], page=page, is_quoted=is_quoted
         )
-
-
-def _words(section: int, text: str) -> _Words:
-    found = list(WORD.finditer(text))
-    return _Words(section, text, tuple(word[0].lower() for word in found), tuple(word.span() for word in found))
-
-
-def _run(words: tuple[str, ...], start: int, others: tuple[str, ...], at: int) -> int:
-    pairs = zip(words[start:], others[at:], strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

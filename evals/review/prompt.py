@@ -223,7 +223,7 @@ def level(wants: Sequence[int], room: int) -> list[int]:
     """Return `room` shared evenly among wants, none given more than it wants; the sum is exact.
 
     >>> level([1, 10, 10], 12)
-    [1, 6, 5]
+    [1, 5, 6]
     """
     given = [0] * len(wants)
     left = min(room, sum(wants))
@@ -232,10 +232,6 @@ def level(wants: Sequence[int], room: int) -> list[int]:
         share = left // (len(order) - place)
         given[at] = min(wants[at], share)
         left -= given[at]
-    for at in range(len(wants)):
-        extra = min(left, wants[at] - given[at])
-        given[at] += extra
-        left -= extra
     return given
 
 
@@ -253,7 +249,7 @@ SLACK = 0.97
 
 
 @dataclass(frozen=True)
-class Piece:
+class PaperPart:
     """The text of a part (from 1) of a paper, its tokens, and the tokens of the paper that no part has."""
 
     text: str
@@ -275,7 +271,7 @@ class Unit:
     is_paragraph_start: bool
 
 
-def pieces_of(article: Article, room: int, counter: TokenCounter, overlap: int, max_parts: int) -> list[Piece]:
+def pieces_of(article: Article, room: int, counter: TokenCounter, overlap: int, max_parts: int) -> list[PaperPart]:
     """Return a paper in parts of at most `room` tokens each, as few as it takes and at most `max_parts`."""
     head = head_of(article)
     tries = room
@@ -300,7 +296,9 @@ def sections_of(article: Article) -> list[tuple[str, str]]:
     return [(each.name.strip() or "Main text", each.text.strip()) for each in article.sections if each.text.strip()]
 
 
-def _tried(article: Article, head: str, room: int, counter: TokenCounter, overlap: int, max_parts: int) -> list[Piece]:
+def _tried(
+    article: Article, head: str, room: int, counter: TokenCounter, overlap: int, max_parts: int
+) -> list[PaperPart]:
     names = [name for name, _ in sections_of(article)]
     sections = [list(_units(at, text, counter)) for at, (_, text) in enumerate(sections_of(article))]
     sizes = [sum(unit.tokens for unit in section) + HEADING for section in sections]
@@ -319,7 +317,8 @@ def _tried(article: Article, head: str, room: int, counter: TokenCounter, overla
     lost = head_tokens - head_kept + sum(sizes) - sum(given) + left_over
     texts = ["\n\n".join(filter(None, (head, body))) for body in bodies]
     return [
-        Piece(text, part, len(texts), len(counter.ends(text)), lost, whole) for part, text in enumerate(texts, start=1)
+        PaperPart(text, part, len(texts), len(counter.ends(text)), lost, whole)
+        for part, text in enumerate(texts, start=1)
     ]
 
 

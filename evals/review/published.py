@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.schema.reports import PublishedGroup, PublishedResult, Rates, ReviewScore
+from evals.review.rates import rates_of
+from evals.schema.reports import PublishedGroup, PublishedResult
 
 ACCEPTED = (
     "accepted are a result record (tool_name, recall_overall, …), a summary with eval_metrics, a table of"
@@ -27,35 +28,6 @@ _NAMES = {"f1": "F1", "recall_major": "major recall"}
 def faults_of(result: PublishedResult) -> tuple[str, ...]:
     """Return what in a published result cannot be, each in one sentence with the figures."""
     return (*_rates(result), *_counts(result), *_groups(result))
-
-
-def faults_of_score(score: ReviewScore) -> tuple[str, ...]:
-    """Return what in a score of ours cannot be: files can be edited, and bugs can be ours."""
-    by_source, by_category = (
-        PublishedResult(
-            system=score.system,
-            file="",
-            sha256="",
-            form="result record",
-            **_whole(score.micro),
-            soft_precision=score.soft.precision,
-            soft_recall=score.soft.recall,
-            interval_recall=score.intervals.get("recall"),
-            interval_precision=score.intervals.get("precision"),
-            groups={name: PublishedGroup(**_whole(rates)) for name, rates in groups.items()},
-        )
-        for groups in (score.per_source, score.per_category)
-    )
-    categories = {name: each.model_copy(update={"n_articles": None}) for name, each in by_category.groups.items()}
-    return tuple(
-        dict.fromkeys([*faults_of(by_source), *_groups(by_category.model_copy(update={"groups": categories}))])
-    )
-
-
-def _whole(rates: Rates) -> dict[str, Any]:
-    """Return rates as they are published, counts as whole numbers."""
-    shares = rates.model_dump(include={"precision", "recall", "f1", "n_articles", "n_human"})
-    return {**shares, "n_predicted": round(rates.n_predicted), "n_matched": round(rates.n_matched)}
 
 
 def share_of(value: float, n: int) -> int | None:
@@ -124,20 +96,16 @@ def _groups(result: PublishedResult) -> Iterator[str]:
             yield f"F1 {group.f1:g} of {name} does not follow from its precision and recall"
         if group.n_predicted == 0 and group.n_articles and group.n_human:
             yield f"{name} has {group.n_articles} articles and not one predicted concern: counted as misses"
-    yield from _sums(result, result.groups)
-
-
-def _sums(result: PublishedResult, groups: Mapping[str, PublishedGroup]) -> Iterator[str]:
-    if not groups or any(each.n_human is None for each in groups.values()):
+    groups = result.groups.values()
+    if not groups or any(each.n_human is None for each in groups):
         return
-    total = sum(each.n_human or 0 for each in groups.values())
+    total = sum(each.n_human or 0 for each in groups)
     if result.n_human is not None and total != result.n_human:
         yield f"the groups have {total:,} human concerns together, the whole {result.n_human:,}"
         return
-    matched = sum(
-        each.n_matched if each.n_matched is not None else each.recall * (each.n_human or 0) for each in groups.values()
-    )
-    slack = sum(0.5 + (each.n_human or 0) * _slack(each.recall) for each in groups.values() if each.n_matched is None)
+    unstated = [each for each in groups if each.n_matched is None]
+    matched = sum(each.n_matched or 0 for each in groups) + sum(each.recall * (each.n_human or 0) for each in unstated)
+    slack = sum(0.5 + (each.n_human or 0) * _slack(each.recall) for each in unstated)
     stated = result.recall * (result.n_human or total)
     if abs(matched - stated) > 1 + slack:
         yield (
@@ -175,7 +143,17 @@ def read_published(path: Path) -> tuple[PublishedResult, ...]:
         raise LabError(f"there is no file {path}; name a published result file.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise LabError(f"{path} is not one JSON document: {error}; {ACCEPTED}.") from None
-    form = _form_of(document)
+    form = None
+    if isinstance(document, list) and document:
+        form = "leaderboard"
+    elif isinstance(document, dict) and "tool_name" in document:
+        form = "result record"
+    elif isinstance(document, dict) and isinstance(document.get("eval_metrics"), dict):
+        form = "training summary"
+    elif isinstance(document, dict) and document:
+        tables = [by.values() if isinstance(by, dict) else () for by in document.values()]
+        if all(by and all(isinstance(each, dict) and "n_gt" in each for each in by) for by in tables):
+            form = "sources"
     if form is None:
         raise LabError(f"{path} is no published result that is known here; {ACCEPTED}.")
     known = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest(), "form": form}
@@ -197,27 +175,6 @@ def read_published(path: Path) -> tuple[PublishedResult, ...]:
         written = {**table.get("group", {}), **table.get("fields", {})}.get(field, field)
         raise LabError(f"{path}, field {written!r}: {first['msg']}; {ACCEPTED}.") from None
     return tuple(each.model_copy(update={"faults": faults_of(each)}) for each in found)
-
-
-def is_published(document: object) -> bool:
-    """Whether a JSON document looks like one of the known forms rather than a score of ours."""
-    return isinstance(document, list) or (isinstance(document, dict) and "headline" not in document)
-
-
-def _form_of(document: Any) -> str | None:
-    if isinstance(document, list):
-        return "leaderboard" if document else None
-    if not isinstance(document, dict) or not document:
-        return None
-    if "tool_name" in document:
-        return "result record"
-    if isinstance(document.get("eval_metrics"), dict):
-        return "training summary"
-    is_table = all(
-        isinstance(by, dict) and by and all(isinstance(each, dict) and "n_gt" in each for each in by.values())
-        for by in document.values()
-    )
-    return "sources" if is_table else None
 
 
 def _fields(document: Any, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,18 +207,13 @@ def _result(document: Any, table: Mapping[str, Any], known: Mapping[str, Any]) -
 def _pooled(by: Mapping[str, Any], table: Mapping[str, Any], known: Mapping[str, Any]) -> PublishedResult:
     """Return the counts of all sources pooled, with each source as a group."""
     groups = {name: PublishedGroup.model_validate(_fields(each, table["group"])) for name, each in by.items()}
-    counts = ("n_articles", "n_human", "n_predicted", "n_matched")
+    sums = dict.fromkeys(("n_articles", "n_human", "n_predicted", "n_matched"), 0)
     for name, group in groups.items():
-        missing = [table["group"][each] for each in counts if getattr(group, each) is None]
-        if missing:
-            raise LabError(f"{known['file']}, field '{known['system']}.{name}.{missing[0]}' is missing; {ACCEPTED}.")
-    sums = {each: sum(getattr(group, each) for group in groups.values()) for each in counts}
-    human, said, matched = (sums[each] for each in counts[1:])
-    return PublishedResult(
-        **known,
-        **sums,
-        precision=matched / said if said else 0.0,
-        recall=matched / human if human else 0.0,
-        f1=2 * matched / (human + said) if human + said else 0.0,
-        groups=groups,
-    )
+        for each in sums:
+            if (n := getattr(group, each)) is None:
+                field = f"{known['system']}.{name}.{table['group'][each]}"
+                raise LabError(f"{known['file']}, field {field!r} is missing; {ACCEPTED}.")
+            sums[each] += n
+    rates = rates_of([sums["n_matched"], sums["n_human"], sums["n_predicted"], 0, 0, 0], 0)
+    shares = rates.model_dump(include={"precision", "recall", "f1"})
+    return PublishedResult(**known, **sums, **shares, groups=groups)

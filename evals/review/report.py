@@ -1,19 +1,22 @@
-"""A reviewer at its checkpoints: scores of one kind side by side, each held against the step before."""
+"""Reports on reviewers: how answers ended, what a score is made with, and several systems or checkpoints side by side."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
-from evals.errors import BadConfig, LabError
+from evals.compare import Comparisons, Pairing, check_comparable, compare
+from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.io import read_rows
+from evals.leaderboard import Standings, standings
 from evals.papers.families import family_of
+from evals.report import measured
 from evals.review.clean import key_of, written
 from evals.review.controls import Paper
-from evals.review.leaderboard import ABOVE, METRICS, check_comparable, paired_tests
 from evals.review.match import (
     FALSE_MATCH_RATE,
     LEXICAL,
@@ -32,11 +35,11 @@ from evals.review.match import (
     panel_of,
     vector_similarity,
 )
-from evals.review.page import rate, table
+from evals.review.page import table
 from evals.review.parse import parse
-from evals.review.published import faults_of_score
-from evals.review.rates import DRAWS
-from evals.review.score import Library, Measuring
+from evals.review.score import DRAWS, Library, Measuring
+from evals.review.task import Review
+from evals.schema import Metric
 from evals.schema.articles import PaperRow
 from evals.schema.record import Record
 from evals.schema.reports import (
@@ -46,24 +49,19 @@ from evals.schema.reports import (
     FigurePolicy,
     Gate,
     Gates,
-    GroupRow,
-    GroupSpans,
     Matcher,
     Mode,
-    PairedRow,
     PublishedResult,
-    Rates,
     RecallBin,
     ReviewReport,
     ReviewScore,
     SharedErrors,
-    StepScore,
-    StepsReport,
-    SystemReport,
     WorstArticle,
 )
 from evals.schema.reviews import ParseStatus, PredictionRow, ReferenceRow
+from evals.stats.intervals import DRAWS as SWAPS
 
+ABOVE = Review.order
 WORST = 10
 LOOP_TIMES = 10
 """How often the same line or concern stands in an answer that goes in circles."""
@@ -133,27 +131,23 @@ def recall_bin(article: ArticleScore) -> RecallBin:
     return "half or more" if article.recall >= 0.5 else "below half"
 
 
-def shared_of(scores: Sequence[ReviewScore]) -> SharedErrors | None:
-    """Return what systems miss together and find alone; None for one system or scores without articles."""
-    if len(scores) < 2 or any(each.articles is None for each in scores):
+def shared_of(reports: Sequence[ReviewReport]) -> SharedErrors | None:
+    """Return what systems miss together and find alone; None for one system."""
+    if len(reports) < 2:
         return None
-    found: Counter[tuple[str, int]] = Counter()
-    by: dict[tuple[str, int], str] = {}
-    for score in scores:
-        for article in score.articles or ():
+    by: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for report in reports:
+        for article in report.rows:
             for pair in article.pairs:
-                place = (article.article_id, pair.human)
-                found[place] += 1
-                by[place] = score.system
-    alone = Counter(by[place] for place, n in found.items() if n == 1)
-    hit = {article for article, _ in found}
-    first = scores[0].articles or ()
-    n_human = sum(each.n_human for each in first)
+                by[article.article_id, pair.human].append(report.chain_name)
+    alone = Counter(names[0] for names in by.values() if len(names) == 1)
+    hit = {article for article, _ in by}
+    first = reports[0].rows
     return SharedErrors(
         none_found=tuple(each.article_id for each in first if each.n_human and each.article_id not in hit),
-        n_found_by_one={score.system: alone[score.system] for score in scores},
-        n_found_by_all=sum(n == len(scores) for n in found.values()),
-        n_found_by_none=n_human - len(found),
+        n_found_by_one={report.chain_name: alone[report.chain_name] for report in reports},
+        n_found_by_all=sum(len(names) == len(reports) for names in by.values()),
+        n_found_by_none=sum(each.n_human for each in first) - len(by),
     )
 
 
@@ -202,7 +196,6 @@ class Wanted:
     papers: Path | None = None
     retrieve_from: Path | None = None
     has_controls: bool = True
-    has_articles: bool = False
     draws: int = DRAWS
     seed: int = 0
 
@@ -216,10 +209,23 @@ def read_panel(reference: Path, predictions: Path, figures: FigurePolicy) -> Pan
 
 def measuring_of(panel: Panel, reference: Path, wanted: Wanted, find: Callable[[str], Encoder]) -> Measuring:
     """Return what to score a panel with; `find` gives the encoder of a name."""
-    encoder, similarity = _matcher(panel, wanted, find)
-    is_lexical = encoder is None and wanted.similarities is None
+    encoder: Encoder | None = None
+    if wanted.similarities is not None:
+        rows = read_rows(wanted.similarities, SimilarityRow, key=lambda row: row.article_id)
+        similarity: Similarity = ReadySimilarity({row.article_id: row.matrix for row in rows}, panel)
+        blocks = [similarity.block(i, i).ravel() for i in range(len(panel.article_ids))]
+        values = np.concatenate(blocks) if blocks else np.zeros(0)
+        # what tells one encoder's similarities from another's: where their values lie
+        name, revision = f"{FROM_FILE} of {wanted.similarities.name}", "no pairs"
+        revision = f"median {np.median(values):.3f}" if len(values) else revision
+    elif wanted.encoder == LEXICAL:
+        similarity = LexicalSimilarity(panel.predicted, panel.human)
+        name, revision = LEXICAL, LEXICAL_REVISION
+    else:
+        encoder = read_vectors(wanted.vectors) if wanted.vectors else find(wanted.encoder)
+        similarity = vector_similarity(panel, encoder)
+        name, revision = encoder.name, encoder.revision
     threshold = _threshold(panel, encoder, wanted)
-    name, revision = _instrument(panel, similarity, encoder, wanted)
     matcher = Matcher(
         encoder=name,
         revision=revision,
@@ -235,22 +241,11 @@ def measuring_of(panel: Panel, reference: Path, wanted: Wanted, find: Callable[[
         threshold=threshold,
         matcher=matcher,
         has_controls=wanted.has_controls,
-        has_articles=wanted.has_articles,
         library=_library(reference, wanted) if wanted.has_controls else None,
         draws=wanted.draws,
         seed=wanted.seed,
-        is_lexical=is_lexical,
+        is_lexical=name == LEXICAL,
     )
-
-
-def _matcher(panel: Panel, wanted: Wanted, find: Callable[[str], Encoder]) -> tuple[Encoder | None, Similarity]:
-    if wanted.similarities is not None:
-        rows = read_rows(wanted.similarities, SimilarityRow, key=lambda row: row.article_id)
-        return None, ReadySimilarity({row.article_id: row.matrix for row in rows}, panel)
-    if wanted.encoder == LEXICAL:
-        return None, LexicalSimilarity(panel.predicted, panel.human)
-    encoder = read_vectors(wanted.vectors) if wanted.vectors else find(wanted.encoder)
-    return encoder, vector_similarity(panel, encoder)
 
 
 def read_vectors(path: Path) -> ReadyVectors:
@@ -279,21 +274,6 @@ def _threshold(panel: Panel, encoder: Encoder | None, wanted: Wanted) -> Thresho
             )
         return calibrated(panel, encoder, wanted.false_match_rate, wanted.seed)
     return Threshold(number_of(given), "given")
-
-
-def _instrument(panel: Panel, similarity: Similarity, encoder: Encoder | None, wanted: Wanted) -> tuple[str, str]:
-    if encoder is not None:
-        return encoder.name, encoder.revision
-    if wanted.similarities is None:
-        return LEXICAL, LEXICAL_REVISION
-    return f"{FROM_FILE} of {wanted.similarities.name}", _origin(panel, similarity)
-
-
-def _origin(panel: Panel, similarity: Similarity) -> str:
-    """Return what tells one encoder's similarities from another's: where their values lie."""
-    blocks = [similarity.block(i, i).ravel() for i in range(len(panel.article_ids))]
-    values = np.concatenate(blocks) if blocks else np.zeros(0)
-    return f"median {np.median(values):.3f}" if len(values) else "no pairs"
 
 
 def _library(reference: Path, wanted: Wanted) -> Library | None:
@@ -330,117 +310,99 @@ F1_GATE, RECALL_GATE = 0.58, 0.45
 Rows = Mapping[str, PredictionRow]
 
 
+class SystemReport(Record):
+    """One system: its score, the metrics of each source, gates and errors."""
+
+    score: ReviewScore
+    sources: dict[str, dict[str, Metric]]
+    gates: Gates
+    errors: ErrorAnalysis
+
+
+class SystemsReport(Record):
+    """Everything `assay review report` found; `against` names the system that stands first in comparisons."""
+
+    against: str
+    systems: tuple[SystemReport, ...]
+    comparisons: Comparisons | None
+    shared: SharedErrors | None
+    published: tuple[PublishedResult, ...] = ()
+
+
 def report_of(
-    scores: Sequence[ReviewScore],
+    reports: Sequence[ReviewReport],
     answers: Mapping[str, Rows],
     against: str | None = None,
     published: Sequence[PublishedResult] = (),
-) -> ReviewReport:
+) -> SystemsReport:
     """Return the report on systems scored alike; `answers` are rows by system, then by article.
 
     `against` names the system that stands first in comparisons, else the first one. LabError for a name
     that no score has, IncomparableReports for scores that were not made alike.
     """
-    check_comparable(scores)
-    names = [score.system for score in scores]
+    check_comparable(reports)
+    names = [report.chain_name for report in reports]
+    if len(set(names)) < len(names):
+        raise IncomparableReports(
+            f"systems have the same name: {', '.join(names)}; give each its own with `assay review score --name`."
+        )
     for name in (*([against] if against else []), *answers):
         if name not in names:
             raise LabError(f"there is no score of {name!r}; scored are {', '.join(names)}.")
     first = against or names[0]
-    ordered = sorted(scores, key=lambda score: score.system != first)
-    return ReviewReport(
+    ordered = sorted(reports, key=lambda report: report.chain_name != first)
+    return SystemsReport(
         against=first,
-        systems=tuple(_system(score, answers.get(score.system)) for score in ordered),
-        tests=paired_tests(ordered, METRICS, scores[0].draws, scores[0].seed),
+        systems=tuple(_system(report, answers.get(report.chain_name)) for report in ordered),
+        comparisons=compared(ordered),
         shared=shared_of(ordered),
         published=tuple(published),
     )
 
 
+def compared(reports: Sequence[ReviewReport], metrics: Sequence[str] = ()) -> Comparisons | None:
+    """Return every pair's differences, p corrected for all; None for one report."""
+    pairs = [((one, one.chain_name), (two, two.chain_name)) for one, two in combinations(reports, 2)]
+    score = reports[0].score
+    return compare(pairs, Pairing(metrics, draws=max(score.draws, SWAPS), seed=score.seed)) if pairs else None
+
+
+def boards_of(reports: Sequence[ReviewReport], order: str = ABOVE) -> tuple[Standings, ...]:
+    """Return a leaderboard for each matcher and reference, most systems first."""
+    together: dict[tuple[str, ...], list[ReviewReport]] = defaultdict(list)
+    for report in sorted(reports, key=lambda report: report.chain_name):
+        together[tuple(report.instrument.values())].append(report)
+    found = [board for alike in together.values() for board in standings(alike, order=order)]
+    return tuple(sorted(found, key=lambda board: -len(board.rows)))
+
+
 def gates_of(score: ReviewScore) -> Gates:
     """Return the published gates, F1 of 0.58 and recall of 0.45, each shown apart."""
-    f1 = _gate(score, "f1", F1_GATE)
-    recall = _gate(score, "recall", RECALL_GATE)
-    return Gates(f1=f1, recall=recall, as_documented=f1.passes or recall.passes, as_coded=f1.passes and recall.passes)
+    gates = {}
+    for metric, needed in (("f1", F1_GATE), ("recall", RECALL_GATE)):
+        value, span = getattr(score.micro, metric), score.intervals.get(metric)
+        is_sure = span is not None and span[0] >= needed
+        gates[metric] = Gate(metric=metric, value=value, needed=needed, passes=value >= needed, is_sure=is_sure)
+    passes = [gate.passes for gate in gates.values()]
+    return Gates(**gates, as_documented=any(passes), as_coded=all(passes))
 
 
-def _gate(score: ReviewScore, metric: str, needed: float) -> Gate:
-    value, span = float(getattr(score.micro, metric)), score.intervals.get(metric)
-    return Gate.model_validate(
-        {
-            "metric": metric,
-            "value": value,
-            "needed": needed,
-            "passes": value >= needed,
-            "is_sure": span is not None and span[0] >= needed,
-        }
-    )
-
-
-def _system(score: ReviewScore, rows: Rows | None) -> SystemReport:
-    articles = score.articles
-    if articles is None:
-        raise LabError(f"the score of {score.system} holds no articles; write it with `assay review score --out`.")
+def _system(report: ReviewReport, rows: Rows | None) -> SystemReport:
+    if not report.rows:
+        raise LabError(f"the score of {report.chain_name} holds no articles; write it with `assay review score --out`.")
+    score = report.score
+    groups = Review.groups(report.rows)
     return SystemReport(
-        score=score.model_copy(update={"articles": None}),
+        score=score,
+        sources={
+            name: measured(groups[f"source {name}"], Review, score.draws, score.seed) for name in score.per_source
+        },
         gates=gates_of(score),
-        sources=_groups(score, "source", score.per_source, articles),
-        categories=_groups(score, "category", score.per_category),
-        severities=_groups(score, "severity", score.per_severity),
-        errors=errors_of(articles, rows),
-        faults=faults_of_score(score),
+        errors=errors_of(report.rows, rows),
     )
 
 
-def _groups(
-    score: ReviewScore, kind: str, rates: Mapping[str, Rates], articles: Sequence[ArticleScore] | None = None
-) -> tuple[GroupRow, ...]:
-    spans = score.group_intervals.get(kind, {})
-    return tuple(_group(name, each, spans.get(name), articles) for name, each in rates.items())
-
-
-def _group(name: str, rates: Rates, spans: GroupSpans | None, articles: Sequence[ArticleScore] | None) -> GroupRow:
-    known = {} if articles is None else _by_article([a for a in articles if a.source == name])
-    return GroupRow(
-        **rates.model_dump(),
-        name=name,
-        interval_recall=None if spans is None else spans.recall,
-        interval_precision=None if spans is None else spans.precision,
-        interval_f1=None if spans is None else spans.f1,
-        **known,
-    )
-
-
-def _by_article(articles: Sequence[ArticleScore]) -> dict[str, float | int | None]:
-    """Return what a source's articles say together; the control only where every article has one."""
-    size = sum(each.n_human + each.n_predicted for each in articles)
-    by_chance = [each.n_matched_permuted for each in articles]
-    permuted = None if None in by_chance else 2 * sum(n or 0 for n in by_chance) / max(1, size)
-    with_humans = [each for each in articles if each.n_human]
-    return {
-        "f1_permuted": permuted,
-        "n_answered": sum(each.is_answered for each in articles),
-        "n_none": sum(each.n_matched == 0 for each in with_humans),
-        "n_all": sum(each.n_matched == each.n_human for each in with_humans),
-    }
-
-
-COLUMNS = (
-    "step",
-    "F1 above permuted",
-    "F1",
-    "recall",
-    "precision",
-    "major recall",
-    "permuted",
-    "predicted",
-    "matched",
-    "answered",
-    "not read whole",
-    "s per paper",
-    "since the step before",
-)
-RULE = (
+STEPS_RULE = (
     "Measured on development papers; test papers were not touched and nothing was chosen. Intervals are over"
     " articles (95 %); p is of the paired permutation test of F1 above permuted, corrected by Holm for all pairs"
     " of steps. The more steps are looked at, the likelier the best of them is so by chance: an interval or a"
@@ -448,66 +410,20 @@ RULE = (
 )
 
 
-def steps_report(run: str, steps: Sequence[StepScore], notes: Sequence[str] = ()) -> StepsReport:
-    """Return the report on steps whose scores hold their articles; IncomparableReports if made unalike."""
-    scores = [each.score for each in steps]
-    first = scores[0]
-    has_control = all(each.headline.f1_permuted is not None for each in scores)
-    tests = paired_tests(scores, (ABOVE if has_control else "f1",), first.draws, first.seed)
-    lean = [each.model_copy(update={"score": each.score.model_copy(update={"articles": None})}) for each in steps]
-    return StepsReport(
-        run=run, n_articles=first.coverage.n_articles, steps=tuple(lean), tests=tests, notes=tuple(notes)
-    )
-
-
-def steps_cells(report: StepsReport) -> list[tuple[object, ...]]:
-    """Return the rows of the table under `COLUMNS`."""
-    tests = {(test.first, test.second): test for test in report.tests}
-    rows = []
-    before: StepScore | None = None
-    for each in report.steps:
-        change = tests[(before.score.system, each.score.system)] if before else None
-        rows.append(_cells(each, change))
-        before = each
-    return rows
-
-
-def steps_page(report: StepsReport) -> str:
-    """Return the report as one Markdown page."""
-    matcher = report.steps[0].score.matcher
+def steps_page(
+    run: str, reports: Sequence[ReviewReport], rows: Sequence[Mapping[str, str]], told: Sequence[str]
+) -> str:
+    """Return the comparison of a run's checkpoints as one Markdown page; `rows` are cells by column."""
+    score = reports[0].score
+    notes = [f"- {note}" for note in told]
+    notes += [f"- {each.chain_name}: {said}" for each in reports for said in each.score.warnings]
     parts = [
-        f"# {report.run} at its checkpoints",
-        f"{report.n_articles} development papers, {report.steps[0].score.micro.n_human:,} human concerns;"
-        f" matched with {matcher.encoder} at {matcher.threshold:.3f} ({matcher.threshold_from}),"
-        f" {matcher.assignment} assignment.",
-        table(COLUMNS, steps_cells(report)),
-        RULE,
+        f"# {run} at its checkpoints",
+        f"{score.coverage.n_articles} development papers, {score.micro.n_human:,} human concerns;"
+        f" matched with {score.matcher.encoder} at {score.matcher.threshold:.3f} ({score.matcher.threshold_from}),"
+        f" {score.matcher.assignment} assignment.",
+        table(list(rows[0]), [list(row.values()) for row in rows]),
+        STEPS_RULE,
+        *(["\n".join(notes)] if notes else []),
     ]
-    warnings = [f"- {each.score.system}: {said}" for each in report.steps for said in each.score.warnings]
-    notes = [*(f"- {note}" for note in report.notes), *warnings]
-    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])]) + "\n"
-
-
-def _cells(each: StepScore, change: PairedRow | None) -> tuple[object, ...]:
-    score = each.score
-    unread = sum(n for status, n in each.statuses.items() if status in ("partial", "failed"))
-    return (
-        f"{each.step}{' (last)' if each.is_last else ''}",
-        rate(score.headline.f1_above_permuted, score.headline.interval),
-        *(
-            rate(getattr(score.micro, name), score.intervals.get(name))
-            for name in ("f1", "recall", "precision", "recall_major")
-        ),
-        rate(score.headline.f1_permuted),
-        f"{score.micro.n_predicted:,.0f}",
-        f"{score.micro.n_matched:,.0f}",
-        f"{score.coverage.n_answered} of {score.coverage.n_articles}",
-        unread,
-        "–" if each.seconds_per_article is None else f"{each.seconds_per_article.median:.1f}",
-        "–" if change is None else _change(change),
-    )
-
-
-def _change(test: PairedRow) -> str:
-    span = "" if test.interval is None else f" [{test.interval[0]:+.3f}, {test.interval[1]:+.3f}]"
-    return f"{test.difference:+.3f}{span}, p {test.p_holm:.3f}"
+    return "\n\n".join(parts) + "\n"

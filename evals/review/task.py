@@ -1,18 +1,20 @@
 """The task `review`: a paper, the concerns that a model has about it, held against those of human reviewers."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from evals.review.controls import Index, Paper, generic_concerns, permuted
-from evals.review.match import Panel, match, panel_of
+from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, match, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import head_of, request, sections_of, system_prompt
-from evals.review.rates import counts_of, f1_of
+from evals.review.rates import f1_of
 from evals.review.score import Measuring, articles_of
 from evals.schema import Grade, Message, ReviewExample
+from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
-from evals.task import Measure, Task, pooled, ratio, shown
+from evals.task import Measure, Task, mean, pooled, ratio, share, shown
 
 CONCERNS = 10
 """Concerns of a baseline on each paper."""
@@ -35,6 +37,7 @@ class Review(Task[ReviewExample]):
                 f1_of(matched, human, predicted) - f1_of(by_chance, human, predicted)
             ),
             is_shown=True,
+            undefined="no permuted control",
         ),
         "f1": shown(
             pooled(
@@ -45,7 +48,13 @@ class Review(Task[ReviewExample]):
         "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
         "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
+        "answered": share(lambda row: row.is_answered, better=None),
+        "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
+        "all_found": mean(lambda row: float(row.n_matched == row.n_human) if row.n_human else None, better=None),
     }
+    compared = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
+    controls = ("permuted", "generic", "bm25", "count_bound")
+    report = ReviewReport
 
     def __init__(
         self, papers: Sequence[ReviewExample] = (), measuring: Callable[[Panel], Measuring] | None = None
@@ -85,7 +94,7 @@ class Review(Task[ReviewExample]):
         how = self.measuring(panel)
         found = match(panel, how.similarity, how.threshold.value, how.assignment)
         by_chance = permuted(panel, how.similarity, how.rule, seed=how.seed) if how.has_controls else None
-        return [each.grade for each in articles_of(panel, found, counts_of(panel, found), by_chance)]
+        return [each.grade for each in articles_of(panel, found, by_chance)]
 
     def baselines(self, train: Sequence[ReviewExample], asked: Sequence[ReviewExample]) -> dict[str, list[str]]:
         """Return objections that fit any paper, and those made to the training papers most alike in words."""
@@ -94,6 +103,19 @@ class Review(Task[ReviewExample]):
             index = Index([_paper(row) for row in train])
             nearest = index.nearest([_paper(row) for row in asked])
             found["BM25"] = [_reply(index.concerns(neighbours, CONCERNS)) for neighbours in nearest]
+        return found
+
+    @staticmethod
+    def groups(rows: Sequence[ArticleScore]) -> dict[str, list[ArticleScore]]:
+        """Return the rows as they are, those of each source, and the counts of each category and severity."""
+        found = {"all": list(rows)}
+        for source, _ in Counter(row.source for row in sorted(rows, key=lambda row: row.source)).most_common():
+            found[f"source {source}"] = [row for row in rows if row.source == source]
+        for kind, names in (("category", CATEGORY_NAMES), ("severity", SEVERITY_NAMES)):
+            for name in (f"{kind} {each}" for each in (*names, UNATTRIBUTED)):
+                members = [row.of_group(name) for row in rows if name in row.groups]
+                if any(row.n_human for row in members) or (name.endswith(UNATTRIBUTED) and members):
+                    found[name] = members
         return found
 
 

@@ -1,14 +1,14 @@
-"""Reports of every task, and scores of reviewers with their reports, leaderboards and comparisons of checkpoints."""
+"""Reports of every task, with the scores of reviewers, their errors and results that others published."""
 
-from datetime import datetime
-from typing import Generic, Literal, TypeVar
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
 from evals.schema.questions import Example, Message, Verdict
 from evals.schema.record import Grade, Record, Share
 from evals.schema.refiner import RewardConfig, ScoredAnswer
-from evals.schema.reviewruns import Spread
 from evals.schema.reviews import MadeBy
 
 
@@ -96,6 +96,11 @@ class Report(Record, Generic[Row]):
     summaries: tuple[StageSummary, ...]
     libraries: dict[str, str] = Field(default_factory=dict)
     earlier_versions: tuple[dict[str, str], ...] = ()
+
+    made_with: ClassVar[str] = "eval run"
+    """The command that writes it."""
+    made_alike: ClassVar[str] = "bring the older one up to date with `assay eval rescore REPORT.json`"
+    """What to do about two that were measured in different ways."""
 
     def __hash__(self) -> int:
         """Reports are keys of caches: each stands for itself."""
@@ -221,11 +226,6 @@ class Matcher(Record):
     figures: FigurePolicy
     false_match_rate: Share | None = None
 
-    @property
-    def instrument(self) -> tuple[str, str, float, str, str]:
-        """What must be equal for two scores to stand in one table."""
-        return (self.encoder, self.revision, round(self.threshold, 4), self.assignment, self.figures)
-
 
 class Coverage(Record):
     """How many articles of the reference were answered; `unknown` ids are in no reference."""
@@ -240,24 +240,6 @@ class Coverage(Record):
     n_blank: int
 
 
-class CurvePoint(Record):
-    """The score at one threshold or list length, and what permuted articles get there."""
-
-    at: float
-    precision: float
-    recall: float
-    f1: float
-    f1_permuted: float | None
-    n_predicted: int
-
-
-class Curves(Record):
-    """Precision and recall over thresholds, and over the first concerns of each article."""
-
-    thresholds: tuple[CurvePoint, ...]
-    lengths: tuple[CurvePoint, ...]
-
-
 class MatchedPair(Record):
     """One match: places in the lists as the files give them, before any filtering."""
 
@@ -267,9 +249,13 @@ class MatchedPair(Record):
 
 
 class ArticleScore(Record):
-    """The counts of one article and its matches."""
+    """The counts of one article and its matches; `groups` are those by category and severity of the human concern.
+
+    A group's counts are matched, human, predicted, major and matched, major.
+    """
 
     article_id: str
+    stage: str = ""
     source: str
     n_human: int
     n_predicted: int
@@ -284,6 +270,14 @@ class ArticleScore(Record):
     pairs: tuple[MatchedPair, ...]
     n_matched_permuted: float | None = None
     """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
+    groups: dict[str, tuple[int, int, int, int, int]] = Field(default_factory=dict)
+
+    def of_group(self, name: str) -> "ArticleScore":
+        """Return the article as one category or severity alone sees it."""
+        matched, human, predicted, major_matched, major = self.groups[name]
+        counted = {"n_matched": matched, "n_human": human, "n_predicted": predicted}
+        counted |= {"n_major_matched": major_matched, "n_major": major}
+        return self.model_copy(update={**counted, "n_matched_permuted": None})
 
     @property
     def id(self) -> str:
@@ -331,7 +325,8 @@ class ReviewScore(Record):
     """By "source", "category" and "severity", then by group."""
     labels: Labels
     controls: Controls | None
-    curves: Curves | None
+    curves: dict[str, Any] | None = None
+    """Once the score over thresholds and list lengths; read, and made no more."""
     matcher: Matcher
     coverage: Coverage
     best_similarities_passing: Share | None
@@ -340,8 +335,64 @@ class ReviewScore(Record):
     seed: int
     draws: int
     articles: tuple[ArticleScore, ...] | None = None
+    """Only where `assay review score --per-article` prints them, and in files of before 23 November 2026."""
     made_by: MadeBy | None = None
     """Who gave the answers, where a record stood beside them."""
+
+
+class ReviewReport(Report[ArticleScore]):
+    """A report on one reviewer: a row for each article, and its whole score.
+
+    `created_at` is the day of the answers, that of 1970 where no record tells.
+    """
+
+    task: str = "review"
+    made_with: ClassVar[str] = "review score"
+    made_alike: ClassVar[str] = "score both again with the same options on the same reference"
+    score: ReviewScore
+
+    @classmethod
+    def of(cls, score: ReviewScore, summaries: Sequence[StageSummary] = ()) -> "ReviewReport":
+        """Return the report of a score with its articles; without `summaries` that of a file of before reports.
+
+        Of such a file, only the score of all articles is known as metrics.
+        """
+        made, articles = score.made_by, score.articles or ()
+        if not summaries:
+            found = {"f1_above_permuted": score.headline.f1_above_permuted, **score.micro.model_dump()}
+            found["answered"] = score.coverage.share
+            metrics = {}
+            for name in ("f1_above_permuted", "f1", "recall", "precision", "recall_major", "answered"):
+                low, high = score.intervals.get(name) or (None, None)
+                n = 0 if found[name] is None else score.coverage.n_articles
+                metrics[name] = Metric(value=found[name], n=n, low=low, high=high)
+            summaries = [StageSummary(stage=score.system, is_baseline=False, metrics=metrics)]
+        beside = dict(score.controls or ())
+        controls = {
+            name: Metric(value=each.f1, n=each.n_articles) for name, each in beside.items() if name != "notes" and each
+        }
+        return cls(
+            data_name=f"{score.micro.n_human:,} human concerns",
+            data_sha256=score.reference_sha256,
+            chain_name=score.system,
+            stage_checksums=made.checksums if made else {},
+            settings=dict(made.settings) if made else {},
+            versions={},
+            created_at=datetime.combine(made.date if made else date(1970, 1, 1), time(tzinfo=UTC)),
+            command="assay review score",
+            rows=tuple(each.model_copy(update={"stage": score.system}) for each in articles),
+            summaries=tuple(
+                each.model_copy(update={"metrics": {**each.metrics, **controls}}) if each.group == "all" else each
+                for each in summaries
+            ),
+            score=score.model_copy(update={"articles": None}),
+        )
+
+    @property
+    def instrument(self) -> dict[str, str]:
+        """What matched the concerns."""
+        matcher = self.score.matcher.model_dump(include={"encoder", "revision", "assignment", "figures"})
+        return {**matcher, "threshold": f"{self.score.matcher.threshold:.4f}"}
 
 
 Mode = Literal["ok", "partial", "cut", "loop", "failed", "empty", "missing"]
@@ -369,19 +420,6 @@ class Gates(Record):
     as_coded: bool
 
 
-class GroupRow(Rates):
-    """The rates of a source, category or severity; None where an interval or a control cannot be had."""
-
-    name: str
-    interval_recall: Span | None = None
-    interval_precision: Span | None = None
-    interval_f1: Span | None = None
-    f1_permuted: float | None = None
-    n_answered: int | None = None
-    n_none: int | None = None
-    n_all: int | None = None
-
-
 class WorstArticle(Record):
     """An article in which nothing was found, and how its answer ended."""
 
@@ -399,33 +437,6 @@ class ErrorAnalysis(Record):
     not_ok: dict[str, Mode]
     recall: dict[RecallBin, int]
     worst: tuple[WorstArticle, ...]
-
-
-class SystemReport(Record):
-    """One system: its score, gates, groups, errors, and what in its figures cannot be."""
-
-    score: ReviewScore
-    gates: Gates
-    sources: tuple[GroupRow, ...]
-    categories: tuple[GroupRow, ...]
-    severities: tuple[GroupRow, ...]
-    errors: ErrorAnalysis
-    faults: tuple[str, ...]
-
-
-class PairedRow(Record):
-    """Second minus first on the same articles; p by permutation, and corrected for all tests here."""
-
-    first: str
-    second: str
-    metric: str
-    difference: float
-    interval: Span | None
-    p: Share
-    p_holm: Share
-    is_exact: bool
-    n_informative: int
-    n_articles: int
 
 
 class SharedErrors(Record):
@@ -480,41 +491,6 @@ class PublishedGroup(Record):
     n_human: int | None = None
     n_predicted: int | None = None
     n_matched: int | None = None
-
-
-class BoardRow(Record):
-    """A system on a leaderboard; `rank` is None where systems cannot be told apart by a test."""
-
-    rank: int | None
-    system: str
-    f1_above_permuted: float | None
-    interval_above: Span | None
-    intervals: dict[str, Span | None]
-    micro: Rates
-    controls: dict[str, float]
-    coverage: Coverage
-    made_by: MadeBy | None = None
-
-
-class Board(Record):
-    """Scores made with one instrument on one reference, best first, and which were tested in pairs."""
-
-    matcher: Matcher
-    reference_sha256: str
-    n_human: int
-    order: str
-    rows: tuple[BoardRow, ...]
-    tests: tuple[PairedRow, ...]
-
-
-class ReviewReport(Record):
-    """Everything `assay review report` found."""
-
-    against: str
-    systems: tuple[SystemReport, ...]
-    tests: tuple[PairedRow, ...]
-    shared: SharedErrors | None
-    published: tuple[PublishedResult, ...] = ()
 
 
 def _without_other_items(stored: object) -> object:
@@ -578,26 +554,3 @@ class RefinerReport(Report[RefinerRow]):
             "judge mode": self.judge_mode,
             "reward": self.reward.model_dump_json(exclude_defaults=True),
         }
-
-
-class StepScore(Record):
-    """The reviewer after `step` optimizer steps. `statuses` say how many answers could be read."""
-
-    step: int = Field(ge=0)
-    is_last: bool
-    score: ReviewScore
-    statuses: dict[str, int]
-    seconds_per_article: Spread | None
-
-
-class StepsReport(Record):
-    """Every step that was compared, in order, and the paired tests between all of them.
-
-    All were measured alike on the same papers; none is called the best.
-    """
-
-    run: str
-    n_articles: int = Field(ge=1)
-    steps: tuple[StepScore, ...] = Field(min_length=2)
-    tests: tuple[PairedRow, ...]
-    notes: tuple[str, ...] = ()

@@ -190,7 +190,7 @@ class RepairedLabel(Record):
     after: str
 
 
-class Origin(Record):
+class ConcernOrigin(Record):
     """Where a merged concern came from: the tool, its place in that tool's list, its words there."""
 
     tool: str
@@ -203,7 +203,7 @@ class MergedConcern(Concern):
 
     support: int = Field(ge=1)
     sources: tuple[str, ...]
-    origins: tuple[Origin, ...]
+    origins: tuple[ConcernOrigin, ...]
 
 
 class MergedRow(Record):

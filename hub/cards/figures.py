@@ -14,7 +14,6 @@ from evals.errors import LabError
 from evals.report import HEADLINE, MEASURES, calibration_of, reading, stages_of
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import Control, RefinerReport, ReviewReport, ReviewScore
-from evals.schema.reviewruns import ReviewRun
 from evals.stats.calibration import Bin
 from evals.task import narrow
 
@@ -46,6 +45,7 @@ REFINER_NOTE = (
     " named below makes of rubric and citations; it is no measure of truth beyond that judge. A figure with an n"
     " of its own is over those answers alone."
 )
+REVIEW_METRICS = ("f1_above_permuted", "f1", "recall", "precision")
 REVIEW_NOTE = (
     "In brackets: 95 % intervals, by resampling papers. *Above permuted* is what is left of F1 after the same"
     " lists were held against other papers: the part that comes from having read this one. The count bound"
@@ -189,14 +189,15 @@ def _summary(report: EvalReport, stage: str, group: str) -> StageSummary | None:
     return next((each for each in report.summaries if (each.stage, each.group) == (stage, group)), None)
 
 
-Judged = RefinerReport | ReviewScore | ReviewReport | ReviewRun
+Judged = RefinerReport | ReviewScore | ReviewReport
 KINDS: Mapping[type[Judged], frozenset[str]] = {
     RefinerReport: frozenset(("judge_mode", "rows", "summaries")),
     ReviewScore: frozenset(("system", "headline", "matcher")),
-    ReviewReport: frozenset(("systems", "tests", "against")),
-    ReviewRun: frozenset(("prompt_version", "engine", "fingerprint")),
+    ReviewReport: frozenset(("score", "rows", "summaries")),
 }
-"""By which fields a record is known; the last two tell nothing of one adapter alone."""
+"""By which fields a record is known."""
+BESIDE = (frozenset(("systems", "against")), frozenset(("prompt_version", "engine", "fingerprint")))
+"""Fields of a report on several systems and of a run's record, which tell nothing of one adapter alone."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Graded:
 
 def is_graded(file: Path) -> bool:
     """Whether a JSON file is a record of reviewing or refining, and so no report of `assay eval run`."""
-    return _kind(file) is not None
+    return _kind(file) is not None or any(fields <= _fields(file) for fields in BESIDE)
 
 
 def graded(files: Iterable[Path], stage: str, sha256: str) -> tuple[Graded, ...]:
@@ -222,20 +223,24 @@ def graded(files: Iterable[Path], stage: str, sha256: str) -> tuple[Graded, ...]
         record = _read(file)
         if isinstance(record, RefinerReport) and record.stage_checksums.get(stage) == sha256:
             found.append(Graded(file, _refined(record)))
-        made_by = record.made_by if isinstance(record, ReviewScore) else None
+        report = ReviewReport.of(record) if isinstance(record, ReviewScore) else record
+        made_by = report.score.made_by if isinstance(report, ReviewReport) else None
         if made_by and (made_by.stage, made_by.checksums.get(stage)) == (stage, sha256):
-            assert isinstance(record, ReviewScore)
-            found.append(Graded(file, _reviewed(record)))
+            assert isinstance(report, ReviewReport)
+            found.append(Graded(file, _reviewed(report)))
     return tuple(found)
 
 
-def _kind(file: Path) -> type[Judged] | None:
+def _fields(file: Path) -> set[str]:
     try:
         known = json.loads(file.read_bytes())
     except (OSError, ValueError):
-        return None
-    keys = set(known) if isinstance(known, dict) else set()
-    return next((kind for kind, needs in KINDS.items() if needs <= keys), None)
+        return set()
+    return set(known) if isinstance(known, dict) else set()
+
+
+def _kind(file: Path) -> type[Judged] | None:
+    return next((kind for kind, needs in KINDS.items() if needs <= _fields(file)), None)
 
 
 def _read(file: Path) -> Judged | None:
@@ -274,13 +279,9 @@ def _refined(report: RefinerReport) -> Measured:
     )
 
 
-def _reviewed(score: ReviewScore) -> Measured:
-    micro, headline, controls = score.micro, score.headline, score.controls
-
-    def figure(name: str, value: float | None) -> str:
-        low, high = score.intervals.get(name) or (None, None)
-        return _shown(Metric(value=value, n=micro.n_articles, low=low, high=high))
-
+def _reviewed(report: ReviewReport) -> Measured:
+    score, metrics = report.score, report.summaries[0].metrics
+    micro, controls = score.micro, score.controls
     others: dict[str, Control | None] = {}
     if controls:
         others = {
@@ -289,12 +290,6 @@ def _reviewed(score: ReviewScore) -> Measured:
             "BM25 retrieval": controls.bm25,
             "count bound": controls.count_bound,
         }
-    values = {
-        "f1_above_permuted": headline.f1_above_permuted,
-        "f1": micro.f1,
-        "recall": micro.recall,
-        "precision": micro.precision,
-    }
     facts = {
         "human concerns": f"{micro.n_human} on {micro.n_articles} papers",
         "matcher": f"{score.matcher.encoder}, threshold {score.matcher.threshold:.3f} ({score.matcher.threshold_from})",
@@ -305,7 +300,7 @@ def _reviewed(score: ReviewScore) -> Measured:
         data="concerns of human reviewers",
         group="held-out",
         columns=("system", "papers", "F1 above permuted", "F1", "recall", "precision"),
-        rows=((score.system, str(micro.n_articles), *(figure(*each) for each in values.items())),),
+        rows=((score.system, str(micro.n_articles), *(_shown(metrics.get(name)) for name in REVIEW_METRICS)),),
         baselines=tuple(
             (name, str(each.n_articles), "–", f"{each.f1:.3f}", f"{each.recall:.3f}", f"{each.precision:.3f}")
             for name, each in others.items()

@@ -6,10 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -42,20 +41,6 @@ from lab.commands.verify import Read
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
-class Binning(StrEnum):
-    """How confidences are put into bins."""
-
-    WIDTH = "width"
-    MASS = "mass"
-
-
-class Method(StrEnum):
-    """How intervals are made from draws."""
-
-    PERCENTILE = "percentile"
-    BCA = "bca"
-
-
 class OutcomeRow(Record):
     """A row of `assay eval calibration`."""
 
@@ -69,12 +54,13 @@ def calibration(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")],
     bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
     binning: Annotated[
-        Binning, typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together.")
-    ] = Binning.WIDTH,
+        Literal["width", "mass"],
+        typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together."),
+    ] = "width",
     bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
     interval: Annotated[
-        Method, typer.Option(help="bca corrects for bias and skew; percentile does not.")
-    ] = Method.PERCENTILE,
+        Literal["percentile", "bca"], typer.Option(help="bca corrects for bias and skew; percentile does not.")
+    ] = "percentile",
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +86,7 @@ def calibration(
         [row.confidence for row in read],
         [row.correct for row in read],
         [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
-        Settings(bins, binning.value, bootstrap, seed, interval.value),
+        Settings(bins, binning, bootstrap, seed, interval),
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
@@ -114,13 +100,14 @@ if TYPE_CHECKING:
 
 Group = Annotated[str, typer.Option(help="all, unaided, or a kind such as direct; the task's headline if none.")]
 TaskName = Annotated[
-    str, typer.Option("--task", help="questions, review or refine; the options are those of the task's own command.")
+    str,
+    typer.Option(
+        "--task", help="questions, review or refine; where a task has a command of its own, with its options."
+    ),
 ]
 OF_TASK = {
     "run": {"refine": ("refiner", "run"), "review": ("review", "infer")},
-    "compare": {"review": ("review", "report")},
     "rescore": {"refine": ("refiner", "rescore"), "review": ("review", "score")},
-    "leaderboard": {"review": ("review", "leaderboard")},
 }
 """Where a task's own command has other options than that for questions: its group and name."""
 
@@ -134,7 +121,7 @@ class ByTask(TyperCommand):
         task = task or next((each.partition("=")[2] for each in args if each.startswith("--task=")), "questions")
         if task not in TASKS:
             raise typer.BadParameter(f"{task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
-        own = OF_TASK[str(self.name)].get(task)
+        own = OF_TASK.get(str(self.name), {}).get(task)
         if own is None:
             return super().make_context(info_name, args, parent, **extra)
         from lab.commands import refiner, review
@@ -272,6 +259,8 @@ def _between(first: "Report[Any]", second: "Report[Any]", named: list[str]) -> "
     if named:
         return [((first, named[0]), (second, named[-1]))]
     shared = [stage for stage in stages_of(first) if stage in stages_of(second)]
+    if not shared and all(stages_of(each) == (each.chain_name,) for each in (first, second)):
+        return [((first, first.chain_name), (second, second.chain_name))]
     if not shared:
         raise BadConfig(
             f"no stage is in both reports: {', '.join(stages_of(first))} and"
@@ -293,13 +282,6 @@ TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
 PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 
 
-class Dtype(StrEnum):
-    """The number formats a chain can be loaded in."""
-
-    BFLOAT16 = "bfloat16"
-    FLOAT32 = "float32"
-
-
 @app.command("run", cls=ByTask)
 def run(
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
@@ -318,7 +300,9 @@ def run(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions answered at a time.")] = 8,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 96,
-    dtype: Annotated[Dtype, typer.Option(help="float32 is slower and repeats exactly.")] = (Dtype.BFLOAT16),
+    dtype: Annotated[
+        Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
+    ] = "bfloat16",
     read: Read = "auto",
     judge: verify.Url = "",
     judge_model: verify.Model = "",
@@ -339,20 +323,22 @@ def run(
     Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
     """
     from evals.questions import SYSTEM_PROMPT
+    from evals.questions.sets import load_questions
     from evals.questions.task import Questions
     from evals.readers import check_way
     from evals.report import Origin, build_report, instrument, save_report
     from evals.run import RunSettings, baseline_rows, rescore, run_task
     from lab.settings import from_environment
+    from training.data.questions import from_hub
     from training.models.chain import load_chain
     from training.run.folder import versions
 
     way = check_way(read)
     tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
-    examples = _examples(data)[:limit]
+    examples = load_questions(data, from_hub, part="test")[:limit]
     partial = out.with_name(out.name + ".partial.jsonl")
     with progress_bar("loading the chain", 100) as progress:
-        loaded = load_chain(chain, dtype.value, progress, base=base, cache=from_environment().cache)
+        loaded = load_chain(chain, dtype, progress, base=base, cache=from_environment().cache)
     stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
     settings = RunSettings(
         sampling=Sampling(max_new_tokens=max_new_tokens),
@@ -364,7 +350,7 @@ def run(
     questions = Questions((), loaded.manifest.system_prompt or SYSTEM_PROMPT, "auto" if way == "judge" else way)
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(questions, loaded, examples, stages, settings, progress)
-    options = {"batch_size": batch_size, "dtype": dtype.value, "limit": limit}
+    options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}
     told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
@@ -399,14 +385,6 @@ def run(
     if tried is not None:
         tried.tell()
     emit(report, as_json=as_json, table=summary_table(report))
-
-
-def _examples(data: str) -> "tuple[Example, ...]":
-    """Return the questions to ask: of a set of one's own its test rows, if it has any."""
-    from evals.questions.sets import load_questions
-    from training.data.questions import from_hub
-
-    return load_questions(data, from_hub, part="test")
 
 
 def _training_rows(data: str) -> "tuple[Example, ...]":
@@ -455,7 +433,7 @@ def leaderboard(
     reports: Annotated[
         list[Path] | None, typer.Argument(help="Reports on the same questions; those of the embedded chain if none.")
     ] = None,
-    order: Annotated[str, typer.Option(help="The metric that the table is ordered by.")] = "reward",
+    order: Annotated[str, typer.Option(help="The metric that the table is ordered by; the task's own if none.")] = "",
     group: Group = "",
     out: Annotated[Path | None, typer.Option(help="A folder for leaderboard.md and leaderboard.json.")] = None,
     task: TaskName = "questions",

@@ -4,36 +4,39 @@ import json
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evals.errors import BadConfig, LabError
+from evals.schema import Metric
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import infer
 from lab.commands.infer import Weights, reviewing_bar
-from lab.commands.tables import board_tables, counted, emit, notes, plain, report_tables, score_tables, table_of
+from lab.commands.tables import (
+    board_tables,
+    counted,
+    emit,
+    notes,
+    plain,
+    report_tables,
+    score_tables,
+    standings_markdown,
+    table_of,
+)
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from evals.review.clean import CleanedRow
-    from evals.review.ensemble import Tool
-    from evals.review.match import Encoder, Threshold
-    from evals.schema import ReviewExample, RunRecord
-    from evals.schema.reports import PublishedResult, ReviewScore, StepScore
-    from evals.schema.reviews import ParsedReview, PredictionRow
-    from training.models.base import Base
-    from training.reviewer.measure import Measure, Measured, Reviewer, Step
+    from evals.review.match import Encoder
+    from evals.schema import ReviewExample
+    from evals.schema.reports import PublishedResult, ReviewReport
+    from training.reviewer.measure import Measured, MeasureSettings, Reviewer
 
 Encoders = Annotated[
     str, typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder or a sentence-transformers id.")
 ]
-Reference = Annotated[Path, typer.Option(help="JSONL: article_id, concerns of human reviewers.")]
-Predictions = Annotated[Path, typer.Option(help="JSONL: article_id, concerns of the system.")]
-Similarities = Annotated[Path | None, typer.Option(help="JSONL: article_id, matrix (rows predicted, columns human).")]
 Vectors = Annotated[Path | None, typer.Option(help="JSONL: text, vector; instead of an encoder.")]
 ThresholdOption = Annotated[
     str | None, typer.Option(help="Similarity from which concerns agree, or auto to calibrate it.")
@@ -42,10 +45,12 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 
 def score(
-    reference: Reference,
-    predictions: Predictions,
+    reference: Annotated[Path, typer.Option(help="JSONL: article_id, concerns of human reviewers.")],
+    predictions: Annotated[Path, typer.Option(help="JSONL: article_id, concerns of the system.")],
     encoder: Encoders = "embedded",
-    similarities: Similarities = None,
+    similarities: Annotated[
+        Path | None, typer.Option(help="JSONL: article_id, matrix (rows predicted, columns human).")
+    ] = None,
     vectors: Vectors = None,
     threshold: ThresholdOption = None,
     false_match_rate: Annotated[
@@ -86,7 +91,7 @@ def score(
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --encoder
     specter2-base-mean --threshold 0.65 --json
     """
-    from evals.io import write_whole
+    from evals.report import save_report
     from evals.review.page import made_by, refuse_overlap
     from evals.review.report import Wanted, measuring_of, read_panel
     from evals.review.score import score as scored
@@ -107,22 +112,20 @@ def score(
         papers=papers,
         retrieve_from=retrieve_from,
         has_controls=controls,
-        has_articles=per_article or out is not None,
         draws=draws,
         seed=seed,
     )
-    found = scored(name or predictions.stem, panel, measuring_of(panel, reference, wanted, find_cached)).model_copy(
-        update={"made_by": made_by(predictions)}
-    )
+    measuring = measuring_of(panel, reference, wanted, find_cached)
+    report = scored(name or predictions.stem, panel, measuring, made_by(predictions))
+    found = report.score
     for warning in found.warnings:
         notes.print(f"note: {warning}")
     if out is not None:
-        write_whole(out, found.model_dump_json(indent=1) + "\n")
+        save_report(report, out)
         notes.print(f"wrote {out}")
-    shown = found if per_article else found.model_copy(update={"articles": None})
-    document = shown.model_dump(mode="json")
-    if not per_article:
-        document.pop("articles")
+    document = found.model_dump(mode="json", exclude={"articles"})
+    if per_article:
+        document["articles"] = [row.model_dump(mode="json") for row in report.rows]
     emit(document, as_json=as_json, table=score_tables(found))
 
 
@@ -166,19 +169,24 @@ def ensemble(
     Example: assay review ensemble 8b.jsonl 9b.jsonl --linkage single --threshold 0.98 --encoder
     specter2-base-mean --out published.jsonl
     """
-    from evals.review.ensemble import Merging, merge
-    from evals.review.match import LEXICAL
+    from evals.io import read_rows
+    from evals.review.ensemble import Merging, Tool, merge, merging_threshold
+    from evals.review.match import LEXICAL, Threshold, number_of
     from evals.review.page import drop_record, refuse_overlap
     from evals.review.report import read_vectors
+    from evals.schema.reviews import PredictionRow
 
     refuse_overlap(files, out)
-    tools = _tools(files)
+    stems = [file.stem for file in files]
+    names = [file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}" for file in files]
+    rows = [tuple(read_rows(file, PredictionRow, key=lambda row: row.article_id)) for file in files]
+    tools = [Tool(name, each) for name, each in zip(names, rows, strict=True)]
     found: Encoder | None = None
     if vectors is not None:
         found = read_vectors(vectors)
     elif encoder != LEXICAL:
         found = find_cached(encoder)
-    chosen = _threshold(threshold, tools, found, seed)
+    chosen = merging_threshold(tools, found, seed) if threshold == "auto" else Threshold(number_of(threshold), "given")
     merging = Merging(strategy, chosen.value, linkage, min_votes, cap)
     merged = merge(tools, merging, found)
     write_lines(out, [row.model_dump(mode="json") for row in merged.rows])
@@ -199,31 +207,8 @@ def ensemble(
     emit(document, as_json=as_json, table=table_of("merged", ("what", "value"), cells))
 
 
-def _tools(files: list[Path]) -> "list[Tool]":
-    """Return the files as tools named by their stems, or by folder and stem where stems repeat."""
-    from evals.io import read_rows
-    from evals.review.ensemble import Tool
-    from evals.schema.reviews import PredictionRow
-
-    stems = [file.stem for file in files]
-    names = [file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}" for file in files]
-    return [
-        Tool(name, tuple(read_rows(file, PredictionRow, key=lambda row: row.article_id)))
-        for name, file in zip(names, files, strict=True)
-    ]
-
-
-def _threshold(written: str, tools: "list[Tool]", encoder: "Encoder | None", seed: int) -> "Threshold":
-    from evals.review.ensemble import merging_threshold
-    from evals.review.match import Threshold, number_of
-
-    if written == "auto":
-        return merging_threshold(tools, encoder, seed)
-    return Threshold(number_of(written), "given")
-
-
 def measure_reviewer(
-    reviewer: "Reviewer", papers: "tuple[ReviewExample, ...]", measure: "Measure", folder: Path
+    reviewer: "Reviewer", papers: "tuple[ReviewExample, ...]", measure: "MeasureSettings", folder: Path
 ) -> "Measured":
     """Return what a reviewer scores on the papers; what was done before is read and not done again."""
     from training.reviewer.infer import Clocks
@@ -263,15 +248,21 @@ def report(
     Example: assay review report tuned.json base.json --against base --predictions tuned=tuned.jsonl
     --out report
     """
+    from evals.io import read_rows
     from evals.review.page import report_page
     from evals.review.report import report_of
+    from evals.schema.reviews import PredictionRow
 
-    found = report_of(
-        _scores(scores),
-        {name: _rows(path) for name, path in map(_named, predictions or [])},
-        against,
-        _published(published),
-    )
+    answers = {}
+    for each in predictions or []:
+        name, _, path = each.partition("=")
+        if not name or not path:
+            raise BadConfig(
+                f"--predictions {each!r} names no system; write the name of a score and its rows: tuned=tuned.jsonl"
+            )
+        rows = read_rows(Path(path), PredictionRow, key=lambda row: row.article_id)
+        answers[name] = {row.article_id: row for row in rows}
+    found = report_of(_scores(scores), answers, against, _published(published))
     _say_faults(found.published)
     if out is not None:
         write_report(out, "report", report_page(found), found)
@@ -295,22 +286,21 @@ def leaderboard(
 
     Example: assay review leaderboard runs/*/score.json --out board
     """
-    from evals.review.leaderboard import METRICS, boards_of
-    from evals.review.page import board_page
+    from evals.review.page import board_page, systems_of
+    from evals.review.report import boards_of
 
-    if order not in METRICS:
-        raise BadConfig(f"--order is {order!r}; it takes {', '.join(METRICS)}.")
     if not scores and not published:
         raise LabError(
             "there is no score to rank; write some with `assay review score --out SCORE.json` and name"
             " them, or name result files with --published."
         )
-    boards, others = boards_of(_scores(scores or []), order), _published(published)
+    reports, others = _scores(scores or []), _published(published)
+    boards = boards_of(reports, order)
     _say_faults(others)
-    document = {"boards": boards, "published": others}
+    document = {"boards": boards, "made_by": dict(systems_of(reports)), "published": others}
     if out is not None:
-        write_report(out, "leaderboard", board_page(boards, others), document)
-    emit(document, as_json=as_json, table=board_tables(boards, others))
+        write_report(out, "leaderboard", board_page(standings_markdown(boards), reports, others), document)
+    emit(document, as_json=as_json, table=board_tables(boards, reports, others))
 
 
 def import_results(
@@ -332,19 +322,24 @@ def import_results(
         write_whole(out, "".join(each.model_dump_json() + "\n" for each in found))
         notes.print(f"wrote {counted(len(found), 'result')} to {out}")
     _say_faults(found)
-    emit(found, as_json=as_json, table=board_tables((), found))
+    emit(found, as_json=as_json, table=board_tables((), (), found))
 
 
-def _scores(files: list[Path]) -> "list[ReviewScore]":
+def _scores(files: list[Path]) -> "list[ReviewReport]":
     """Return the scores among files; those that commands write beside them are told and left out."""
-    from evals.review.leaderboard import is_beside_scores, read_score
+    from evals.report import load_report
+    from evals.review.page import is_beside_scores
+    from evals.schema.reports import ReviewReport
 
     beside = [path for path in files if is_beside_scores(path)]
     if beside:
         notes.print(f"left out, as it is no score: {', '.join(map(str, beside))}", soft_wrap=True)
     if files and len(beside) == len(files):
         raise LabError("none of the files named is a score; name what `assay review score --out SCORE.json` wrote.")
-    return [read_score(path) for path in files if path not in beside]
+    try:
+        return [load_report(path, ReviewReport) for path in files if path not in beside]
+    except LabError as error:
+        raise LabError(f"{error}. Published results of other projects are read by `assay review import`.") from None
 
 
 def _published(files: list[Path] | None) -> "tuple[PublishedResult, ...]":
@@ -359,23 +354,6 @@ def _say_faults(found: "tuple[PublishedResult, ...]") -> None:
             notes.print(f"cannot be: {each.system} ({each.file}): {fault}")
 
 
-def _named(written: str) -> tuple[str, Path]:
-    name, _, path = written.partition("=")
-    if not name or not path:
-        raise BadConfig(
-            f"--predictions {written!r} names no system; write the name of a score and its rows: tuned=tuned.jsonl"
-        )
-    return name, Path(path)
-
-
-def _rows(path: Path) -> "dict[str, PredictionRow]":
-    from evals.io import read_rows
-    from evals.schema.reviews import PredictionRow
-
-    rows = read_rows(path, PredictionRow, key=lambda row: row.article_id)
-    return {row.article_id: row for row in rows}
-
-
 def write_report(folder: Path, name: str, page: str, document: object) -> None:
     """Write a report twice: as a page for people and as JSON, each whole."""
     from evals.io import write_whole
@@ -386,35 +364,31 @@ def write_report(folder: Path, name: str, page: str, document: object) -> None:
         notes.print(f"wrote {path}")
 
 
-Run = Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")]
-Papers = Annotated[
-    str, typer.Option("--papers", help="The folder of `assay data review`, or its dev.jsonl; dev papers alone.")
-]
 Only = Annotated[
     list[int] | None, typer.Option("--step", help="Only these steps: repeat it, two or more; all if none.")
 ]
-BaseAt = Annotated[str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")]
-ReviewStepsOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
 ThresholdOption = Annotated[str, typer.Option(help="Similarity from which concerns agree, or auto; empty = as usual.")]
 
 
 def steps(
-    run: Run,
-    papers: Papers,
+    run: Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")],
+    papers: Annotated[
+        str, typer.Option("--papers", help="The folder of `assay data review`, or its dev.jsonl; dev papers alone.")
+    ],
     step: Only = None,
     limit: Annotated[int, typer.Option(min=0, help="The first N papers; 0 = all.")] = 0,
     max_new_tokens: Annotated[int, typer.Option(help="Longest reply to a part.")] = 2_048,
     max_parts: Annotated[int, typer.Option(help="Parts a long paper is read in.")] = 4,
     temperature: Annotated[float, typer.Option(help="Of sampling; 0 = greedy.")] = 0.1,
     batch: Annotated[int, typer.Option(help="Parts asked about at a time.")] = 4,
-    dtype: Annotated[Weights, typer.Option(help="Weights of the model.")] = Weights.float32,
+    dtype: Annotated[Weights, typer.Option(help="Weights of the model.")] = "float32",
     cap: Annotated[int, typer.Option(help="Concerns kept of each paper; 0 = all.")] = 20,
     encoder: Encoders = "embedded",
     threshold: ThresholdOption = "",
     draws: Annotated[int, typer.Option(help="Draws behind each interval.")] = 1_000,
     seed: Annotated[int, typer.Option(help="Of sampling and draws.")] = 0,
-    base: BaseAt = "",
-    out: ReviewStepsOut = None,
+    base: Annotated[str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")] = "",
+    out: Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare the checkpoints of one run: each reviews the development papers, is cleaned and scored.
@@ -430,10 +404,24 @@ def steps(
 
     Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
     """
-    from evals.review.report import COLUMNS, RULE, steps_cells, steps_page, steps_report
+    from evals.review.page import apart
+    from evals.review.report import ABOVE, STEPS_RULE, compared, steps_page
     from lab.settings import from_environment
+    from training.data.conversations import read_conversations
     from training.models.base import find_base
-    from training.reviewer.measure import base_named, chosen, development_papers, read_measure, review_record, steps_of
+    from training.reviewer.measure import (
+        Reviewer,
+        base_named,
+        chosen,
+        development_papers,
+        folder_of,
+        read_measure,
+        refuse_learned,
+        review_record,
+        settings_of,
+        steps_of,
+        write_chain,
+    )
     from training.run.folder import RunFolder
 
     asked = {
@@ -442,7 +430,7 @@ def steps(
         "max_parts": max_parts,
         "temperature": temperature,
         "batch": batch,
-        "dtype": dtype.value,
+        "dtype": dtype,
         "cap": cap,
         "encoder": encoder,
         "threshold": threshold,
@@ -453,54 +441,84 @@ def steps(
     folder = RunFolder(run)
     record = review_record(folder)
     found = development_papers(papers, measure.limit)
-    told = _check_unlearned(record, found, run.name)
+    files = settings_of(record).data
+    if here := [each for each in files if Path(each).is_file()]:
+        refuse_learned(found, read_conversations(here), run.name)
+    told = [
+        f"the training rows {each} are not here, so whether they hold a development paper was not checked"
+        for each in files
+        if each not in here
+    ]
     wanted = chosen(steps_of(folder), step or ())
     at = find_base(
         base or base_named(folder, record), lambda _, message: notes.print(message), from_environment().cache
     )
-    scores = [_score(each, record, at, found, measure) for each in wanted]
-    report = steps_report(run.name, scores, told)
-    if out is not None:
-        write_report(out, "steps", steps_page(report), report)
-    for note in (*told, RULE):
-        notes.print(f"note: {note}", soft_wrap=True)
-    title = f"{report.run}: {len(report.steps)} steps on {report.n_articles} development papers"
-    emit(report, as_json=as_json, table=table_of(title, COLUMNS, steps_cells(report)))
-
-
-def _check_unlearned(record: "RunRecord", papers: "tuple[ReviewExample, ...]", name: str) -> list[str]:
-    """Refuse papers that the run was trained on; return what could not be checked."""
-    from training.data.conversations import read_conversations
-    from training.reviewer.measure import refuse_learned, settings_of
-
-    files = settings_of(record).data
-    gone = [each for each in files if not Path(each).is_file()]
-    here = [each for each in files if each not in gone]
-    if here:
-        refuse_learned(papers, read_conversations(here), name)
-    return [
-        f"the training rows {each} are not here, so whether they hold a development paper was not checked"
-        for each in gone
+    reports, rows = [], list[dict[str, object]]()
+    for each in wanted:
+        write_chain(each, record, at)
+        reviewer = Reviewer(each.name, each.folder, str(at.folder))
+        one = measure_reviewer(reviewer, found, measure, folder_of(each.folder, found, measure))
+        reports.append(one.report)
+        row: dict[str, object] = {"step": each.number, "is_last": each.is_last, **score_cells(one.report)}
+        row["not_read_whole"] = sum(one.run.by_status.get(status, 0) for status in ("partial", "failed"))
+        spread = one.run.seconds_per_article
+        rows.append({**row, "seconds_per_paper": spread and spread.median})
+    is_permuted = all(each.score.headline.f1_permuted is not None for each in reports)
+    tests = compared(reports, (ABOVE if is_permuted else "f1",))
+    pairs = {(each.first.stage, each.second.stage): each.differences[0] for each in tests.comparisons} if tests else {}
+    changes = ["–"]
+    for before, after in pairwise(reports):
+        change = pairs[before.chain_name, after.chain_name]
+        changes.append(apart(change, f", p {change.p_holm or 1:.3f}"))
+    shown = [
+        {
+            **{name: str(cell(value)) for name, value in row.items() if name != "is_last"},
+            "since the step before": change,
+        }
+        | {"step": f"{row['step']}{' (last)' if row['is_last'] else ''}"}
+        for row, change in zip(rows, changes, strict=True)
     ]
+    document = {"run": run.name, "n_articles": len(found), "steps": rows, "comparisons": tests, "notes": told}
+    if out is not None:
+        write_report(out, "steps", steps_page(run.name, reports, shown, told), document)
+    for note in (*told, STEPS_RULE):
+        notes.print(f"note: {note}", soft_wrap=True)
+    title = f"{run.name}: {len(rows)} steps on {len(found)} development papers"
+    emit(document, as_json=as_json, table=table_of(title, list(shown[0]), [list(row.values()) for row in shown]))
 
 
-def _score(
-    step: "Step", record: "RunRecord", base: "Base", papers: "tuple[ReviewExample, ...]", measure: "Measure"
-) -> "StepScore":
-    """Return the score of a step, measured first where it was not yet."""
-    from evals.schema.reports import StepScore
-    from training.reviewer.measure import Reviewer, folder_of, write_chain
+SCORED = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
 
-    write_chain(step, record, base)
-    reviewer = Reviewer(step.name, step.folder, str(base.folder))
-    found = measure_reviewer(reviewer, papers, measure, folder_of(step.folder, papers, measure))
-    return StepScore(
-        step=step.number,
-        is_last=step.is_last,
-        score=found.score,
-        statuses=found.run.by_status,
-        seconds_per_article=found.run.seconds_per_article,
-    )
+
+def score_cells(report: "ReviewReport | None") -> dict[str, object]:
+    """Return a reviewer's score as cells, the headline first; empty ones for a run without a score.
+
+    `n` counts papers, of which `answered` were; `permuted` is what the same lists get on other papers.
+    """
+    score = report.score if report else None
+    metrics = report.summaries[0].metrics if report else {}
+    return {
+        "n": score and score.coverage.n_articles,
+        **{name: metrics.get(name) for name in SCORED},
+        "permuted": score and score.headline.f1_permuted,
+        "predicted": score and round(score.micro.n_predicted),
+        "matched": score and round(score.micro.n_matched),
+        "answered": score and score.coverage.n_answered,
+    }
+
+
+def cell(value: object) -> object:
+    """Return a metric as "0.42 [0.30, 0.55]", a dash for what is not known."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if not isinstance(value, Metric):
+        return value
+    if value.value is None:
+        return value.note or "undefined"
+    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value.value:.3f}{span}"
 
 
 app = typer.Typer(no_args_is_help=True, help="Peer review: read, clean, score, merge and compare concerns.")
@@ -543,9 +561,10 @@ def parse(
     said = ", ".join(f"{n} {status}" for status, n in statuses.most_common())
     notes.print(f"read {counted(len(parsed), 'output')}: {said}; {counted(n_concerns, 'concern')}")
     if out is not None:
-        write_lines(out, [_prediction(each) for each in parsed])
+        write_lines(out, [{"article_id": each.id, **each.model_dump(mode="json")} for each in parsed])
         hand_on(rows, out)
-    emit(parsed, as_json=as_json, table=_parsed_table(parsed))
+    cells = [(each.id, each.status, len(each.concerns), "; ".join(each.problems)) for each in parsed]
+    emit(parsed, as_json=as_json, table=table_of("outputs", ("id", "status", "concerns", "problems"), cells))
 
 
 @app.command()
@@ -573,13 +592,29 @@ def clean(
     from evals.schema.reviews import PredictionRow
 
     refuse_overlap([rows], out)
-    cleaning = Cleaning(dedup, cap, _caps(cap_of or []))
+    caps = {}
+    for each in cap_of or []:
+        source, _, number = each.partition("=")
+        if not source or not number.isdigit() or int(number) < 1:
+            raise BadConfig(f"--cap-of {each!r} names no cap; write a source and a number: f1000=15")
+        caps[source] = int(number)
+    cleaning = Cleaning(dedup, cap, caps)
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
     write_lines(out, [each.document(cleaning) for each in cleaned])
     is_known = hand_on(rows, out)
     notes.print(f"wrote {out}{' and the record of who answered beside it' if is_known else ''}")
-    document = _totals(cleaned)
+    why = Counter(each.reason for row in cleaned for each in row.removed)
+    before = sum(len(row.row.concerns) + len(row.removed) for row in cleaned)
+    document = {
+        "rows": len(cleaned),
+        "before": before,
+        "after": before - sum(why.values()),
+        "removed": sum(why.values()),
+        **{f"removed_{reason}": why[reason] for reason in ("blank", "duplicate", "cap")},
+        "labels_repaired": sum(len(row.repaired) for row in cleaned),
+        "labels_unknown": sum(row.unknown_labels for row in cleaned),
+    }
     cells = [(name.replace("_", " "), n) for name, n in document.items()]
     emit(document, as_json=as_json, table=table_of("cleaned", ("what", "how many"), cells))
 
@@ -590,38 +625,3 @@ def write_lines(path: Path, documents: list[dict[str, object]]) -> None:
 
     lines = (json.dumps(plain(each), ensure_ascii=False) + "\n" for each in documents)
     write_whole(path, "".join(lines))
-
-
-def _prediction(parsed: "ParsedReview") -> dict[str, object]:
-    """Return a parsed review as a prediction row, with its id under both names."""
-    document = parsed.model_dump(mode="json")
-    return {"article_id": document["id"], **document}
-
-
-def _parsed_table(parsed: "list[ParsedReview]") -> "Table":
-    cells = [(each.id, each.status, len(each.concerns), "; ".join(each.problems)) for each in parsed]
-    return table_of("outputs", ("id", "status", "concerns", "problems"), cells)
-
-
-def _totals(cleaned: "list[CleanedRow]") -> dict[str, int]:
-    why = Counter(each.reason for row in cleaned for each in row.removed)
-    before = sum(len(row.row.concerns) + len(row.removed) for row in cleaned)
-    return {
-        "rows": len(cleaned),
-        "before": before,
-        "after": before - sum(why.values()),
-        "removed": sum(why.values()),
-        **{f"removed_{reason}": why[reason] for reason in ("blank", "duplicate", "cap")},
-        "labels_repaired": sum(len(row.repaired) for row in cleaned),
-        "labels_unknown": sum(row.unknown_labels for row in cleaned),
-    }
-
-
-def _caps(written: list[str]) -> dict[str, int]:
-    caps = {}
-    for each in written:
-        source, _, number = each.partition("=")
-        if not source or not number.isdigit() or int(number) < 1:
-            raise BadConfig(f"--cap-of {each!r} names no cap; write a source and a number: f1000=15")
-        caps[source] = int(number)
-    return caps

@@ -10,17 +10,14 @@ import typer
 from rich.console import Group, RenderableType
 
 from evals.errors import LabError
-from evals.schema import Metric
-from lab.commands.review import measure_reviewer
+from lab.commands.review import cell, measure_reviewer, score_cells
 from lab.commands.tables import counted, emit, notes, table_of
 
 if TYPE_CHECKING:
     from evals.schema import EvalReport, RunRecord
-    from evals.schema.reports import ReviewScore
     from training.launch.accelerate import Launch
     from training.launch.sweep import Sweep, Trial
 
-SCORED = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
 SHOWN = ("accuracy", "reward", "ece", "brier")
 DEV = "dev.jsonl"
 REPORT = Path("reports") / "dev.json"
@@ -178,44 +175,4 @@ def _reviewed(wanted: "Sweep", trial: "Trial", *, dry_run: bool) -> dict[str, ob
         found = known_score(reviewer, folder)
     else:
         found = measure_reviewer(reviewer, wanted.papers, wanted.measure, folder)
-    return score_cells(found.score if found else None)
-
-
-def score_cells(score: "ReviewScore | None") -> dict[str, object]:
-    """Return a reviewer's score as cells, the headline first; empty ones for a run without a score.
-
-    `n` counts papers, of which `answered` were; `permuted` is what the same lists get on other papers.
-    """
-    metrics = {name: None if score is None else _metric(score, name) for name in SCORED}
-    return {
-        "n": score and score.coverage.n_articles,
-        **metrics,
-        "permuted": score and score.headline.f1_permuted,
-        "predicted": score and round(score.micro.n_predicted),
-        "matched": score and round(score.micro.n_matched),
-        "answered": score and score.coverage.n_answered,
-    }
-
-
-def cell(value: object) -> object:
-    """Return a metric as "0.42 [0.30, 0.55]", a dash for what is not known."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if not isinstance(value, Metric):
-        return value
-    if value.value is None:
-        return value.note or "undefined"
-    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.3f}{span}"
-
-
-def _metric(score: "ReviewScore", name: str) -> Metric:
-    head = score.headline
-    n = score.coverage.n_articles
-    if name == "f1_above_permuted" and head.f1_above_permuted is None:
-        return Metric(value=None, n=n, note="no permuted control")
-    value = head.f1_above_permuted if name == "f1_above_permuted" else getattr(score.micro, name)
-    low, high = score.intervals.get(name) or (None, None)
-    return Metric(value=value, n=n, low=low, high=high)
+    return score_cells(found.report if found else None)

@@ -25,7 +25,8 @@ from evals.task import narrow, task_class
 from evals.verifiers.score import VERIFIERS
 
 if TYPE_CHECKING:
-    from evals.schema.reports import Board, PublishedResult, ReviewReport
+    from evals.review.report import SystemsReport
+    from evals.schema.reports import PublishedResult, ReviewReport
     from evals.schema.reviews import MadeBy
 
 notes = Console(stderr=True, highlight=False, markup=False)
@@ -243,7 +244,7 @@ def comparison_table(found: Comparisons) -> Table:
     for each in found.comparisons:
         names = [each.first.stage, each.second.stage]
         if each.first.chain != each.second.chain:
-            names = [f"{side.stage} of {side.chain}" for side in (each.first, each.second)]
+            names = [_named(side.stage, side.chain) for side in (each.first, each.second)]
         rows += [(" → ".join(names), *_compared(d)) for d in each.differences]
     n = found.comparisons[0]
     title = (
@@ -255,7 +256,9 @@ def comparison_table(found: Comparisons) -> Table:
         for each in found.comparisons
         for side in (each.first, each.second)
     }
-    if len(ways := {way for *_, way in sides}) == 1:
+    if not task_class(found.task).says_reading:
+        pass
+    elif len(ways := {way for *_, way in sides}) == 1:
         title += f"\nanswers read by {ways.pop()}"
     else:
         title += "".join(f"\n{stage} of {chain}: answers read by {way}" for stage, chain, way in sorted(sides))
@@ -312,21 +315,22 @@ def _reward(verdict: Verdict) -> str:
 
 def standings_table(board: Standings) -> Table:
     """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
-    metrics = task_class(board.task).metrics
-    shown = tuple(dict.fromkeys((board.order, *narrow(metrics)[:NARROW])))
+    task = task_class(board.task)
+    metrics = task.metrics
+    shown = tuple(dict.fromkeys((board.order, *narrow(metrics)[:NARROW], *task.controls)))
     rows = [
         (
             rank,
             _name(row),
             *(_measured(row.metrics.get(name), "\n") for name in shown),
-            reading(row.read_by).replace(", ", "\n"),
+            *([reading(row.read_by).replace(", ", "\n")] if task.says_reading else []),
         )
         for rank, row in zip(_ranks(board), board.rows, strict=True)
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
     if not metrics[board.order].is_tested:
         title = f"{title}\n{UNTESTED}"
-    return table_of(title, ("rank", "answers of", *shown, "read by"), rows)
+    return table_of(title, ("rank", "answers of", *shown, *(["read by"] if task.says_reading else [])), rows)
 
 
 def standings_markdown(boards: Sequence[Standings]) -> str:
@@ -334,11 +338,13 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
     parts = ["# Leaderboard", RULE]
     for board in boards:
         task = task_class(board.task)
-        shown = tuple(dict.fromkeys((board.order, *narrow(task.metrics), *(task.compared or task.metrics))))
-        columns = ("rank", "answers of", *shown, "read by")
+        compared = task.compared or task.metrics
+        shown = tuple(dict.fromkeys((board.order, *narrow(task.metrics), *compared, *task.controls)))
+        columns = ("rank", "answers of", *shown, *(["read by"] if task.says_reading else []))
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
         for rank, row in zip(_ranks(board), board.rows, strict=True):
-            cells = (rank, _name(row), *(_measured(row.metrics.get(n)) for n in shown), reading(row.read_by))
+            cells = [rank, _name(row), *(_measured(row.metrics.get(n)) for n in shown)]
+            cells += [reading(row.read_by)] if task.says_reading else []
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
         untested = [] if task.metrics[board.order].is_tested else [UNTESTED]
         parts += [
@@ -389,7 +395,11 @@ def _ranks(board: Standings) -> list[str]:
 
 
 def _name(row: LeaderboardRow) -> str:
-    return f"{row.stage} (baseline)" if row.is_baseline else f"{row.stage} of {row.chain}"
+    return f"{row.stage} (baseline)" if row.chain is None else _named(row.stage, row.chain)
+
+
+def _named(stage: str, chain: str) -> str:
+    return stage if stage == chain else f"{stage} of {chain}"
 
 
 def _measured(metric: Metric | None, gap: str = " ") -> str:
@@ -418,7 +428,7 @@ RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
 """Columns of every table of rates: counts, then shares; "major" is the recall of major concerns."""
 
 
-def report_tables(report: "ReviewReport") -> Group:
+def report_tables(report: "SystemsReport") -> Group:
     """Return scores, gates, differences, errors and faults; groups stand in the written page."""
     from evals.review.page import named, rate
 
@@ -431,64 +441,35 @@ def report_tables(report: "ReviewReport") -> Group:
         )
         for each in report.systems
     ]
-    words = {True: "pass", False: "hold"}
     gates = [
         (
             each.score.system,
-            words[each.gates.f1.passes],
-            words[each.gates.recall.passes],
-            words[each.gates.as_documented],
-            words[each.gates.as_coded],
+            *("pass" if passes else "hold" for passes in (g.f1.passes, g.recall.passes, g.as_documented, g.as_coded)),
         )
         for each in report.systems
-    ]
-    tests = [
-        (
-            f"{each.first} → {each.second}",
-            named(each.metric),
-            rate(each.difference, each.interval),
-            f"{each.p:.4f}",
-            f"{each.p_holm:.4f}",
-        )
-        for each in report.tests
+        for g in (each.gates,)
     ]
     tables = [
         table_of("scores", ("system", named("f1_above_permuted"), *SCORED, "answered"), scores),
         *_made((each.score.system, each.score.made_by) for each in report.systems),
         table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
     ]
-    if tests:
-        title = f"second minus first, Holm over {len(tests)} tests"
-        tables.append(table_of(title, ("systems", "metric", "difference", "p", "p, Holm"), tests))
+    if report.comparisons:
+        tables.append(comparison_table(report.comparisons))
     for each in report.systems:
         rows: list[tuple[object, ...]] = [(f"answer {mode}", n) for mode, n in each.errors.modes.items()]
         rows += [(f"human concerns found: {name}", n) for name, n in each.errors.recall.items()]
-        rows += [("cannot be", fault) for fault in each.faults]
         tables.append(table_of(f"errors of {each.score.system}", ("what", "articles"), rows))
     return Group(*tables, *published_tables(report.published))
 
 
-def board_tables(boards: "Sequence[Board]", published: "Sequence[PublishedResult]") -> Group:
-    """Return one table per instrument and reference, then what others published."""
-    from evals.review.page import instrument, named, rate
+def board_tables(
+    boards: Sequence[Standings], reports: "Sequence[ReviewReport]", published: "Sequence[PublishedResult]"
+) -> Group:
+    """Return one table per instrument and reference, who answered, then what others published."""
+    from evals.review.page import systems_of
 
-    tables = []
-    for board in boards:
-        rows = [
-            (
-                rank,
-                row.system,
-                rate(row.f1_above_permuted, row.interval_above),
-                rate(row.micro.f1, row.intervals.get("f1")),
-                *(rate(row.controls.get(name)) for name in ("permuted", "bm25", "count_bound")),
-                f"{row.coverage.n_answered}/{row.coverage.n_articles}",
-            )
-            for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
-        ]
-        title = f"by {named(board.order)}; {instrument(board)}, {board.n_human:,} human concerns"
-        columns = ("rank", "system", "F1 above", "F1", "perm.", "BM25", "bound", "answered")
-        tables += [table_of(title, columns, rows), *_made((row.system, row.made_by) for row in board.rows)]
-    return Group(*tables, *published_tables(published))
+    return Group(*map(standings_table, boards), *_made(systems_of(reports)), *published_tables(published))
 
 
 def _made(systems: "Iterable[tuple[str, MadeBy | None]]") -> list[Table]:
@@ -550,22 +531,6 @@ def score_tables(found: ReviewScore) -> Group:
             for name, each in rates.items()
         ]
         tables.append(table_of(title, ("", *RATES), rows))
-    curves = found.curves
-    for title, name, points in (
-        ("over thresholds", "threshold", curves.thresholds if curves else ()),
-        ("over the first N concerns", "N", curves.lengths if curves else ()),
-    ):
-        rows = [
-            (
-                f"{point.at:g}",
-                f"{point.n_predicted:,}",
-                *map(rate, (point.recall, point.precision, point.f1, point.f1_permuted)),
-            )
-            for point in points
-        ]
-        tables += (
-            [table_of(title, (name, "predicted", "recall", "precision", "F1", "F1 permuted"), rows)] if rows else []
-        )
     return Group(*tables)
 
 

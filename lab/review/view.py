@@ -13,7 +13,7 @@ from lab.ui.templates import render
 from lab.ui.text import say
 
 TEMPLATE = "review/view.html.jinja"
-CONTROLS = ("permuted", "generic", "bm25", "count_bound")
+SHOWN = ("f1_above_permuted", "f1", "recall", "precision", "permuted", "generic", "bm25", "count_bound", "answered")
 Marks = list[tuple[Place, str]]
 
 
@@ -104,38 +104,39 @@ def board_view(folder: Path) -> str:
 
     Without a score, how to get some.
     """
-    from evals.leaderboard import shown_ranks  # late: they bring the statistics
-    from evals.review.leaderboard import RULE, boards_of, is_beside_scores, read_score
-    from evals.review.page import COLUMNS, instrument, made_rows, named, rate
+    from evals.leaderboard import RULE, shown_ranks  # late: they bring the statistics
+    from evals.report import load_report
+    from evals.review.page import COLUMNS, is_beside_scores, made_rows, named, rate, span_of, systems_of
+    from evals.review.report import boards_of
+    from evals.schema.reports import ReviewReport
 
     files = [file for file in sorted(folder.glob("*.json")) if not is_beside_scores(file)]
     if not files:
         return empty(say("review.board.empty", folder=folder.name))
-    scores, page, tables = [], [], []
+    reports, page, tables = [], [], []
     for file in files:
         try:
-            scores.append(read_score(file))
+            reports.append(load_report(file, ReviewReport))
         except LabError as error:
             page.append(notice(str(error).replace(str(file), file.name), "problem"))
     try:
-        boards = boards_of(scores)
+        boards = boards_of(reports)
     except LabError as error:
         return "".join([*page, notice(str(error), "problem")])
-    columns = ("System", "Rank", "F1 above permuted", "F1", "Recall", "Precision")
-    columns += (*(sentence(named(name)) for name in CONTROLS), "Answered")
     for board in boards:
         rows = [
             (
-                row.system,
+                row.stage,
                 rank,
-                rate(row.f1_above_permuted, row.interval_above),
-                *(rate(getattr(row.micro, name), row.intervals.get(name)) for name in ("f1", "recall", "precision")),
-                *(rate(row.controls.get(name)) for name in CONTROLS),
-                f"{row.coverage.n_answered} of {row.coverage.n_articles}",
+                *(
+                    "–" if (metric := row.metrics.get(name)) is None else rate(metric.value, span_of(metric))
+                    for name in SHOWN
+                ),
             )
             for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
         ]
-        tables.append(grid(f"{instrument(board)}; {board.n_human:,} human concerns", columns, rows))
-        if made := made_rows((row.system, row.made_by) for row in board.rows):
-            tables.append(grid(say("review.board.made"), tuple(map(sentence, COLUMNS)), made))
+        caption = f"{board.versions['encoder']} at {board.versions['threshold']}; {board.data_name}"
+        tables.append(grid(caption, ("System", "Rank", *(sentence(named(name)) for name in SHOWN)), rows))
+    if made := made_rows(systems_of(reports)):
+        tables.append(grid(say("review.board.made"), tuple(map(sentence, COLUMNS)), made))
     return "".join([*page, *tables, notice(RULE) if tables else ""])

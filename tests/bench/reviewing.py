@@ -1,9 +1,8 @@
 """Scoring peer review at the size of the published test split: time and memory, beside plain ways.
 
-981 articles, 13,947 human and 16,858 predicted concerns, vectors of 768 numbers at hand; 1,000 bootstrap
-draws with F1; BM25 of 4,740 papers and 981 queries. The plain ways do what most scripts do: vectors as
-lists that become arrays for each article, one draw after another, one paper after another (a few queries
-are timed and counted up).
+981 articles, 13,947 human and 16,858 predicted concerns, vectors of 768 numbers at hand; BM25 of 4,740
+papers and 981 queries. The plain ways do what most scripts do: vectors as lists that become arrays for each
+article, one paper after another (a few queries are timed and counted up).
 """
 
 import math
@@ -16,22 +15,13 @@ from scipy.optimize import linear_sum_assignment
 
 from evals.review.controls import Index, Paper
 from evals.review.match import Panel, VectorSimilarity, match, panel_of
-from evals.review.rates import (
-    counts_of,
-    intervals_of,
-    label_accuracy,
-    macro_of,
-    per_category,
-    per_severity,
-    per_source,
-    rates_of,
-    soft_of,
-)
+from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
+from evals.review.score import articles_of
+from evals.review.task import Review
 from evals.schema.reviews import CATEGORIES, SEVERITIES, PredictionRow, ReferenceRow
 from tests.bench._measure import SMALL, Way, Ways, compare
 
 ARTICLES, HUMAN, PREDICTED, WIDTH = (20, 100, 120, 8) if SMALL else (981, 13_947, 16_858, 768)
-DRAWS = 1000
 PAPERS, PAPER_WORDS, TIMED_QUERIES = (50, 100, 2) if SMALL else (4_740, 5_700, 2)
 
 
@@ -74,10 +64,10 @@ def evaluate_ours() -> Callable[[], object]:
         similarity = VectorSimilarity(rows, columns, (of.predicted, of.human))
         found = match(of, similarity, 0.8)
         counts = counts_of(of, found)
-        groups = per_category(of, found)
+        groups = Review.groups(articles_of(of, found))
         rates_of(counts.table.sum(axis=0), ARTICLES)
-        macro_of(counts, groups), soft_of(counts), per_severity(of, found)
-        per_source(of, counts), label_accuracy(of, found)
+        macro_of(counts, rates_by("category", groups)), soft_of(counts), label_accuracy(of, found)
+        rates_by("severity", groups), rates_by("source", groups)
 
     return work
 
@@ -96,34 +86,6 @@ def evaluate_plain() -> Callable[[], object]:
             human = np.array([known["h", i] for i in range(other[a], other[a + 1])])
             alike = said @ human.T
             linear_sum_assignment(np.where(alike >= 0.8, 1 - alike, 1e6))
-
-    return work
-
-
-def table() -> np.ndarray:
-    """Return counts of articles as matching gives them."""
-    dice = np.random.default_rng(5)
-    human, said = np.array(sizes(HUMAN, 1)), np.array(sizes(PREDICTED, 2))
-    matched = np.floor(np.minimum(human, said) * dice.random(ARTICLES))
-    return np.stack([matched, human, said, matched, matched // 2, human // 2], axis=1).astype(float)
-
-
-def bootstrap_ours() -> Callable[[], object]:
-    """Return intervals of recall, precision, F1, major recall, and F1 above the permuted control."""
-    counts = table()
-    return lambda: intervals_of(counts, counts[:, 0] / 2, DRAWS, 0)
-
-
-def bootstrap_plain() -> Callable[[], object]:
-    """Return recall and precision of draws, one after another."""
-    counts = [tuple(row) for row in table().tolist()]
-
-    def work() -> None:
-        dice = random.Random(0)
-        for _ in range(DRAWS // 10):
-            drawn = [counts[dice.randrange(ARTICLES)] for _ in range(ARTICLES)]
-            matched, human = sum(row[0] for row in drawn), sum(row[1] for row in drawn)
-            _ = matched / human, matched / sum(row[2] for row in drawn)
 
     return work
 
@@ -174,10 +136,6 @@ WAYS: Ways = {
     "evaluate": {
         "vectors as lists, counts only": Way(evaluate_plain),
         "ours, every rate and group": Way(evaluate_ours, 1.0, 0.1, 120),
-    },
-    "bootstrap": {
-        "draw by draw, without F1": Way(bootstrap_plain, 10.0),
-        "ours, five rates": Way(bootstrap_ours, 1.0, 0.1, 120),
     },
     "BM25": {
         "paper by paper, without the index": Way(bm25_plain, ARTICLES / TIMED_QUERIES),

@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[2]
 STORED = (
     "training/embedded/grpo/reports/*.json",
     "training/embedded/refiner/*/reports/*.json",
-    "tests/frozen/files/old/*report*.json",
+    "training/embedded/review/reports/held-out.json",
+    "training/embedded/review/reports/held-out-base.json",
+    "tests/frozen/files/old/*.json",
 )
 STORED = [path for pattern in STORED for path in sorted(ROOT.glob(pattern))]
 
@@ -134,7 +136,10 @@ def test_stored_reports_of_every_form_are_read_and_their_figures_are_those_of_th
         if "old" in path.parts:
             continue  # their rows were cut to a few
         again = summarise(report.rows, draws=2, task=task_class(report.task))
-        for before, after in zip(report.summaries, again, strict=True):
+        assert len(report.summaries) in (len(again), 1), "a score of before reports has figures over all articles alone"
+        known = {(each.stage, each.group): each for each in again}
+        for before in report.summaries:
+            after = known[before.stage, before.group]
             for name in (after.metrics.keys() & before.metrics.keys()) - chance:
                 was, now = before.metrics[name], after.metrics[name]
                 wrong += [] if (now.value, now.n) == (pytest.approx(was.value), was.n) else [(path, before.stage, name)]

@@ -71,20 +71,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_score_says_who_answered_where_how_and_when(place: Path):
-    found = json.loads((place / "scores" / "cut.json").read_text(encoding="utf-8"))
+    found = json.loads((place / "scores" / "cut.json").read_text(encoding="utf-8"))["score"]
     made = found["made_by"]
     assert (found["system"], made["kind"], made["host"]) == ("Vendor 4o", "server", "127.0.0.1")
     assert (made["name"], made["served"]) == ("vendor-4o", [DATED])
     assert made["settings"]["temperature"] == 0.2
     assert made["constraint"] == "array schema"
     assert len(made["date"]) == len("2026-01-01")
-    assert json.loads((place / "scores" / "own.json").read_text())["made_by"] is None
+    assert json.loads((place / "scores" / "own.json").read_text())["score"]["made_by"] is None
 
 
 def test_leaderboard_and_report_name_the_baseline_with_its_model_host_settings_and_date(place: Path):
     scores = sorted((place / "scores").glob("*.json"))
     board = run("review", "leaderboard", *scores, "--out", place / "board")
-    assert board["boards"][0]["rows"][0]["made_by"]["served"] == [DATED]
+    assert board["made_by"]["Vendor 4o"]["served"] == [DATED]
     run("review", "report", *scores, "--against", "Vendor 4o", "--out", place / "report")
     for page in (place / "board" / "leaderboard.md", place / "report" / "report.md"):
         text = page.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_it
     files = sorted(tmp_path.glob("*.json"))
     assert {"api.run.json", "cut.run.json"} <= {file.name for file in files}
     board = run("review", "leaderboard", *files, "--out", tmp_path / "board")
-    assert {row["system"] for row in board["boards"][0]["rows"]} == {"Vendor 4o", "own"}
+    assert {row["stage"] for row in board["boards"][0]["rows"]} == {"Vendor 4o", "own"}
     done = RUN.invoke(app, ["review", "leaderboard", *map(str, files)], catch_exceptions=False)
     assert f"left out, as it is no score: {tmp_path / 'api.run.json'}" in done.stderr
 

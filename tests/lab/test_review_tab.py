@@ -270,5 +270,5 @@ def test_scores_beside_the_reviewer_are_ranked_on_the_page_and_other_files_passe
     assert "BM25" in page and "problem" not in page
     (tmp_path / "other.json").write_text("{}", encoding="utf-8")
     page = board_view(tmp_path)
-    assert "other.json is no score" in page
+    assert "other.json is not a report" in page
     assert str(tmp_path) not in page

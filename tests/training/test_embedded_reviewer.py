@@ -8,10 +8,10 @@ import pytest
 from evals.io import read_rows
 from evals.papers.corpus import demonstration
 from evals.papers.families import split_by_family
-from evals.review.leaderboard import read_score
+from evals.report import load_report
 from evals.review.page import made_by, made_rows
 from evals.review.prompt import check_prompt
-from evals.schema.reports import Rates, ReviewScore
+from evals.schema.reports import Rates, ReviewReport, ReviewScore
 from evals.schema.reviews import PredictionRow
 from tests.models import embedded_cache
 from training.models.adapters import WEIGHTS_NAME
@@ -41,7 +41,7 @@ def test_it_was_scored_on_papers_whose_family_it_never_saw():
 
 
 def score_of(name: str) -> ReviewScore:
-    return read_score(REPORTS / f"{name}.json")
+    return load_report(REPORTS / f"{name}.json", ReviewReport).score
 
 
 def rows_of(name: str, score: ReviewScore) -> list[str]:
@@ -79,9 +79,9 @@ def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: st
     assert made.stage == stage
     stages = read_chain("reviewer").manifest.stages
     assert made.checksums["review"] == stages[-1].sha256
-    score = score_of(name)
-    assert score.made_by == made
-    assert {row.article_id for row in rows} == {each.article_id for each in score.articles or ()}
+    report = load_report(REPORTS / f"{name}.json", ReviewReport)
+    assert report.score.made_by == made
+    assert {row.article_id for row in rows} == {each.id for each in report.rows}
 
 
 def test_the_report_says_who_answered():

@@ -8,7 +8,7 @@
 
 Runs of stage review are compared on papers: `dev` is the folder of `assay data review`, of which the
 development split alone is read, and `measure` may say how they are asked and scored
-(`training.reviewer.measure.Measure`).
+(`training.reviewer.measure.MeasureSettings`).
 
 A sweep chooses nothing: it says what each run did on questions that it was not trained on. Knows
 nothing of torch.
@@ -28,7 +28,7 @@ from training.data.questions import sft_data
 from training.data.tokens import TOO_LONG
 from training.launch.accelerate import Launch
 from training.launch.plan import Plan, plan_of
-from training.reviewer.measure import Measure, development_papers, read_measure, refuse_learned
+from training.reviewer.measure import MeasureSettings, development_papers, read_measure, refuse_learned
 from training.run.folder import PROCESSES, changes, config_changes, public_config
 
 KEYS = ("stage", "config", "output", "dev")
@@ -61,7 +61,7 @@ class Sweep:
     dev: tuple[Example, ...]
     trials: tuple[Trial, ...]
     papers: tuple[ReviewExample, ...] = ()
-    measure: Measure = field(default_factory=Measure)
+    measure: MeasureSettings = field(default_factory=MeasureSettings)
 
     def plan(self, trial: Trial, launch: Launch, *, overwrite: bool = False) -> Plan:
         """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""

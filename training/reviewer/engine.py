@@ -75,7 +75,7 @@ class Room:
     marks: tuple[str, ...] = ()
 
 
-class Engine(Protocol):
+class ReviewEngine(Protocol):
     """Something that answers requests about papers; the instructions are its own."""
 
     room: Room
@@ -147,10 +147,16 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
         problems += [f"{where}{problem}" for problem in ((part.error,) if part.error else each.problems)]
     if repeats:
         problems.append(f"{repeats} concern(s) were raised by more than one part")
+    statuses = {part.status for part in parts}
+    status: ParseStatus = "empty" if statuses == {"empty"} else "ok"
+    if any(part.error for part in parts) or statuses == {"failed"}:
+        status = "failed"
+    elif statuses & {"failed", "partial"}:
+        status = "partial"
     return ReviewedRow(
         article_id=asked.article_id,
         source=asked.source,
-        status=_status(parts),
+        status=status,
         concerns=concerns,
         problems=tuple(problems),
         finish_reason=next((p.finish_reason for p in parts if p.finish_reason != "stop"), "stop"),
@@ -184,15 +190,6 @@ def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int
         else:
             kept.append(concern)
     return tuple(kept), repeats
-
-
-def _status(parts: Sequence[PartReply]) -> ParseStatus:
-    statuses = {part.status for part in parts}
-    if any(part.error for part in parts) or statuses == {"failed"}:
-        return "failed"
-    if statuses & {"failed", "partial"}:
-        return "partial"
-    return "empty" if statuses == {"empty"} else "ok"
 
 
 class ChainEngine:
@@ -266,7 +263,7 @@ Clock = Callable[[], float]
 
 
 def stream_review(
-    article: Article, engine: Engine, asking: Asking, stop: threading.Event, clock: Clock
+    article: Article, engine: ReviewEngine, asking: Asking, stop: threading.Event, clock: Clock
 ) -> Iterator[ReviewStep]:
     """Yield a step whenever a part begins or a concern is whole, and a last one with the row.
 
@@ -284,7 +281,9 @@ def stream_review(
             break
         before, reply = (found, written), Reply()
         for reply in engine.stream(one, stop):
-            found = (*before[0], *_whole(reply.text, asked.article_id))
+            end = reply.text.rfind("}") + 1
+            whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns if end else ()
+            found = (*before[0], *whole)
             written = before[1] + (reply.tokens_written or 0)
             yield ReviewStep(part=part, parts=total, n_tokens=written, concerns=found)
         replies.append(reply)
@@ -299,9 +298,3 @@ def stream_review(
         requests=asked.requests,
         engine=engine.record(),
     )
-
-
-def _whole(text: str, name: str) -> Sequence[Concern]:
-    """Return the concerns of a text up to its last closed brace."""
-    end = text.rfind("}") + 1
-    return parse(name, f"{text[:end]}]").concerns if end else ()

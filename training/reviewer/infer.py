@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.review.corpus import spread
-from evals.review.page import record_beside
+from evals.review.page import read_record, record_beside
 from evals.review.prompt import PROMPT_VERSION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
-from training.reviewer.engine import Asked, Asking, Engine, Reply, asked_about, row_of
+from training.reviewer.engine import Asked, Asking, Reply, ReviewEngine, asked_about, row_of
 
 
 class ReviewFile:
@@ -86,10 +86,21 @@ class ReviewFile:
         """Read the rows of an earlier run that went about it in the same way."""
         if not (self.path.exists() or self.journal.exists()):
             return
-        known = read_run(self.record)
+        known = read_record(self.path)
         if known is None or known.fingerprint != run.fingerprint:
+            if known is None:
+                apart = "were not written by this command (there is no record of it beside them)"
+            else:
+                fields = {"kind", "name", "host", "stage", "dtype", "checksums"}
+                before, now = ({**each.settings, **each.engine.model_dump(include=fields)} for each in (known, run))
+                changed = [
+                    f"{key} {before.get(key)!r}, now {now[key]!r}"
+                    for key in now
+                    if key != "batch" and before.get(key) != now[key]
+                ]
+                apart = f"were made in another way ({'; '.join(changed) or 'by another version'})"
             raise BadConfig(
-                f"{self.path} holds rows that {_apart(known, run)}; rows of two kinds in one file could not be"
+                f"{self.path} holds rows that {apart}; rows of two kinds in one file could not be"
                 " told apart. Name another --out, or give --overwrite to make them anew."
             )
         if self.path.exists():
@@ -104,26 +115,6 @@ class ReviewFile:
             known = self.rows.get(row.article_id)
             if known is None or row.is_good or not known.is_good:
                 self.rows[row.article_id] = row
-
-
-def read_run(file: Path) -> ReviewRun | None:
-    """Return the record of how rows came about, None if there is none that can be read."""
-    try:
-        return ReviewRun.model_validate_json(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
-        return None
-
-
-def _apart(known: ReviewRun | None, run: ReviewRun) -> str:
-    """Return in words how the rows of a file differ from those that are asked for now."""
-    if known is None:
-        return "were not written by this command (there is no record of it beside them that can be read)"
-    fields = ("kind", "name", "host", "stage", "dtype", "checksums")
-    before, now = (
-        {**each.settings, **each.engine.model_dump(include=set(fields)), "batch": 0} for each in (known, run)
-    )
-    changed = [f"{key} {before.get(key)!r}, now {now[key]!r}" for key in now if before.get(key) != now[key]]
-    return f"were made in another way ({'; '.join(changed) or 'by another version'})"
 
 
 Progress = Callable[[int, int, ReviewedRow | None], None]
@@ -143,7 +134,7 @@ class Job:
     """What is to be done: these papers, by this engine, `batch` parts of papers at a time."""
 
     articles: Sequence[Article]
-    engine: Engine
+    engine: ReviewEngine
     asking: Asking
     batch: int = 4
 
@@ -164,7 +155,17 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
     """
     budget = job.asking.budget(job.engine.room.context)
     asked = [asked_about(article, job.engine.room, budget) for article in job.articles]
-    run = _begun(job, clocks)
+    engine = job.engine.record()
+    settings: dict[str, float | int | str] = {**asdict(job.asking), "context": budget.context}
+    unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}  # known by an answer
+    known = {"settings": settings, "engine": engine.model_dump(exclude=unsure), "prompt": PROMPT_VERSION}
+    run = ReviewRun(
+        prompt_version=PROMPT_VERSION,
+        engine=engine,
+        settings={**settings, "batch": job.batch},
+        fingerprint=hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest(),
+        started_at=clocks.now(),
+    )
     with file.open(run, overwrite=overwrite):
         for each in asked:  # rows about another text of a paper do not stand
             if each.article_id in file.rows and file.rows[each.article_id].asked_sha256 != each.sha256:
@@ -205,7 +206,13 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
 
 def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[list[ReviewedRow]]:
     """Give the rows of whole papers, as many at a time as a batch has room for."""
-    for group in _groups(papers, job.batch):
+    groups: list[list[Asked]] = []
+    for each in papers:
+        if groups and sum(len(one.requests) for one in (*groups[-1], each)) <= job.batch:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    for group in groups:
         requests = [request for each in group for request in each.requests]
         started = clocks.seconds()
         replies: list[Reply] = []
@@ -219,37 +226,6 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[lis
         yield rows
 
 
-def _groups(papers: Sequence[Asked], batch: int) -> Iterator[list[Asked]]:
-    group: list[Asked] = []
-    for each in papers:
-        if group and sum(len(one.requests) for one in (*group, each)) > batch:
-            yield group
-            group = []
-        group.append(each)
-    if group:
-        yield group
-
-
 def _effort(reply: Reply) -> int:
     """Return what a reply cost, in tokens written and one for reading, which is fast."""
     return 1 + (reply.tokens_written or len(reply.text) // 4)
-
-
-def _begun(job: Job, clocks: Clocks) -> ReviewRun:
-    engine = job.engine.record()
-    settings: dict[str, float | int | str] = {**asdict(job.asking)}
-    settings["context"] = job.asking.budget(job.engine.room.context).context
-    unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}
-    known = {
-        "settings": settings,
-        "engine": engine.model_dump(exclude=unsure),  # the others are known once it has answered
-        "prompt": PROMPT_VERSION,
-    }
-    fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-    return ReviewRun(
-        prompt_version=PROMPT_VERSION,
-        engine=engine,
-        settings={**settings, "batch": job.batch},
-        fingerprint=fingerprint,
-        started_at=clocks.now(),
-    )

@@ -24,15 +24,15 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.io import read_rows, sha256_of_text, write_whole
 from evals.papers.collection import OWN, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
+from evals.report import load_report, save_report
 from evals.review.clean import Cleaning, clean
-from evals.review.leaderboard import read_score
 from evals.review.match import LEXICAL, Encoder, number_of
-from evals.review.page import hand_on, made_by
+from evals.review.page import hand_on, made_by, read_record
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256, system_prompt
 from evals.review.report import AUTO, Wanted, measuring_of, read_panel
-from evals.review.score import score
+from evals.review.score import score as score_of
 from evals.schema import ReviewExample, RunRecord
-from evals.schema.reports import ReviewScore
+from evals.schema.reports import ReviewReport
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import PredictionRow
 from training.config import ReviewSettings, Settings, as_document, make
@@ -44,13 +44,13 @@ from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
 from training.models.policy import write_adapter
 from training.models.start import append_stage, start_of
 from training.reviewer.engine import Asking, ChainEngine
-from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer, read_run
+from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer
 from training.run.checkpoints import checkpoints, fault_of, step_of
 from training.run.folder import STEPS, RunFolder
 from training.run.trainer import SafeTrainer
 
 
-class Measure(Settings):
+class MeasureSettings(Settings):
     """How a reviewer is asked about development papers, and how what it says is cleaned and scored."""
 
     limit: int = Field(0, ge=0, description="the first N papers alone; 0 = all")
@@ -76,9 +76,9 @@ class Measure(Settings):
         return Asking(**{name: getattr(self, name) for name in names})
 
 
-def read_measure(values: Mapping[str, object], place: str) -> Measure:
+def read_measure(values: Mapping[str, object], place: str) -> MeasureSettings:
     """Return a measure from values by name, defaults for the rest; BadConfig names what is wrong."""
-    measure = make(Measure, values, place)
+    measure = make(MeasureSettings, values, place)
     if measure.threshold not in ("", AUTO):
         number_of(measure.threshold)  # refused now, not once the papers have been reviewed
     return measure
@@ -130,7 +130,7 @@ def as_lines(papers: Sequence[ReviewExample]) -> str:
     return "".join(each.model_dump_json() + "\n" for each in papers)
 
 
-def folder_of(run: Path, papers: Sequence[ReviewExample], measure: Measure) -> Path:
+def folder_of(run: Path, papers: Sequence[ReviewExample], measure: MeasureSettings) -> Path:
     """Return where a run folder keeps what these papers say of it; another one for other instructions."""
     text = json.dumps([as_document(measure), prompt_sha256(), as_lines(papers)], sort_keys=True)
     return run / "reports" / f"dev-{sha256_of_text(text)[:12]}"
@@ -148,16 +148,16 @@ class Reviewer:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it: the score with its articles, and how the rows behind it came about."""
+    """What came of it: the report, and how the rows behind it came about."""
 
-    score: ReviewScore
+    report: ReviewReport
     run: ReviewRun
 
 
 def measured(
     reviewer: Reviewer,
     papers: Sequence[ReviewExample],
-    measure: Measure,
+    measure: MeasureSettings,
     folder: Path,
     clocks: Clocks,
     find_encoder: Callable[[str], Encoder],
@@ -173,7 +173,7 @@ def measured(
     write_whole(reference, as_lines(papers))
     chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
     job = Job([each.article for each in papers], ChainEngine(chain, measure.asking), measure.asking, measure.batch)
-    before = read_run(folder / "rows.run.json")
+    before = read_record(rows)
     is_other = before is not None and before.engine.checksums != chain.stage_checksums
     try:
         run = infer(job, ReviewFile(rows), clocks, progress, overwrite=is_other)
@@ -187,22 +187,16 @@ def measured(
     write_whole(folder / "clean.jsonl", "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in cleaned))
     hand_on(rows, folder / "clean.jsonl")
     panel = read_panel(reference, folder / "clean.jsonl", "both")
-    how = Wanted(
-        encoder=measure.encoder,
-        threshold=measure.threshold or None,
-        has_articles=True,
-        draws=measure.draws,
-        seed=measure.seed,
-    )
-    found = score(reviewer.name, panel, measuring_of(panel, reference, how, find_encoder))
-    found = found.model_copy(update={"made_by": made_by(folder / "clean.jsonl")})
-    write_whole(folder / "score.json", found.model_dump_json(indent=1) + "\n")
-    return Measured(found, run)
+    how = Wanted(encoder=measure.encoder, threshold=measure.threshold or None, draws=measure.draws, seed=measure.seed)
+    measuring = measuring_of(panel, reference, how, find_encoder)
+    report = score_of(reviewer.name, panel, measuring, made_by(folder / "clean.jsonl"))
+    save_report(report, folder / "score.json")
+    return Measured(report, run)
 
 
 def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
     """Return what was measured before of just these weights, None if nothing was."""
-    run = read_run(folder / "rows.run.json")
+    run = read_record(folder / "rows.jsonl")
     manifest = read_chain(reviewer.chain).manifest
     weights = {BASE_STAGE: manifest.base.weights_sha256}
     weights |= {stage.name: stage.sha256 for stage in manifest.stages}
@@ -210,8 +204,12 @@ def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
         return None
     if not (folder / "score.json").is_file():
         return None
-    found = read_score(folder / "score.json")
-    return Measured(found.model_copy(update={"system": reviewer.name}), run)
+    found = load_report(folder / "score.json", ReviewReport)
+    if found.chain_name != reviewer.name:  # the folder was renamed
+        summaries = [each.model_copy(update={"stage": reviewer.name}) for each in found.summaries]
+        score = found.score.model_copy(update={"system": reviewer.name, "articles": found.rows})
+        found = ReviewReport.of(score, summaries)
+    return Measured(found, run)
 
 
 @dataclass(frozen=True)
@@ -263,8 +261,16 @@ def steps_of(run: RunFolder) -> tuple[Step, ...]:
     record = review_record(run)
     for checkpoint in checkpoints(run.path):
         with suppress(FileNotFoundError):  # the run goes on and has removed it meanwhile
-            if fault_of(checkpoint) is None:
-                _take_over(checkpoint, run.path / STEPS / str(step_of(checkpoint)))
+            folder = run.path / STEPS / str(step_of(checkpoint))
+            if fault_of(checkpoint) is not None or (folder / "adapter").is_dir():
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".taking-") as place:  # whole or not at all
+                whole = Path(place) / "adapter"
+                whole.mkdir()
+                for name in (CONFIG_NAME, WEIGHTS_NAME):
+                    shutil.copyfile(checkpoint / name, whole / name)
+                whole.rename(folder / "adapter")
     numbers = [path.parent.name for path in (run.path / STEPS).glob("*/adapter")]
     found = {int(name): Step(int(name), run.path / STEPS / name) for name in numbers}
     if record.status == "finished":
@@ -319,16 +325,3 @@ def write_chain(step: Step, record: RunRecord, base: Base) -> None:
             " Assay, so its steps cannot be asked as they were taught. Use the version that trained it."
         )
     append_stage(step.folder, start.stage("review", step.folder / "adapter"), base, start.chain, prompt)
-
-
-def _take_over(checkpoint: Path, folder: Path) -> None:
-    """Copy the adapter of a checkpoint, whole or not at all."""
-    if (folder / "adapter").is_dir():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".taking-") as place:
-        whole = Path(place) / "adapter"
-        whole.mkdir()
-        for name in (CONFIG_NAME, WEIGHTS_NAME):
-            shutil.copyfile(checkpoint / name, whole / name)
-        whole.rename(folder / "adapter")

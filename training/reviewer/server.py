@@ -53,13 +53,6 @@ class ServerEngine:
 
     def answer(self, requests: Sequence[str]) -> list[Reply]:
         """Return one reply per request, in order, all asked at the same time."""
-        return self._client.run(self._asked(requests))
-
-    def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
-        """Yield the whole reply: servers are asked for nothing less."""
-        yield from self.answer([request])
-
-    async def _asked(self, requests: Sequence[str]) -> list[Reply]:
         asking = self._asking
         sampling = {
             "temperature": asking.temperature,
@@ -69,12 +62,12 @@ class ServerEngine:
         }
         if asking.repetition_penalty != 1.0:
             sampling["repetition_penalty"] = asking.repetition_penalty
-        replies = await asyncio.gather(
-            *(
-                self._client.chat(lambda each=each: conversation(system_prompt(), [each]), sampling, self._held)
-                for each in requests
-            )
-        )
+
+        async def asked() -> list[Reply]:
+            ask = [lambda each=each: conversation(system_prompt(), [each]) for each in requests]
+            return await asyncio.gather(*(self._client.chat(each, sampling, self._held) for each in ask))
+
+        replies = self._client.run(asked())
         refused = next((each.error for each in replies if "the server answered 4" in each.error), "").lower()
         if asking.constrain == "always" and any(word in refused for word in ABOUT_FORM):
             raise LabError(
@@ -82,6 +75,10 @@ class ServerEngine:
                 " auto to ask it all the same."
             )
         return replies
+
+    def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
+        """Yield the whole reply: servers are asked for nothing less."""
+        yield from self.answer([request])
 
 
 class Estimate:

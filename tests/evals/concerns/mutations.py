@@ -1,19 +1,13 @@
 """Model outputs damaged in every way seen, and what a person would still find in them.
 
-    python -m tests.evals.concerns.mutations 10000
-
-prints how many concerns were asked for, found and lost, by kind of damage. A concern that the damage
-did not touch must be found word for word; one with a character lost or doubled outside its words must
-be found nearly so; of one that was cut or emptied nothing is asked.
+A concern that the damage did not touch must be found word for word; one with a character lost or doubled
+outside its words must be found nearly so; of one that was cut or emptied nothing is asked.
 """
 
 import json
 import random
-import sys
-import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from evals.review.parse import parse
@@ -42,8 +36,7 @@ class Output:
 
     raw: str
     exact: list[str]
-    near: list[str] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
+    near: list[str]
 
 
 def rendered(dice: random.Random) -> tuple[list[str], list[str]]:
@@ -116,72 +109,55 @@ def _is_grammar(written: str, at: int) -> bool:
     return depth % 2 == 0
 
 
-def emptied(written: str) -> str:
-    """Return an object whose text is null."""
-    return json.dumps(json.loads(written) | {"text": None})
-
-
-def wrapped(dice: random.Random, objects: list[str]) -> tuple[str, str]:
-    """Return the objects as one output, and how it was written."""
+def wrapped(dice: random.Random, objects: list[str]) -> str:
+    """Return the objects as one output, in one of many ways."""
     body = "[" + dice.choice([", ", ",\n", ",\n  "]).join(objects) + "]"
-    ways = {
-        "plain": body,
-        "fenced": f"```json\n{body}\n```",
-        "unclosed fence": f"```\n{body}",
-        "prose with citations": f"As shown in [12] and [3, 4] (see {{a}}), I note:\n\n{body}\n\nDone [1].",
-        "reasoning": f'<think>First [the design], then {{stats}}. ["not this one"]</think>\n{body}',
-        "closed reasoning": f"Let me look at [1]. {{Hm}} I would say so.\n</think>\n\n{body}",
-        "wrapper": '{"summary": "A study of mice.", "concerns": ' + body + "}",
-        "lines": "\n".join(objects),
-        "bare": ", ".join(objects),
-        "bare, closed": ", ".join(objects) + "]",
-        "nested": "[" + ", ".join(f"[{each}]" for each in objects) + "]",
-        "trailing comma": body[:-1] + ",]",
-        "no commas": "[" + "\n".join(objects) + "]",
-        "not closed": body[:-1],
-        "byte order mark": "\ufeff" + body,
-        "with a note": body + "\n\n[End of review. Word count: 214]",
-    }
-    kind = dice.choice(list(ways))
-    return ways[kind], kind
+    ways = (
+        body,
+        f"```json\n{body}\n```",
+        f"```\n{body}",
+        f"As shown in [12] and [3, 4] (see {{a}}), I note:\n\n{body}\n\nDone [1].",
+        f'<think>First [the design], then {{stats}}. ["not this one"]</think>\n{body}',
+        f"Let me look at [1]. {{Hm}} I would say so.\n</think>\n\n{body}",
+        '{"summary": "A study of mice.", "concerns": ' + body + "}",
+        "\n".join(objects),
+        ", ".join(objects),
+        ", ".join(objects) + "]",
+        "[" + ", ".join(f"[{each}]" for each in objects) + "]",
+        body[:-1] + ",]",
+        "[" + "\n".join(objects) + "]",
+        body[:-1],
+        "\ufeff" + body,
+        body + "\n\n[End of review. Word count: 214]",
+    )
+    return dice.choice(ways)
 
 
 def mutated(seed: int) -> Output:
     """Return a damaged output and what must be found in it; the same for the same seed."""
     dice = random.Random(seed)
     texts, objects = rendered(dice)
-    exact, near, kinds = list(texts), [], []
+    exact, near = list(texts), []
     for _ in range(dice.choice([0, 1, 1, 1, 2])):
         at = dice.randrange(len(objects))
         if texts[at] not in exact:
             continue
         exact.remove(texts[at])
         if dice.random() < 0.1:
-            objects[at] = emptied(objects[at])
-            kinds.append("emptied")
+            objects[at] = json.dumps(json.loads(objects[at]) | {"text": None})
             continue
-        damage = dice.choice(DAMAGES)
-        objects[at] = damage(dice, objects[at])
+        objects[at] = dice.choice(DAMAGES)(dice, objects[at])
         near.append(texts[at])
-        kinds.append(damage.__name__)
-    raw, way = wrapped(dice, objects)
-    kinds.append(way)
-    if dice.random() < 0.2:
-        return _truncated(dice, raw, Output(raw, exact, near, kinds), objects, texts)
-    return Output(raw, exact, near, kinds)
-
-
-def _truncated(dice: random.Random, raw: str, whole: Output, objects: list[str], texts: list[str]) -> Output:
-    """Return an output that stops early; only what stands before the cut is asked for."""
-    cut = dice.randrange(len(raw) // 3, len(raw))
+    raw = wrapped(dice, objects)
+    if dice.random() >= 0.2:
+        return Output(raw, exact, near)
+    cut = dice.randrange(len(raw) // 3, len(raw))  # only what stands before the cut is asked for
     kept, at = [], 0
     for text, written in zip(texts, objects, strict=True):
         at = raw.find(written, at)
         at = at + len(written) if at >= 0 else len(raw) + 1
         kept.append(text if at <= cut else None)
-    exact = [text for text in whole.exact if text in kept]
-    near = [text for text in whole.near if text in kept]
-    return Output(raw[:cut], exact, near, [*whole.kinds, "truncated"])
+    return Output(raw[:cut], [text for text in exact if text in kept], [text for text in near if text in kept])
 
 
 def lost(output: Output) -> list[str]:
@@ -197,26 +173,3 @@ def lost(output: Output) -> list[str]:
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
-
-
-def main(n: int) -> int:
-    """Parse many damaged outputs; print what was lost, and return 1 if anything was."""
-    asked, missing, slowest = 0, 0, 0.0
-    by_kind = Counter[str]()
-    for output in map(mutated, range(n)):
-        begun = time.process_time()
-        gone = lost(output)
-        slowest = max(slowest, time.process_time() - begun)
-        asked += len(output.exact) + len(output.near)
-        missing += len(gone)
-        by_kind.update(output.kinds if gone else [])
-        if gone:
-            sys.stdout.write(f"{output.kinds}: lost {gone}\n{output.raw}\n\n")
-    sys.stdout.write(
-        f"{n} outputs, {asked} concerns to find, {missing} lost in {dict(by_kind)}; slowest {slowest:.3f} s\n"
-    )
-    return int(missing > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

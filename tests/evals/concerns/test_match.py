@@ -9,18 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from evals.errors import LabError
-from evals.review.match import greedy, match, optimal
-from evals.review.rates import (
-    UNATTRIBUTED,
-    counts_of,
-    label_accuracy,
-    macro_of,
-    per_category,
-    per_severity,
-    per_source,
-    rates_of,
-    soft_of,
-)
+from evals.review.match import UNATTRIBUTED, greedy, match, optimal
+from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
+from evals.review.score import articles_of
+from evals.review.task import Review
 from tests.evals.concerns.rows import human, panel, predicted, ready, reference
 
 TRAP = np.array([[0.9, 0.8], [0.85, 0.1]])
@@ -95,7 +87,8 @@ def test_soft_rates_weigh_matches_and_are_averaged_as_the_hard_ones() -> None:
 
 def test_no_group_loses_a_predicted_concern() -> None:
     found = match(TWO, ready(TWO, **MATRICES), 0.65)
-    by_category, by_severity = per_category(TWO, found), per_severity(TWO, found)
+    all_groups = Review.groups(articles_of(TWO, found))
+    by_category, by_severity = rates_by("category", all_groups), rates_by("severity", all_groups)
     for groups in (by_category, by_severity):
         assert sum(rates.n_predicted for rates in groups.values()) == 5
         assert sum(rates.n_human for rates in groups.values()) == 4
@@ -103,7 +96,7 @@ def test_no_group_loses_a_predicted_concern() -> None:
     assert by_category["interpretation"].n_predicted == 1
     assert by_category["other"].n_predicted == 2
     assert by_category[UNATTRIBUTED].n_predicted == 1
-    sources = per_source(TWO, counts_of(TWO, found))
+    sources = rates_by("source", all_groups)
     assert {name: rates.n_articles for name, rates in sources.items()} == {"plos": 3, "elife": 1}
 
 

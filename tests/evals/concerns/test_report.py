@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from evals.compare import check_comparable
 from evals.errors import IncomparableReports, LabError
-from evals.review.leaderboard import boards_of, check_comparable, paired_tests
 from evals.review.match import Threshold, vector_similarity
-from evals.review.page import board_page, report_page
-from evals.review.report import errors_of, gates_of, mode_of, report_of
+from evals.review.page import report_page
+from evals.review.report import boards_of, compared, errors_of, gates_of, mode_of, report_of
 from evals.review.score import Measuring, score
-from evals.schema.reports import Matcher, ReviewScore
+from evals.schema.reports import Matcher, ReviewReport
 from evals.schema.reviews import PredictionRow
 from tests.evals.concerns.rows import WordEncoder, human, panel, predicted, reference
 
@@ -21,7 +21,7 @@ def said(article: int, n: int) -> list[str]:
     return [f"paper{article} lacks {SUBJECTS[k]} word{article}{k}" for k in range(n)]
 
 
-def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short: int = -1) -> ReviewScore:
+def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short: int = -1) -> ReviewReport:
     """Return the score of a system that says `right` true concerns and `wrong` others on eight papers, on `short` one less."""
     pairs = []
     for article in range(8):
@@ -40,30 +40,30 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
         encoder=encoder,
         threshold=Threshold(threshold, "given"),
         matcher=matcher,
-        has_articles=True,
         draws=200,
     )
     return score(name, of, measuring)
 
 
 @pytest.fixture(scope="module")
-def scores() -> tuple[ReviewScore, ReviewScore, ReviewScore]:
+def scores() -> tuple[ReviewReport, ReviewReport, ReviewReport]:
     return scored("good", 4), scored("half", 2, 2), scored("none", 0, 4)
 
 
 def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
-    found = gates_of(scores[1])
+    found = gates_of(scores[1].score)
     assert (found.f1.value, found.f1.passes) == (pytest.approx(0.5), False)
     assert (found.recall.value, found.recall.passes) == (pytest.approx(0.5), True)
     assert found.as_documented
     assert not found.as_coded
 
 
-def test_a_source_is_shown_with_interval_and_with_what_other_papers_of_it_would_give(scores) -> None:
-    (elife, f1000) = report_of(scores[:1], {}).systems[0].sources
-    assert (elife.name, elife.n_human, elife.n_all, elife.n_none) == ("elife", 16, 4, 0)
-    assert elife.f1_permuted == pytest.approx(0.0)
-    assert f1000.n_answered == 4
+def test_a_source_is_shown_with_what_other_papers_of_it_would_give_and_how_often_all_was_found(scores) -> None:
+    sources = report_of(scores[:1], {}).systems[0].sources
+    assert list(sources) == ["elife", "f1000"]
+    known = ("f1", "f1_above_permuted", "answered", "none_found", "all_found")
+    assert [sources["elife"][name].value for name in known] == pytest.approx([1, 1, 1, 0, 1])
+    assert sources["elife"]["f1"].n == 4
 
 
 def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -> None:
@@ -74,40 +74,35 @@ def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -
     ]
     of = panel(*rare, *usual)
     encoder = WordEncoder()
-    matcher = scored("x", 1).matcher
-    found = score(
-        "x", of, Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100)
-    )
+    matcher = scored("x", 1).score.matcher
+    measuring = Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100)
+    found = score("x", of, measuring).score
     assert found.per_source["rare"].recall == 1
     assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"
 
 
 def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_together(scores) -> None:
-    tests = paired_tests(scores, ["f1", "f1_above_permuted"], draws=200)
-    assert [(each.first, each.second) for each in tests[::2]] == [("good", "half"), ("good", "none"), ("half", "none")]
-    first = tests[0]
-    assert first.difference == pytest.approx(-0.5)
-    assert first.is_exact and first.p == pytest.approx(2 / 2**8)
-    assert first.p_holm == pytest.approx(6 * first.p)
+    tests = compared(scores, ("f1", "f1_above_permuted"))
+    pairs = [(each.first.stage, each.second.stage) for each in tests.comparisons]
+    assert pairs == [("good", "half"), ("good", "none"), ("half", "none")]
+    first = tests.comparisons[0].differences[0]
+    assert first.value == pytest.approx(-0.5)
+    assert first.is_exact and first.p_permutation == pytest.approx(2 / 2**8)
+    assert first.p_holm == pytest.approx(6 * first.p_permutation)
 
 
 def test_the_leaderboard_ranks_only_what_is_shown() -> None:
     good = scored("good", 4, short=0)
-    same = good.model_copy(update={"system": "same"})
+    same = scored("same", 4, short=0)
     (board,) = boards_of([good, scored("half", 2, 2, short=1), scored("none", 0, 4), same])
-    assert [(row.rank, row.system) for row in board.rows] == [(1, "good"), (1, "same"), (3, "half"), (4, "none")]
-    assert board.rows[0].controls.keys() >= {"permuted", "generic", "count_bound"}
-
-
-def test_systems_without_articles_are_listed_without_a_rank(scores) -> None:
-    bare = [each.model_copy(update={"articles": None}) for each in scores]
-    assert [row.rank for row in boards_of(bare)[0].rows] == [None, None, None]
+    assert [(row.rank, row.stage) for row in board.rows] == [(1, "good"), (1, "same"), (3, "half"), (4, "none")]
+    assert board.rows[0].metrics.keys() >= {"permuted", "generic", "count_bound", "answered"}
 
 
 def test_scores_of_another_threshold_stand_in_a_table_of_their_own(scores) -> None:
     other = scored("other", 4, threshold=0.7)
     assert len(boards_of([*scores, other])) == 2
-    with pytest.raises(IncomparableReports, match="matcher"):
+    with pytest.raises(IncomparableReports, match=r"threshold 0.8000 and 0.7000; score both again"):
         check_comparable([scores[0], other])
 
 
@@ -152,7 +147,7 @@ def test_how_an_answer_ended_is_told(given, mode) -> None:
 
 
 def test_an_article_without_human_concerns_has_no_recall_rather_than_none(scores) -> None:
-    articles = [each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].articles[:1]]
+    articles = [each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].rows[:1]]
     found = errors_of(articles, {})
     assert found.recall == {"no human concerns": 1}
     assert found.worst == ()
@@ -160,8 +155,7 @@ def test_an_article_without_human_concerns_has_no_recall_rather_than_none(scores
 
 
 def test_pages_hold_every_system_and_survive_a_bar_in_a_name(scores) -> None:
-    odd = scores[0].model_copy(update={"system": "a|b"})
-    page = report_page(report_of([odd, scores[1]], {}))
+    page = report_page(report_of([scored("a|b", 4), scores[1]], {}))
     assert "| a\\|b |" in page
     assert "hold (0.500)" in page
-    assert "| =1 | a\\|b |" in board_page(boards_of([odd, scores[1]]))
+    assert "| a\\|b → half | F1 | -0.500" in page
