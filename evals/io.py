@@ -111,10 +111,9 @@ def first_of(bad: list[BadRow]) -> BadRow:
     return first
 
 
-def data_sha256(examples: Iterable[BaseModel]) -> str:
+def data_sha256(examples: Iterable[BaseModel], *, exclude_defaults: bool = False) -> str:
     """Return a checksum of what the examples say; their order does not matter."""
-    lines = sorted(_line(example) for example in examples)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return sha256_of_text("\n".join(sorted(_line(example, exclude_defaults) for example in examples)))
 
 
 def read_examples(path: Path) -> tuple[Example, ...]:
@@ -132,13 +131,14 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
     write_whole(path, as_jsonl(examples))
 
 
-def as_jsonl(examples: Iterable[Example]) -> str:
+def as_jsonl(examples: Iterable[BaseModel], *, exclude_defaults: bool = False) -> str:
     """Return examples as the text of a JSONL file, keys sorted, so equal rows are equal bytes."""
-    return "".join(_line(example) + "\n" for example in examples)
+    return "".join(_line(example, exclude_defaults) + "\n" for example in examples)
 
 
-def _line(example: BaseModel) -> str:
-    return json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
+def _line(example: BaseModel, exclude_defaults: bool) -> str:
+    document = example.model_dump(mode="json", exclude_defaults=exclude_defaults)
+    return json.dumps(document, ensure_ascii=False, sort_keys=True)
 
 
 def weights_identity(checksums: Mapping[str, str]) -> str:

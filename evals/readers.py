@@ -8,7 +8,7 @@ question are not independent.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -18,7 +18,8 @@ from pydantic import Field
 from evals.errors import BadConfig, LabError
 from evals.schema import GroundTruth, Metric, Record, Verdict
 from evals.stats.agreement import Rating, agreement
-from evals.stats.intervals import DRAWS, Floats, bootstrap, wilson
+from evals.stats.intervals import DRAWS, bootstrap, wilson
+from evals.stats.scores import mean
 from evals.verifiers import READINGS, instrument, judge
 from evals.verifiers.judged import Answer, AnswerReader, judge_answers
 from evals.verifiers.score import Scoring
@@ -33,10 +34,10 @@ Labels = Label | Annotated[tuple[Label, ...], Field(min_length=1)]
 
 def check_way(name: str) -> Way:
     """Return a way of reading; BadConfig if there is none of that name."""
-    for known in WAYS:
-        if name == known:
-            return known
-    raise BadConfig(f"answers cannot be read by {name!r}; choose one of {', '.join(WAYS)}")
+    found = next((known for known in WAYS if name == known), None)
+    if found is None:
+        raise BadConfig(f"answers cannot be read by {name!r}; choose one of {', '.join(WAYS)}")
+    return found
 
 
 def verdicts_on(
@@ -76,12 +77,11 @@ class LabelRow(Record):
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """The verdicts that are acceptable, the first one first."""
-        return _all(self.label)
+        return (self.label,) if isinstance(self.label, str) else self.label
 
-
-def _all(labels: Labels) -> tuple[Label, ...]:
-    return (labels,) if isinstance(labels, str) else labels
+    @property
+    def question(self) -> str:
+        return self.question_id or self.prompt or self.id
 
 
 def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
@@ -176,7 +176,7 @@ def compare_readers(
     answers = [Answer(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
     return ReaderReport(
         n=len(rows),
-        n_questions=len({_question(row) for row in rows}),
+        n_questions=len({row.question for row in rows}),
         versions=instrument(),
         readers=tuple(
             _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed) for way in ways
@@ -187,14 +187,15 @@ def compare_readers(
 
 def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], draws: int, seed: int) -> Agreement:
     judged = [(row, each) for row, each in zip(rows, verdicts, strict=True) if each.read_by is not None]
-    clusters = [_question(row) for row, _ in judged]
+    clusters = [row.question for row, _ in judged]
     right = [(each.verdict == "correct") in {label == "correct" for label in row.labels} for row, each in judged]
     same = [each.verdict in row.labels for row, each in judged]
     confusion = Counter(
         (each.verdict if ok else row.labels[0], each.verdict) for (row, each), ok in zip(judged, same, strict=True)
     )
-    kinds = dict.fromkeys(row.ground_truth.kind for row, _ in judged)
-    of_kind = {kind: [row.ground_truth.kind == kind for row, _ in judged] for kind in kinds}
+    by_kind: dict[str, list[tuple[bool, bool]]] = {}
+    for (row, _), is_right, is_same in zip(judged, right, same, strict=True):
+        by_kind.setdefault(row.ground_truth.kind, []).append((is_right, is_same))
     return Agreement(
         reader=way,
         n=len(judged),
@@ -203,12 +204,8 @@ def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], 
         verdicts=_share(same, clusters, draws, seed),
         confusion={label: {said: confusion[label, said] for said in LABELS} for label in LABELS},
         by_kind={
-            kind: Tally(
-                n=sum(members),
-                correct=sum(ok and member for ok, member in zip(right, members, strict=True)),
-                verdicts=sum(ok and member for ok, member in zip(same, members, strict=True)),
-            )
-            for kind, members in of_kind.items()
+            kind: Tally(n=len(found), correct=sum(each[0] for each in found), verdicts=sum(each[1] for each in found))
+            for kind, found in by_kind.items()
         },
         misread=tuple(
             Misread(id=row.id, labels=row.labels, verdict=each.verdict, answer=each.answer, reason=each.reason)
@@ -224,15 +221,11 @@ def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int)
         return Metric(value=None, n=0, note="no answer that it can read")
     of = np.array(hits, dtype=np.float64)
     value, note = float(of.mean()), None
-
-    def mean(weights: Floats) -> Floats:
-        return (weights @ of) / weights.sum(axis=1)
-
     if value in (0.0, 1.0):
         n = len(set(clusters))
         span, note = (wilson(value * n, n), f"the same in every row: Wilson interval over {n} questions")
     else:
-        span = bootstrap({"share": mean}, clusters, draws, seed).get("share")
+        span = bootstrap({"share": partial(mean, of)}, clusters, draws, seed).get("share")
     low, high = span if span else (None, None)
     return Metric(value=value, n=len(of), low=low, high=high, note=note)
 
@@ -243,7 +236,7 @@ def _between_labellers(rows: Sequence[LabelRow]) -> dict[str, Metric]:
     Of several verdicts that a labeller found acceptable, the first one counts.
     """
     ratings = [
-        Rating(row.id, rater, _all(labels)[0])
+        Rating(row.id, rater, labels if isinstance(labels, str) else labels[0])
         for row in rows
         for rater, labels in zip(("first", "second"), row.labelled_twice or (), strict=False)
     ]
@@ -251,7 +244,3 @@ def _between_labellers(rows: Sequence[LabelRow]) -> dict[str, Metric]:
         return {}
     found = agreement(ratings, LABELS)
     return {name: found[name] for name in ("percent_agreement", "cohen_kappa")}
-
-
-def _question(row: LabelRow) -> str:
-    return row.question_id or row.prompt or row.id

@@ -302,7 +302,7 @@ def stages_of(report: Report[Any]) -> tuple[str, ...]:
 
 
 def calibration_of(
-    report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.Settings | None = None
+    report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.CalibrationSettings | None = None
 ) -> calibration.Calibration:
     """Return the calibration of one stage in one group, over the rows that make a claim.
 

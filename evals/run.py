@@ -20,7 +20,7 @@ from evals.questions.task import Questions
 from evals.readers import Way
 from evals.report import HEADLINE, MEASURES, instrument, summarise
 from evals.schema import Completion, EvalReport, Metric, Record, Verdict
-from evals.task import Answer, Graded, Task
+from evals.task import Graded, StageAnswer, Task
 from evals.verifiers.judged import AnswerReader
 
 
@@ -79,11 +79,11 @@ def run_task(
     return graded(
         task,
         [each for each in examples for _ in stages],
-        [Answer(each.stage, each.text, each.finish_reason) for each in answers],
+        [StageAnswer(each.stage, each.text, each.finish_reason) for each in answers],
     )
 
 
-def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[Graded, ...]:
+def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnswer]) -> tuple[Graded, ...]:
     """Return the row of each answer to the example at the same place, all graded at once."""
     grades = task.grade(examples, [each.text for each in answers])
     return tuple(
@@ -95,7 +95,7 @@ def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[Answer]) 
 def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any] = ()) -> tuple[Graded, ...]:
     """Return the rows of every trivial baseline, graded like a model's; `train` are the training rows of the set."""
     answers = [
-        (example, Answer(name, text, "given"))
+        (example, StageAnswer(name, text, "given"))
         for name, texts in task.baselines(train, examples).items()
         for example, text in zip(examples, texts, strict=True)
     ]

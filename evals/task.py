@@ -11,7 +11,7 @@ the task's `metrics`; it then stands in every summary, comparison, leaderboard, 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,30 +21,11 @@ from evals.schema import Grade, Message, Metric
 from evals.schema.reports import GradedRow, Report
 from evals.stats.intervals import Floats
 
-__all__ = [
-    "TASKS",
-    "Answer",
-    "Better",
-    "Grade",
-    "Graded",
-    "GradedRow",
-    "Measure",
-    "Message",
-    "Task",
-    "calibrated",
-    "mean",
-    "pooled",
-    "share",
-    "shown",
-    "task_class",
-]
-
 Better = Literal["higher", "lower"]
 Row = TypeVar("Row", bound=Any)
 
 
-@dataclass(frozen=True)
-class Answer:
+class StageAnswer(NamedTuple):
     """What a stage answered; `finish_reason` is "given" where no model did."""
 
     stage: str
@@ -53,27 +34,22 @@ class Answer:
 
 
 class Graded(Protocol):
-    """A graded answer. Rows of one `cluster` are not independent: splits and draws keep them together."""
+    """A graded answer: to which example, by which stage of a chain, baseline or system.
+
+    Rows of one `cluster` are not independent: splits and draws keep them together.
+    """
 
     @property
-    def id(self) -> str:
-        """Which example was answered."""
-        ...
+    def id(self) -> str: ...
 
     @property
-    def cluster(self) -> str:
-        """The unit of resampling."""
-        ...
+    def cluster(self) -> str: ...
 
     @property
-    def stage(self) -> str:
-        """Who answered: a stage of a chain, a baseline, a system."""
-        ...
+    def stage(self) -> str: ...
 
     @property
-    def grade(self) -> Grade:
-        """What the grader made of the answer."""
-        ...
+    def grade(self) -> Grade: ...
 
 
 @dataclass(frozen=True)
@@ -100,14 +76,9 @@ class Measure:
     """What rows are called that it does not apply to, where a summary should count them."""
 
 
-def mean(
-    adds: Callable[[Any], float | None],
-    better: Better | None = "higher",
-    undefined: str = Measure.undefined,
-    lacking: str = "",
-) -> Measure:
+def mean(adds: Callable[[Any], float | None], **told: Any) -> Measure:
     """Return the mean of a number per row; rows that give None are left out and lower its n."""
-    return Measure(adds, better=better, undefined=undefined, lacking=lacking)
+    return Measure(adds, **told)
 
 
 def shown(measure: Measure) -> Measure:
@@ -165,21 +136,18 @@ class Task(Protocol[Row]):
 
     def examples(self, split: str) -> Sequence[Row]:
         """Return the rows of a split, in their order."""
-        ...
 
     def prompt(self, example: Row) -> tuple[Message, ...]:
         """Return the conversation that asks; it never depends on the truth."""
-        ...
 
     def grade(self, examples: Sequence[Row], completions: Sequence[str]) -> list[Grade]:
         """Return a grade for each completion; a grader that breaks raises."""
-        ...
 
     def baselines(self, train: Sequence[Row], asked: Sequence[Row]) -> Mapping[str, Sequence[str]]:
         """Return what policies without a model answer to the asked rows, by name."""
         return {}
 
-    def row(self, example: Row, prompt: tuple[Message, ...], answer: Answer, grade: Grade) -> Graded:
+    def row(self, example: Row, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> Graded:
         """Return the row of a report."""
         group = getattr(example, "cluster", None) or getattr(example, "group", None) or self.id_of(example)
         return GradedRow(

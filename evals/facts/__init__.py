@@ -17,6 +17,7 @@ KmpTissue = Literal["heart", "hippocampus", "liver", "soleus"]
 Contrast = Literal[
     "HU", "IR", "HU_IR", "KMP_baseline", "KMP_in_HU", "KMP_in_IR", "KMP_in_HU_IR", "HU_x_IR", "KMP_x_HU", "KMP_x_IR"
 ]  # fmt: skip
+OxphosPattern = Literal["rescue", "KMP only", "suppression"]
 ConservationLevel = Literal["highly conserved", "moderately conserved", "poorly conserved"]
 SIGNIFICANT = 0.05
 """A gene set counts in a mission when its adjusted p is below this."""
@@ -25,8 +26,7 @@ SIGNIFICANT = 0.05
 class DegCount(Record):
     """Differentially expressed genes (padj < 0.05) of one contrast in one tissue.
 
-    `up` and `down` are None where the source gives no split; `doubt` is None where nothing
-    speaks against the figure.
+    `up` and `down` are None where the source gives no split; `doubt` is None where nothing speaks against the figure.
     """
 
     tissue: KmpTissue
@@ -38,7 +38,6 @@ class DegCount(Record):
 
     @property
     def id(self) -> str:
-        """The fact's id, e.g. "kmp/deg/soleus/KMP_x_HU"."""
         return f"kmp/deg/{self.tissue}/{self.contrast}"
 
 
@@ -51,7 +50,7 @@ class TissueClass(Record):
     tissue: KmpTissue
     letter: Literal["A", "B", "C"]
     name: Literal["stress-activated", "baseline-active", "stress-blocked"]
-    oxphos_pattern: Literal["rescue", "KMP only", "suppression"]
+    oxphos_pattern: OxphosPattern
     oxphos_stress_nes: float
     oxphos_kmp_nes: float
     oxphos_stress_doubt: str | None
@@ -188,14 +187,6 @@ def load_hallmark() -> dict[str, PathwayName]:
     """Return, by Hallmark id, its readable name, synonyms and plain meaning."""
     rows = ({**row, "synonyms": (row["synonyms"] or "").split(";")} for row in _rows("hallmark.csv"))
     return {row.pathway: row for row in map(PathwayName.model_validate, rows)}
-
-
-def pathway_names() -> dict[str, tuple[str, ...]]:
-    """Return, by Hallmark id, the readable name followed by its synonyms.
-
-    "HALLMARK_OXIDATIVE_PHOSPHORYLATION" -> ("oxidative phosphorylation", "OXPHOS", ...)
-    """
-    return {key: (row.name, *row.synonyms) for key, row in load_hallmark().items()}
 
 
 @cache

@@ -2,10 +2,92 @@
 
     article = read_article(Path("paper.pdf").read_bytes(), "paper.pdf")
 
-Every reader gives the same `Article`. What a file says is data; nothing in it is followed or run.
+Every reader gives the same `Article`. What a file is, is told from its bytes and then from its name; what it says is
+data: nothing in it is followed or run.
 """
 
-from evals.papers.reading import read_article, read_article_file
-from evals.papers.text import Limits
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-__all__ = ["Limits", "read_article", "read_article_file"]
+from evals.errors import UnreadableArticle
+from evals.papers.jats import read_jats
+from evals.papers.pdf import read_pdf
+from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
+from evals.schema import Article, TextOrigin
+
+__all__ = ["FileLimits", "read_article", "read_article_file"]
+
+Progress = Callable[[int, int], None]
+"""Called with pages done and pages in all while a PDF is read."""
+ACCEPTED = "accepted are PDF, JATS XML, Markdown (.md) and plain text (.txt)"
+OTHERS = (
+    (b"PK\x03\x04", "a ZIP archive or an Office document (.docx, .odt)"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document (.doc)"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"{\\rtf", "an RTF document"),
+    (b"%!PS", "PostScript"),
+    (b"\x1f\x8b", "a gzip archive"),
+)
+XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
+HTML_START = re.compile(rb"\s*<(?:!DOCTYPE\s+html|html)\b", re.I)
+
+
+def read_article_file(path: Path, limits: FileLimits | None = None, progress: Progress | None = None) -> Article:
+    """Return the article in a file; LabError if the file is missing, else as `read_article`."""
+    limits = limits or FileLimits()
+    try:
+        with path.open("rb") as file:
+            limits.check_size(path.stat().st_size, path.name, is_pdf=file.read(5) == b"%PDF-")
+            file.seek(0)
+            data = file.read()
+    except FileNotFoundError:
+        raise UnreadableArticle(f"there is no file {path}; name the file of a paper.") from None
+    except IsADirectoryError:
+        raise UnreadableArticle(f"{path} is a folder; name the file of one paper in it.") from None
+    return read_article(data, path.name, limits, progress)
+
+
+def read_article(data: bytes, name: str, limits: FileLimits | None = None, progress: Progress | None = None) -> Article:
+    """Return the article in the bytes of a file called `name` (which is shown, never opened).
+
+    Its id is made of the name and a checksum, so the same file has the same id. UnreadableArticle says
+    what is wrong with a file that is no paper: scanned, locked, broken, too large, another format.
+    """
+    limits = limits or FileLimits()
+    name = Path(name.replace("\\", "/")).name or "the file"
+    if not data:
+        raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
+    is_pdf = b"%PDF-" in data[:1024]
+    limits.check_size(len(data), name, is_pdf=is_pdf)
+    checksum = hashlib.sha256(data).hexdigest()
+    origin: dict[str, Any] = {"file": name, "sha256": checksum}
+    what = None if is_pdf else next((what for start, what in OTHERS if data.startswith(start)), None)
+    if what:
+        raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
+    if is_pdf:
+        found, pages, empty = read_pdf(data, name, limits, progress)
+        origin |= {"format": "pdf", "pages": pages}
+        if empty:
+            shown = ", ".join(map(str, empty[:10])) + (" …" if len(empty) > 10 else "")
+            origin["notes"] = (f"{len(empty)} of {pages} pages hold no text (pages {shown})",)
+    elif HTML_START.match(data[:2000]):
+        raise UnreadableArticle(
+            f"{name} is a web page; {ACCEPTED}. Download the article's PDF or XML from the same page."
+        )
+    elif XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
+        found = read_jats(data, name)
+        origin["format"] = "jats"
+        if not found.sections:
+            origin["notes"] = ("the file holds no full text, only title and abstract",)
+    elif name.lower().endswith((".md", ".markdown")):
+        found = read_markdown(decoded(data, name))
+        origin["format"] = "markdown"
+    else:
+        found = read_plain(decoded(data, name))
+        origin["format"] = "plain"
+    slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
+    return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **vars(found))

@@ -36,8 +36,6 @@ def example_of(
     """
     identity = str(row.get("id") or row.get("article_id") or "")
     doi = str(row.get("doi") or "")
-    concerns = _concerns(identity, row.get("concerns") or (), left_out)
-    known = {name: row[name] for name in PASSED_ON if row.get(name) not in (None, "")}
     return ReviewExample(
         id=identity,
         source=str(row.get("source") or identity.partition(":")[0]),
@@ -51,8 +49,8 @@ def example_of(
         origin=origin,
         family=family_of(identity, doi),
         split=split,
-        concerns=tuple(concerns),
-        **known,
+        concerns=tuple(_concerns(identity, row.get("concerns") or (), left_out)),
+        **{name: row[name] for name in PASSED_ON if row.get(name) not in (None, "")},
     )
 
 
@@ -74,16 +72,12 @@ def _concerns(article: str, found: Sequence[Any], left_out: Counter[str]) -> Ite
             continue
         given = {"concern_id": f"{article}:C{number}", "reviewer_num": 1}
         given |= {key: each[key] for key in CONCERN_FIELDS if each.get(key) is not None}
-        given["concern_text"] = clean_concern(str(each.get("concern_text") or each.get("text") or ""))
+        text = re.sub(r"[ \t]+\n", "\n", without_markup(str(each.get("concern_text") or each.get("text") or "")))
+        given["concern_text"] = re.sub(r"\n{3,}", "\n\n", text).strip()
         try:
             yield HumanConcern.model_validate(given)
         except ValidationError as error:
             left_out[f"{error.errors()[0]['loc'][0]} is not what the benchmark allows"] += 1
-
-
-def clean_concern(text: str) -> str:
-    """Return a concern's text trimmed, without spaces before line ends or more than one blank line."""
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", without_markup(text))).strip()
 
 
 def _sections(found: Any) -> Iterable[Section]:
@@ -100,9 +94,8 @@ def _reference(found: Any) -> Reference:
     if not isinstance(found, Mapping):
         return Reference(text=str(found))
     authors = found.get("authors") or ""
-    named = authors if isinstance(authors, str) else ", ".join(map(str, authors))
     parts = {name: str(found.get(name) or "") for name in ("year", "title", "journal")}
-    return Reference(authors=named, **parts)
+    return Reference(authors=authors if isinstance(authors, str) else ", ".join(map(str, authors)), **parts)
 
 
 OWN = "demonstration"
@@ -114,7 +107,7 @@ EVERY = 200
 
 @dataclass
 class Collection:
-    """Papers with their reviews; `left_out` counts concerns that could not be used, by the reason."""
+    """Papers with their reviews; `left_out` counts what could not be used, by the reason."""
 
     name: str
     examples: tuple[ReviewExample, ...]
@@ -122,7 +115,6 @@ class Collection:
 
     @property
     def has_splits(self) -> bool:
-        """Whether every paper says which split it belongs to."""
         return all(each.split is not None for each in self.examples)
 
 
@@ -158,11 +150,8 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
             f"there are no papers at {path}; name a folder with train.jsonl, val.jsonl and test.jsonl, one"
             f" file of them (.jsonl or .parquet), or {OWN} for those that come with Assay."
         )
-    named = [
-        (file, NAMES[file.stem.split("-")[0].lower()])
-        for file in sorted(path.iterdir())
-        if file.suffix in (".jsonl", ".parquet") and file.stem.split("-")[0].lower() in NAMES
-    ]
+    files = (file for file in sorted(path.iterdir()) if file.suffix in (".jsonl", ".parquet"))
+    named = [(file, NAMES[name]) for file in files if (name := file.stem.split("-")[0].lower()) in NAMES]
     if not named:
         raise LabError(
             f"{path} holds no split files; they are called {', '.join(NAMES)} and end in .jsonl or .parquet."
@@ -172,9 +161,11 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
 
 
 def _examples(file: Path, split: Split | None, left_out: Counter[str]) -> Iterator[ReviewExample]:
-    """Give the examples of a file, of our own form or of one of the published ones."""
     is_table = file.suffix == ".parquet"
-    numbered = list(enumerate(_parquet(file), start=1)) if is_table else list(_jsonl(file))
+    try:
+        numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
     origin = TextOrigin(format="hub" if is_table else "split", file=file.name)
     if numbered and "concern_text" in numbered[0][1] and "concerns" not in numbered[0][1]:
         numbered = list(enumerate(from_flat(row for _, row in numbered), start=1))
@@ -198,7 +189,9 @@ def _jsonl(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue
-                row = json.loads(line, object_pairs_hook=_object)
+                row = json.loads(
+                    line, object_pairs_hook=lambda pairs: pairs if len(dict(pairs)) < len(pairs) else dict(pairs)
+                )
                 if not isinstance(row, dict):
                     raise BadRow(file, number, "(whole line)", "is no object, or a key of it stands twice")
                 yield number, row
@@ -206,16 +199,3 @@ def _jsonl(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise BadRow(file, number, "(whole line)", f"is not JSON: {error.msg}") from None
         except UnicodeDecodeError:
             raise LabError(f"{file} is not UTF-8 after line {number}; save it as UTF-8.") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
-    """Return an object, or its pairs where a key repeats, so that nothing is lost."""
-    known = dict(pairs)
-    return known if len(known) == len(pairs) else pairs
-
-
-def _parquet(file: Path) -> list[dict[str, Any]]:
-    try:
-        return pq.read_table(file).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None

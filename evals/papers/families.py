@@ -6,8 +6,9 @@ another in test, a program that only looks papers up seems to review them.
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import get_args
 
 from evals.schema import ReviewExample, Split
 
@@ -36,33 +37,18 @@ def family_of(identity: str, doi: str) -> str:
     return re.sub(r"v\d+$", "", name) if name.startswith("10.") else name
 
 
-@dataclass(frozen=True)
-class SplitRepair:
-    """Examples with their splits, and how many were left out because a version of them stands nearer the test."""
+def without_leaks(examples: Sequence[ReviewExample]) -> tuple[tuple[ReviewExample, ...], Counter[str]]:
+    """Return examples whose families lie on one side each, and how many others are left out, by the reason.
 
-    examples: tuple[ReviewExample, ...]
-    left_out: dict[str, int]
-
-
-def without_leaks(examples: Sequence[ReviewExample]) -> SplitRepair:
-    """Return examples whose families lie on one side each: test stays whole, train gives way to dev and test.
-
-    A published test set is never changed, so figures stay comparable; what would leak into it goes.
+    Test stays whole, train gives way to dev and test: a published test set is never changed, so figures stay
+    comparable; what would leak into it goes.
     """
-    nearest: dict[str, int] = {}
-    order: tuple[Split, ...] = ("train", "dev", "test")
-    for each in examples:
-        place = order.index(each.split or "train")
-        nearest[each.family] = max(place, nearest.get(each.family, 0))
-    kept, left_out = [], dict[str, int]()
-    for each in examples:
-        wanted = order[nearest[each.family]]
-        if (each.split or "train") == wanted:
-            kept.append(each)
-        else:
-            reason = f"{each.split} has a version of the paper in {wanted}"
-            left_out[reason] = left_out.get(reason, 0) + 1
-    return SplitRepair(tuple(kept), left_out)
+    nearest: dict[str, Split] = {}
+    for split in get_args(Split):  # train, dev, test
+        nearest |= {each.family: split for each in examples if (each.split or "train") == split}
+    kept = tuple(each for each in examples if (each.split or "train") == nearest[each.family])
+    leaks = (each for each in examples if (each.split or "train") != nearest[each.family])
+    return kept, Counter(f"{each.split} has a version of the paper in {nearest[each.family]}" for each in leaks)
 
 
 def split_by_family(examples: Iterable[ReviewExample], seed: int = 0) -> tuple[ReviewExample, ...]:
@@ -78,13 +64,8 @@ def split_by_family(examples: Iterable[ReviewExample], seed: int = 0) -> tuple[R
             families.append(each.family)
     splits: dict[str, Split] = {}
     for families in by_source.values():
-        ordered = sorted(families, key=lambda family: _draw(family, seed))
+        ordered = sorted(families, key=lambda family: hashlib.sha256(f"{seed}:{family}".encode()).digest())
         test, dev = (max(1, round(SHARES[name] * len(ordered))) for name in ("test", "dev"))
         for place, family in enumerate(ordered):
             splits[family] = "test" if place < test else "dev" if place < test + dev else "train"
     return tuple(each.model_copy(update={"split": splits[each.family]}) for each in rows)
-
-
-def _draw(family: str, seed: int) -> str:
-    """Return a number for a family that only its name and the seed decide."""
-    return hashlib.sha256(f"{seed}:{family}".encode()).hexdigest()

@@ -3,10 +3,12 @@
 Sub-articles (decision letters and author responses among them) are never read: they hold the answer.
 """
 
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from html.entities import html5
+from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml.common import EntitiesForbidden
@@ -30,7 +32,6 @@ class _LocalNames(TreeBuilder):
         self.name, self.depth, self.elements = name, 0, 0
 
     def start(self, tag: str, attrs: dict[str, str]) -> Element:
-        """Open an element."""
         self.depth += 1
         self.elements += 1
         if self.depth > DEEPEST or self.elements > MOST_ELEMENTS:
@@ -41,7 +42,6 @@ class _LocalNames(TreeBuilder):
         return super().start(tag.rpartition("}")[2], {key.rpartition("}")[2]: value for key, value in attrs.items()})
 
     def end(self, tag: str) -> Element:
-        """Close an element."""
         self.depth -= 1
         return super().end(tag.rpartition("}")[2])
 
@@ -53,6 +53,7 @@ def tree_of(data: bytes, name: str) -> Element:
     an encoding that is not known, or is nested beyond any article.
     """
     parser = DefusedXMLParser(target=_LocalNames(name))
+    told = "Download it again, or give the PDF."
     parser.parser.UseForeignDTD(True)  # so that an entity which the document type would declare is no error
     parser.entity = defaultdict(str, {entity.rstrip(";"): character for entity, character in html5.items()})
     try:
@@ -65,27 +66,19 @@ def tree_of(data: bytes, name: str) -> Element:
             " declarations out, or give the publisher's original file."
         ) from None
     except (ParseError, LookupError) as error:
-        raise UnreadableArticle(
-            f"{name} is not well-formed XML: {error}. Download it again, or give the PDF."
-        ) from None
+        raise UnreadableArticle(f"{name} is not well-formed XML: {error}. {told}") from None
 
 
-SKIPPED = frozenset(
-    (
-        *("fig", "fig-group", "table-wrap", "table-wrap-group", "supplementary-material", "media"),
-        *("graphic", "inline-graphic", "ref-list", "object-id", "permissions", "label"),
-        *("sec-meta", "sub-article", "response", "tex-math"),
-    )
+WORDS = tomllib.loads(Path(__file__).with_name("jats.toml").read_text(encoding="utf-8"))
+SKIPPED, BLOCKS, PLACES, BESIDE, ARTICLE_TYPES = (
+    frozenset(WORDS[name]) for name in ("skipped", "blocks", "places", "beside", "article_types")
 )
-"""Not part of the running text; figures and tables are taken up apart."""
-BLOCKS = frozenset(("p", "disp-quote", "disp-formula", "def-item", "fn", "verse-group", "preformat", "code"))
-PLACES = frozenset(("sec", "abstract", "body", "app", "ack", "fn-group", "notes", "boxed-text", "statement", "list"))
+FLOATS = ("fig", "table-wrap")
 
 
 def text_of(element: Element, *, without_title: bool = False) -> str:
     """Return an element's paragraphs with blank lines between; headings below it are lines of their own."""
-    parts = _blocks(element, is_top=without_title)
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, _blocks(element, is_top=without_title)))
 
 
 def one_line(element: Element | None) -> str:
@@ -93,24 +86,13 @@ def one_line(element: Element | None) -> str:
     return " ".join(tidy("".join(_inline(element))).split()) if element is not None else ""
 
 
-def caption_text(element: Element) -> str:
-    """Return title and text of a figure's or table's caption, and a table's footnotes."""
-    caption = element.find("caption")
-    parts = [one_line(child) for child in caption] if caption is not None else []
-    parts += [one_line(each) for each in element.findall("table-wrap-foot")]
-    return " ".join(part for part in parts if part)
-
-
-def table_text(table: Element) -> str:
-    """Return a table's rows, one a line, with | between cells."""
-    rows = (" | ".join(one_line(cell) for cell in row if cell.tag in ("td", "th")) for row in table.iter("tr"))
-    return "\n".join(rows)
-
-
 def _blocks(element: Element, *, is_top: bool = False) -> Iterator[str]:
-    """Give the paragraphs below an element, in order; the heading of a part is a paragraph."""
-    if element.tag in BLOCKS or element.tag not in PLACES | {"list-item"}:
-        yield from _paragraph(element)
+    """Give the paragraphs below an element, in order; the heading of a part is a paragraph, lists stand behind theirs."""
+    if element.tag in BLOCKS or element.tag not in PLACES:
+        yield one_line(element)
+        for inner in element.iter("list"):
+            if inner is not element:
+                yield from _blocks(inner)
         return
     for child in element:
         if child.tag in SKIPPED:
@@ -122,14 +104,6 @@ def _blocks(element: Element, *, is_top: bool = False) -> Iterator[str]:
             yield "- " + " ".join(_blocks(child))
         else:
             yield from _blocks(child)
-
-
-def _paragraph(element: Element) -> Iterator[str]:
-    """Give a paragraph; lists inside it are paragraphs behind it."""
-    yield one_line(element)
-    for inner in element.iter("list"):
-        if inner is not element:
-            yield from _blocks(inner)
 
 
 def _inline(element: Element) -> Iterator[str]:
@@ -147,19 +121,6 @@ def _inline(element: Element) -> Iterator[str]:
             yield " "
         before = child.tail or ""
         yield before
-
-
-FLOATS = {"fig": "figure", "table-wrap": "table"}
-BESIDE = ("graphical", "teaser", "plain-language-summary", "executive-summary", "toc", "key-points")
-"""Types of abstract that are not the abstract."""
-ARTICLE_TYPES = frozenset(
-    (
-        *("research article", "research advance", "insight", "correction", "short report"),
-        *("review article", "tools and resources", "feature article", "editorial", "registered report"),
-        *("replication study", "scientific correspondence", "article"),
-    )
-)
-"""Subject labels that say what kind of article it is, not what it is about."""
 
 
 def read_jats(data: bytes, name: str) -> Outline:
@@ -209,51 +170,44 @@ def _sections(article: Element) -> Iterator[Section]:
             continue
         loose: list[str] = []
         for child in place:
-            if child.tag in ("sec", "app", "ack", "fn-group", "notes"):
-                yield from _flush(loose)
-                yield from _section(child)
-            elif child.tag == "app-group":
-                for app in child.findall("app"):
-                    yield from _section(app)
-            elif part == "body" and child.tag not in FLOATS:
-                loose.append(text_of(child))
-        yield from _flush(loose)
-
-
-def _flush(loose: list[str]) -> Iterator[Section]:
-    text = "\n\n".join(part for part in loose if part)
-    loose.clear()
-    if text:
-        yield Section(name=UNNAMED, text=text)
-
-
-def _section(element: Element) -> Iterator[Section]:
-    names: Mapping[str, str] = {"ack": "Acknowledgements", "fn-group": "Notes", "notes": "Notes"}
-    text = text_of(element, without_title=True)
-    if text:
-        title = one_line(element.find("title"))
-        yield Section(name=title or names.get(element.tag, UNNAMED), text=text)
+            if child.tag in ("sec", "app", "ack", "fn-group", "notes", "app-group"):
+                if loose and child.tag != "app-group":
+                    yield Section(name=UNNAMED, text="\n\n".join(loose))
+                    loose = []
+                for each in child.findall("app") if child.tag == "app-group" else (child,):
+                    text, title = text_of(each, without_title=True), one_line(each.find("title"))
+                    if text:
+                        yield Section(name=title or WORDS["names"].get(each.tag, UNNAMED), text=text)
+            elif part == "body" and child.tag not in FLOATS and (text := text_of(child)):
+                loose.append(text)
+        if loose:
+            yield Section(name=UNNAMED, text="\n\n".join(loose))
 
 
 def _figures(article: Element) -> Iterator[Figure]:
-    """Give figures and tables in order, sub-articles left out."""
     for part in ("body", "back", "floats-group"):
         place = article.find(part)
         for element in place.iter() if place is not None else ():
             if element.tag not in FLOATS:
                 continue
-            label = one_line(element.find("label")).rstrip(".")
+            caption = element.find("caption")
+            told = [*(() if caption is None else caption), *element.findall("table-wrap-foot")]
+            rows = [
+                [cell for cell in row if cell.tag in ("td", "th")]
+                for table in element.iter("table")
+                for row in table.iter("tr")
+            ]
             yield Figure(
-                label=label,
-                kind="table" if FLOATS[element.tag] == "table" else "figure",
-                caption=caption_text(element),
-                content="\n".join(table_text(table) for table in element.iter("table")),
+                label=one_line(element.find("label")).rstrip("."),
+                kind="figure" if element.tag == "fig" else "table",
+                caption=" ".join(filter(None, map(one_line, told))),
+                content="\n".join(" | ".join(map(one_line, row)) for row in rows),
             )
 
 
 def _references(article: Element) -> Iterator[Reference]:
     for ref in article.findall("back//ref-list//ref"):
-        cited = next((ref.find(name) for name in CITATIONS if ref.find(name) is not None), None)
+        cited = next((ref.find(name) for name in WORDS["citations"] if ref.find(name) is not None), None)
         cited = ref if cited is None else cited
         names = [
             " ".join(filter(None, (one_line(each.find("surname")), one_line(each.find("given-names")))))
@@ -267,6 +221,3 @@ def _references(article: Element) -> Iterator[Reference]:
             title=one_line(cited.find(".//article-title")) or one_line(cited.find(".//chapter-title")),
             journal=one_line(cited.find(".//source")),
         )
-
-
-CITATIONS = ("element-citation", "mixed-citation", "nlm-citation", "citation")

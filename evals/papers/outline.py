@@ -3,28 +3,17 @@
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from evals.schema import Figure, PageStart, Reference, Section
 
-Role = Literal[
-    "abstract",
-    "introduction",
-    "methods",
-    "results",
-    "discussion",
-    "conclusion",
-    "statement",
-    "supplement",
-    "references",
-    "other",
-]
 NUMBER = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)*|[IVX]+)[.):]?\s+)")
 _PATTERNS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))
-RULES = {cast(Role, role): re.compile(pattern, re.I) for role, pattern in _PATTERNS.items()}
+ROLES = {role: re.compile(pattern, re.I) for role, pattern in _PATTERNS.items()}
+"""What sections are for, by how they are called."""
 
 
 def plain_name(name: str) -> str:
@@ -32,14 +21,14 @@ def plain_name(name: str) -> str:
     return NUMBER.sub("", name.strip()).strip(" .:–—-\t")
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> str:
     """Return what a section is for; "other" if its name does not tell.
 
     >>> [role_of(name) for name in ("2. Patients and methods", "RESULTS AND DISCUSSION", "Resulting cohort")]
     ['methods', 'results', 'other']
     """
     plain = plain_name(name)
-    return next((role for role, pattern in RULES.items() if pattern.fullmatch(plain)), "other")
+    return next((role for role, pattern in ROLES.items() if pattern.fullmatch(plain)), "other")
 
 
 CAPTION = re.compile(
@@ -77,28 +66,6 @@ class Outline:
     published_date: date | None = None
 
 
-@dataclass
-class Growing:
-    """A section while paragraphs are added to it."""
-
-    name: str
-    text: str = ""
-    pages: list[PageStart] = field(default_factory=list)
-    paragraphs: list[str] = field(default_factory=list)
-
-    def add(self, text: str, page: int | None) -> None:
-        """Add a paragraph and remember where a page begins."""
-        self.text += "\n\n" if self.text else ""
-        if page is not None and (not self.pages or self.pages[-1].page != page):
-            self.pages.append(PageStart(at=len(self.text), page=page))
-        self.text += text
-        self.paragraphs.append(text)
-
-    def section(self) -> Section:
-        """Return what has grown."""
-        return Section(name=self.name, text=self.text, pages=tuple(self.pages))
-
-
 def caption_of(text: str, page: int | None = None) -> Figure | None:
     """Return the figure or table that a paragraph is the caption of, None if it is running text.
 
@@ -112,48 +79,50 @@ def caption_of(text: str, page: int | None = None) -> Figure | None:
 
 
 def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
-    """Return the sections of a paper in its order; names may repeat, captions are figures of their own."""
-    parts = [Growing("")]
+    """Return the sections of a paper in its order; names may repeat, captions are figures of their own.
+
+    What stands before the first heading is the abstract, if it is long and there is no other, and authors and
+    addresses; without a heading it is all there is.
+    """
+    parts: list[tuple[str, list[Block]]] = [("", [])]
     figures: list[Figure] = []
     for block in blocks:
         figure = block.figure or (caption_of(block.text, block.page) if block.kind == "paragraph" else None)
         if figure is not None:
             figures.append(figure)
         elif block.kind == "heading" and block.level <= 1:
-            parts.append(Growing(block.text.strip()))
+            parts.append((block.text.strip(), []))
         elif block.text.strip():
-            parts[-1].add(block.text.strip(), block.page)
-    front, *named = parts
-    abstract = _taken(named, "abstract")
-    references = _taken(named, "references")
-    before, sections = _front(front, has_abstract=abstract is not None, is_all=not named)
+            parts[-1][1].append(replace(block, text=block.text.strip()))
+    (_, front), *named = parts
+    found: dict[str, list[Block]] = {}
+    for role in ("abstract", "references"):
+        for place, (name, members) in enumerate(named):
+            if role_of(name) == role:
+                found[role] = members
+                del named[place]
+                break
+    abstract = found.get("abstract")
+    if abstract is None:
+        abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
+        page = front[0].page if front else None
+        front = [replace(each, page=page) for each in front if each not in abstract] if abstract else front
+    sections = [(FRONT if named else UNNAMED, front), *named]
     return Outline(
         title=title,
-        abstract=abstract.text if abstract else before,
-        sections=(*sections, *(part.section() for part in named if part.text)),
+        abstract="\n\n".join(each.text for each in abstract),
+        sections=tuple(_section(name, members) for name, members in sections if members),
         figures=tuple(figures),
-        references=tuple(Reference(text=text) for text in references.paragraphs) if references else (),
+        references=tuple(Reference(text=each.text) for each in found.get("references", ())),
     )
 
 
-def _taken(parts: list[Growing], role: str) -> Growing | None:
-    """Take the first section of this role out of `parts` and return it."""
-    found = next((part for part in parts if role_of(part.name) == role), None)
-    if found is not None:
-        parts.remove(found)
-    return found
-
-
-def _front(front: Growing, *, has_abstract: bool, is_all: bool) -> tuple[str, tuple[Section, ...]]:
-    """Return the abstract and the rest of what stands before the first heading: authors and addresses, or all there is."""
-    long = [text for text in front.paragraphs if len(text.split()) >= LONG_PARAGRAPH]
-    rest = front
-    if is_all or has_abstract:
-        long = []
-    if long:
-        rest = Growing("")
-        for text in front.paragraphs:
-            if text not in long:
-                rest.add(text, front.pages[0].page if front.pages else None)
-    rest.name = UNNAMED if is_all else FRONT
-    return "\n\n".join(long), (rest.section(),) if rest.text else ()
+def _section(name: str, paragraphs: Sequence[Block]) -> Section:
+    """Return paragraphs as a section that knows where each page begins."""
+    text, pages = "", list[PageStart]()
+    for each in paragraphs:
+        text += "\n\n" if text else ""
+        if each.page is not None and (not pages or pages[-1].page != each.page):
+            pages.append(PageStart(at=len(text), page=each.page))
+        text += each.text
+    return Section(name=name, text=text, pages=tuple(pages))

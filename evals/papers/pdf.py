@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from math import pi
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import pypdfium2.raw as pdfium
 
 from evals.errors import UnreadableArticle
 from evals.papers.outline import Block, Outline, caption_of, outline_of, plain_name, role_of
-from evals.papers.text import ABSTRACT, LONGEST_HEADING, Limits, heading_level, tidy
+from evals.papers.text import ABSTRACT, LONGEST_HEADING, FileLimits, heading_level, tidy
 
 HYPHENS = frozenset((0x02, 0xFFFE))
 """What PDFium gives for a hyphen at the end of a line."""
@@ -31,10 +31,7 @@ GAP = 0.18
 
 @dataclass(frozen=True)
 class Word:
-    """A word and its box in points from the lower left corner of the page.
-
-    `is_broken`: it ends with a hyphen that only the end of the line has put there, perhaps.
-    """
+    """A word and its box in points from the lower left corner of the page."""
 
     text: str
     left: float
@@ -42,11 +39,9 @@ class Word:
     bottom: float
     top: float
     is_bold: bool = False
-    is_broken: bool = False
 
     @property
     def height(self) -> float:
-        """The height of the line in points: close to the size of the font."""
         return self.top - self.bottom
 
 
@@ -65,7 +60,16 @@ def words_of(text_page: Any) -> list[Word]:
     current: list[_Character] = []
     for character in [*_characters(text_page), None]:
         if current and (character is None or _is_apart(current[-1], character)):
-            words.append(_word(text_page, current))
+            words.append(
+                Word(
+                    text="".join(each.text for each in current).replace(SOFT_HYPHEN, "-"),
+                    left=min(each.left for each in current),
+                    right=max(each.right for each in current),
+                    bottom=min(each.bottom for each in current),
+                    top=max(each.top for each in current),
+                    is_bold=_is_bold(text_page, current[0].index),
+                )
+            )
             current = []
         if character is not None:
             current.append(character)
@@ -101,27 +105,11 @@ def _is_apart(one: _Character, other: _Character) -> bool:
     return not is_on_line or gap > GAP * height or gap < -height
 
 
-def _word(text_page: Any, characters: Sequence[_Character]) -> Word:
-    text = "".join(each.text for each in characters)
-    return Word(
-        text=text.replace(SOFT_HYPHEN, "-"),
-        left=min(each.left for each in characters),
-        right=max(each.right for each in characters),
-        bottom=min(each.bottom for each in characters),
-        top=max(each.top for each in characters),
-        is_bold=_is_bold(text_page, characters[0].index),
-        is_broken=text.endswith((SOFT_HYPHEN, "-", "\u2010")) and len(text) > 1,
-    )
-
-
 def _is_bold(text_page: Any, index: int) -> bool:
-    """Whether the font of a character calls itself bold."""
-    size = 128
-    name = ctypes.create_string_buffer(size)
-    flags = ctypes.c_int()
-    length = pdfium.FPDFText_GetFontInfo(text_page, index, name, size, ctypes.byref(flags))
-    called = name.raw[: max(0, min(length, size) - 1)].decode("utf-8", "replace").lower()
-    return any(mark in called for mark in ("bold", "black", "heavy", "semibold", "-bd"))
+    name = ctypes.create_string_buffer(128)
+    length = pdfium.FPDFText_GetFontInfo(text_page, index, name, 128, ctypes.byref(ctypes.c_int()))
+    called = name.raw[: max(0, min(length, 128) - 1)].decode("utf-8", "replace").lower()
+    return any(mark in called for mark in ("bold", "black", "heavy", "-bd"))
 
 
 CROSSED = 0.15
@@ -146,32 +134,26 @@ class TextLine:
 
     @property
     def text(self) -> str:
-        """The words with spaces between."""
         return " ".join(word.text for word in self.words)
 
     @property
     def left(self) -> float:
-        """Where the line begins, points from the left."""
         return self.words[0].left
 
     @property
     def top(self) -> float:
-        """Its upper edge, points from the bottom of the page."""
         return max(word.top for word in self.words)
 
     @property
     def bottom(self) -> float:
-        """Its lower edge."""
         return min(word.bottom for word in self.words)
 
     @property
     def height(self) -> float:
-        """The height of most of its words."""
         return median(word.height for word in self.words)
 
     @property
     def is_bold(self) -> bool:
-        """Whether most of its letters are bold."""
         bold = sum(len(word.text) for word in self.words if word.is_bold)
         return 2 * bold > sum(len(word.text) for word in self.words)
 
@@ -186,19 +168,14 @@ def reading_order(words: Sequence[Word], page: int) -> list[TextLine]:
     """
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda each: (-(each.top + each.bottom) / 2, each.left)):
-        row = next((row for row in rows[-3:] if _is_beside(row[0], word)), None)
-        if row is None:
-            rows.append([word])
+        for row in rows[-3:]:  # a raised or lowered figure stands on the line, too
+            if min(row[0].top, word.top) - max(row[0].bottom, word.bottom) > 0.5 * min(row[0].height, word.height):
+                row.append(word)
+                break
         else:
-            row.append(word)
+            rows.append([word])
     sorted_rows = [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
     return [TextLine(row, column, page) for row, column in _columns(sorted_rows, column=0)]
-
-
-def _is_beside(one: Word, other: Word) -> bool:
-    """Whether two words stand on one line; a raised or lowered figure does."""
-    shared = min(one.top, other.top) - max(one.bottom, other.bottom)
-    return shared > 0.5 * min(one.height, other.height)
 
 
 def _columns(rows: Sequence[Row], column: int) -> Iterator[tuple[Row, int]]:
@@ -229,10 +206,11 @@ def gutter_of(rows: Sequence[Row]) -> float | None:
         return None
     start = min(row[0].left for row in rows) + NARROWEST_COLUMN
     end = max(row[-1].right for row in rows) - NARROWEST_COLUMN
-    places = [start + STEP * step for step in range(max(0, int((end - start) / STEP) + 1))]
     strips: list[list[float]] = []
-    for place in places:
-        if not _is_free(rows, place):
+    for place in (start + STEP * step for step in range(max(0, int((end - start) / STEP) + 1))):
+        clear = [row for row in rows if not _crosses(row, place)]
+        sides = sum(row[0].right <= place for row in clear), sum(row[-1].right > place for row in clear)
+        if len(rows) - len(clear) > CROSSED * len(rows) or min(sides) < EACH_SIDE * len(rows):
             continue
         if strips and place - strips[-1][-1] <= STEP * 1.5:
             strips[-1].append(place)
@@ -242,15 +220,6 @@ def gutter_of(rows: Sequence[Row]) -> float | None:
     if widest is None or widest[-1] - widest[0] + STEP < NARROWEST_GUTTER:
         return None
     return (widest[0] + widest[-1]) / 2
-
-
-def _is_free(rows: Sequence[Row], place: float) -> bool:
-    """Whether hardly any row has a word at `place` and enough rows stand on each side of it."""
-    clear = [row for row in rows if not _crosses(row, place)]
-    on_left = sum(row[0].right <= place for row in clear)
-    on_right = sum(row[-1].right > place for row in clear)
-    is_seldom_crossed = len(rows) - len(clear) <= CROSSED * len(rows)
-    return is_seldom_crossed and min(on_left, on_right) >= EACH_SIDE * len(rows)
 
 
 def _crosses(row: Sequence[Word], place: float) -> bool:
@@ -290,12 +259,17 @@ def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
     pages = [_without_line_numbers(page) for page in pages]
     seen = Counter(mark for page in pages for mark in {_mark(line) for line in page.lines if _is_at_edge(line, page)})
     often = {mark for mark, count in seen.items() if count >= max(2, len(pages) / 3)}
-
-    def is_furniture(line: TextLine, page: PageLines) -> bool:
-        is_known = _mark(line) in often or PAGE_NUMBER.fullmatch(line.text.strip()) is not None
-        return is_known and _is_at_edge(line, page)
-
-    return [replace(page, lines=tuple(line for line in page.lines if not is_furniture(line, page))) for page in pages]
+    return [
+        replace(
+            page,
+            lines=tuple(
+                line
+                for line in page.lines
+                if not (_is_at_edge(line, page) and (_mark(line) in often or PAGE_NUMBER.fullmatch(line.text.strip())))
+            ),
+        )
+        for page in pages
+    ]
 
 
 def body_height(pages: Sequence[PageLines]) -> float:
@@ -320,34 +294,35 @@ def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLin
     ]
     if not upper:
         return "", list(pages)
-    largest = max(line.height for line in upper)
-    large = [line for line in upper if line.height > 0.93 * largest]
-    title = [large[0], *takewhile(lambda line: not _names_section(line.text), large[1:])]
+    large = [line for line in upper if line.height > 0.93 * max(line.height for line in upper)]
+    # a heading, and not a title that begins with such a word
+    names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
+    title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
     return tidy(_joined(title)), [replace(first, lines=rest), *pages[1:]]
-
-
-def _names_section(text: str) -> bool:
-    """Whether a line is the heading of a section, and not a title that begins with such a word."""
-    return role_of(text) != "other" and len(plain_name(text).split()) <= 3
 
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     """Return headings and paragraphs; a paragraph that a column or page cuts in two is whole again."""
     blocks: list[Block] = []
     for group in _groups([line for page in pages for line in page.lines], body):
-        for block in _group_blocks(group, body):
-            if blocks and _goes_on(blocks[-1], block):
-                last = blocks[-1].text
-                text = last[:-1] + block.text if last.endswith("-") else f"{last} {block.text}"
-                blocks[-1] = Block("paragraph", text, page=blocks[-1].page)
-            else:
-                blocks.append(block)
+        text, page = tidy(_joined(group)), group[0].page
+        level, opening = _level(text, group, body), ABSTRACT.match(text)
+        if level is not None:
+            blocks.append(Block("heading", plain_name(text), level, page))
+        elif opening:
+            blocks.append(Block("heading", "Abstract", 1, page))
+            blocks.append(Block("paragraph", text[opening.end() :], page=page))
+        elif blocks and text and _goes_on(blocks[-1], text):
+            last = blocks[-1]
+            whole = last.text[:-1] + text if last.text.endswith("-") else f"{last.text} {text}"
+            blocks[-1] = replace(last, text=whole)
+        elif text:
+            blocks.append(Block("paragraph", text, page=page))
     return blocks
 
 
 def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
-    """Return lines grouped into paragraphs."""
     gaps = [
         one.bottom - other.bottom
         for one, other in pairwise(lines)
@@ -364,7 +339,6 @@ def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
 
 
 def _begins(group: Sequence[TextLine], new: TextLine, usual: float) -> bool:
-    """Whether a line begins a paragraph after those of `group`."""
     last = group[-1]
     return (
         (last.page, last.column) != (new.page, new.column)
@@ -384,19 +358,8 @@ def _heading(text: str) -> int | None:
     return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
 
 
-def _group_blocks(group: Sequence[TextLine], body: float) -> list[Block]:
-    """Return a paragraph, or a heading if its font or words are those of one."""
-    text, page = tidy(_joined(group)), group[0].page
-    level = _level(text, group, body)
-    opening = ABSTRACT.match(text)
-    if level is not None:
-        return [Block("heading", plain_name(text), level, page)]
-    if opening:
-        return [Block("heading", "Abstract", 1, page), Block("paragraph", text[opening.end() :], page=page)]
-    return [Block("paragraph", text, page=page)] if text else []
-
-
 def _level(text: str, group: Sequence[TextLine], body: float) -> int | None:
+    """Return the level of a heading, told by its font or words; None for a paragraph."""
     by_words = heading_level(text)
     if _heading(text) is not None:
         return by_words
@@ -407,12 +370,11 @@ def _level(text: str, group: Sequence[TextLine], body: float) -> int | None:
     return 2 if all(each.is_bold for each in group) and text[:1].isupper() else None
 
 
-def _goes_on(last: Block, block: Block) -> bool:
+def _goes_on(last: Block, text: str) -> bool:
     """Whether a paragraph is the rest of the one before it."""
-    if last.kind != "paragraph" or block.kind != "paragraph" or caption_of(block.text):
-        return False
     is_open = last.text.endswith(("-", ",")) or last.text[-1:].isalnum()
-    return is_open and block.text[:1].islower() and caption_of(last.text) is None
+    is_rest = last.kind == "paragraph" and is_open and text[:1].islower()
+    return is_rest and caption_of(text) is None and caption_of(last.text) is None
 
 
 def _joined(lines: Sequence[TextLine]) -> str:
@@ -431,21 +393,13 @@ def _joined(lines: Sequence[TextLine]) -> str:
 
 def _without_line_numbers(page: PageLines) -> PageLines:
     """Return a page without the numbers that journals print beside the lines of a manuscript."""
-    starts = [_as_number(line) for line in page.lines]
-    numbers = [number for number in starts if number is not None]
+    is_number = [re.fullmatch(r"[0-9]{1,5}", line.words[0].text) is not None for line in page.lines]
+    numbers = [int(line.words[0].text) for line, is_so in zip(page.lines, is_number, strict=True) if is_so]
     rising = sum(0 < b - a <= 5 for a, b in pairwise(numbers))
     if len(numbers) < NUMBERED_SHARE * len(page.lines) or rising < 0.8 * (len(numbers) - 1):
         return page
-    kept = [
-        replace(line, words=line.words if number is None else line.words[1:])
-        for line, number in zip(page.lines, starts, strict=True)
-    ]
+    kept = [replace(line, words=line.words[is_so:]) for line, is_so in zip(page.lines, is_number, strict=True)]
     return replace(page, lines=tuple(line for line in kept if line.words))
-
-
-def _as_number(line: TextLine) -> int | None:
-    first = line.words[0].text
-    return int(first) if first.isascii() and first.isdigit() and len(first) < 6 else None
 
 
 def _is_at_edge(line: TextLine, page: PageLines) -> bool:
@@ -465,14 +419,15 @@ ONE_AT_A_TIME = threading.Lock()
 
 
 def read_pdf(
-    data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None = None
+    data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None = None
 ) -> tuple[Outline, int, list[int]]:
     """Return what stands in a PDF, how many pages it has, and those without text, counted from 1.
 
     `progress` is told pages done and in all. UnreadableArticle for a file that is broken, locked with a
     password, too long, or a scan.
     """
-    found = _page_lines(data, name, limits, progress)
+    with ONE_AT_A_TIME:
+        found = _page_lines(data, name, limits, progress)
     empty = [page.number for page in found if sum(len(line.words) for line in page.lines) < FEWEST_WORDS]
     if len(empty) > len(found) / 2:
         raise UnreadableArticle(
@@ -485,11 +440,11 @@ def read_pdf(
     return outline_of(blocks_of(pages, body), title), len(found), empty
 
 
-def _page_lines(data: bytes, name: str, limits: Limits, progress: Callable[[int, int], None] | None) -> list[PageLines]:
-    with ONE_AT_A_TIME:
-        document = None
-        try:
-            document = pypdfium2.PdfDocument(data)
+def _page_lines(
+    data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None
+) -> list[PageLines]:
+    try:
+        with closing(pypdfium2.PdfDocument(data)) as document:
             count = len(document)
             limits.check_pages(count, name)
             if not count:
@@ -502,17 +457,14 @@ def _page_lines(data: bytes, name: str, limits: Limits, progress: Callable[[int,
                 if progress is not None:
                     progress(number, count)
             return found
-        except pypdfium2.PdfiumError as error:
-            problem = str(error)
-            if "password" in problem.lower() or "security" in problem.lower():
-                raise UnreadableArticle(
-                    f"{name} is locked with a password; save a copy without one (print it to PDF, or"
-                    " `qpdf --decrypt --password=… in.pdf out.pdf`) and give that."
-                ) from None
+    except pypdfium2.PdfiumError as error:
+        problem = str(error)
+        if "password" in problem.lower() or "security" in problem.lower():
             raise UnreadableArticle(
-                f"{name} cannot be read as a PDF ({problem.rstrip('.')}); it is broken or was not downloaded whole."
-                " Download it again, or open it in a viewer and print it to a new PDF."
+                f"{name} is locked with a password; save a copy without one (print it to PDF, or"
+                " `qpdf --decrypt --password=… in.pdf out.pdf`) and give that."
             ) from None
-        finally:
-            if document is not None:
-                document.close()
+        raise UnreadableArticle(
+            f"{name} cannot be read as a PDF ({problem.rstrip('.')}); it is broken or was not downloaded whole."
+            " Download it again, or open it in a viewer and print it to a new PDF."
+        ) from None

@@ -4,6 +4,7 @@ import codecs
 import html
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html.entities import html5
 
@@ -19,7 +20,7 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class FileLimits:
     """Largest PDF and largest text file in megabytes (10^6 bytes), and most pages of a PDF."""
 
     pdf_megabytes: float = 100.0
@@ -108,19 +109,11 @@ def without_markup(text: str) -> str:
     '10^6 cells, p < 0.05, if n < 5 and k > 3'
     """
     if "<" in text:
-        text = _seen(text)
-        text = POWER.sub(r"^\1", text)
-        text = ITEM.sub("\n- ", BREAK.sub("\n", text))
-        text = TAG.sub("", text)
-    if "&" in text:
-        text = ENTITY.sub(_character, text)
+        text = POWER.sub(r"^\1", _seen(text))
+        text = TAG.sub("", ITEM.sub("\n- ", BREAK.sub("\n", text)))
+    if "&" in text:  # html.unescape alone would read the beginning of an unknown entity
+        text = ENTITY.sub(lambda e: html.unescape(e[0]) if e[0][1] == "#" or e[0][1:] in html5 else e[0], text)
     return tidy(text)
-
-
-def _character(entity: re.Match[str]) -> str:
-    """Return the character that an entity stands for; an unknown one as it is written."""
-    is_known = entity[0][1] == "#" or entity[0][1:] in html5
-    return html.unescape(entity[0]) if is_known else entity[0]
 
 
 def _seen(text: str) -> str:
@@ -156,18 +149,25 @@ def read_plain(text: str) -> Outline:
     """Return the title (the first lines, if they read like one) and the sections of a plain text."""
     paragraphs = [part.strip("\n") for part in re.split(r"\n\s*\n", without_markup(text))]
     paragraphs = [part for part in paragraphs if part.strip()]
-    title = ""
-    if paragraphs and is_title(paragraphs[0]):
+    first, title = "".join(paragraphs[:1]), ""
+    is_heading = role_of(first) != "other" or first.startswith(("- ", "* "))
+    if first and len(first.split()) <= LONGEST_TITLE and not first.rstrip().endswith(".") and not is_heading:
         title = " ".join(paragraphs.pop(0).split())
-    blocks = [block for part in paragraphs for block in _plain_blocks(part)]
+    blocks: list[Block] = []
+    for part in paragraphs:
+        lines = part.split("\n")  # headings on lines of their own come off its start
+        while lines and (level := heading_level(lines[0])) is not None:
+            blocks.append(Block("heading", plain_name(lines.pop(0)), level))
+        rest = ""
+        for line in (each.strip() for each in lines):
+            is_item = re.match(r"(?:[-*•]|\d+[.)])\s", line)
+            rest += ("\n" if is_item else " ") + line if rest else line
+        if opening := ABSTRACT.match(rest):
+            blocks.append(Block("heading", "Abstract"))
+            rest = rest[opening.end() :]
+        if rest:
+            blocks.append(Block("paragraph", rest))
     return outline_of(blocks, title)
-
-
-def is_title(paragraph: str) -> bool:
-    """Whether the first paragraph of a text reads like a title rather than a heading or a sentence."""
-    words = paragraph.split()
-    is_heading = role_of(paragraph) != "other" or paragraph.startswith(("- ", "* "))
-    return len(words) <= LONGEST_TITLE and not paragraph.rstrip().endswith(".") and not is_heading
 
 
 def heading_level(line: str) -> int | None:
@@ -190,71 +190,32 @@ def heading_level(line: str) -> int | None:
     return 1 if len(letters) > 3 and all(letter.isupper() for letter in letters) else None
 
 
-def _plain_blocks(paragraph: str) -> list[Block]:
-    """Return the blocks of a paragraph: headings on lines of their own come off its start."""
-    lines = paragraph.split("\n")
-    found: list[Block] = []
-    while lines and (level := heading_level(lines[0])) is not None:
-        found.append(Block("heading", plain_name(lines.pop(0)), level))
-    rest = _joined(lines)
-    opening = ABSTRACT.match(rest)
-    if opening:
-        found.append(Block("heading", "Abstract"))
-        rest = rest[opening.end() :]
-    return [*found, Block("paragraph", rest)] if rest else found
-
-
-def _joined(lines: list[str]) -> str:
-    """Return lines as one paragraph; items of a list keep their lines."""
-    text = ""
-    for line in (each.strip() for each in lines):
-        is_item = re.match(r"(?:[-*•]|\d+[.)])\s", line)
-        text += ("\n" if is_item else " ") + line if text else line
-    return text
-
-
 FRONT_MATTER = re.compile(r"\A---\n(?P<yaml>.*?)\n(?:---|\.\.\.)\s*\n", re.S)
 
 
 def read_markdown(text: str) -> Outline:
     """Return the title (front matter, else the one heading above all others) and the sections."""
-    title, body = _front_matter(text)
-    tokens = MarkdownIt("commonmark").enable("table").parse(body)
-    blocks = _blocks(tokens)
-    levels = [block.level for block in blocks if block.kind == "heading"]
-    if not title and levels and _is_title(blocks, levels):
-        first = next(block for block in blocks if block.kind == "heading")
-        blocks.remove(first)
-        title = first.text
-        levels = levels[1:]
-    top = min(levels, default=1)
+    title = ""
+    if front := FRONT_MATTER.match(text):
+        text = text[front.end() :]
+        with suppress(yaml.YAMLError):
+            document = yaml.safe_load(front["yaml"])
+            title = tidy(str((document.get("title") if isinstance(document, dict) else None) or ""))
+    blocks = _blocks(MarkdownIt("commonmark").enable("table").parse(text))
+    headings = [block for block in blocks if block.kind == "heading"]
+    if not title and headings and role_of(headings[0].text) == "other":
+        # the title: first of all and before a section, or above all others
+        first, *others = headings
+        opens = blocks[0] is first and any(role_of(each.text) != "other" for each in others)
+        if opens or all(first.level < each.level for each in others):
+            blocks.remove(first)
+            title, headings = first.text, others
+    top = min((each.level for each in headings), default=1)
     lifted = [
         Block("heading", plain_name(each.text), each.level - top + 1) if each.kind == "heading" else each
         for each in blocks
     ]
     return outline_of(lifted, title)
-
-
-def _is_title(blocks: Sequence[Block], levels: Sequence[int]) -> bool:
-    """Whether the first heading is the paper's title: first of all, named like no section, above others."""
-    first = next(block for block in blocks if block.kind == "heading")
-    above = len(levels) == 1 or first.level < min(levels[1:])
-    named = [each for each in blocks if each.kind == "heading" and role_of(each.text) != "other"]
-    is_lone = blocks[0] is first and bool(named) and named[0] is not first
-    return role_of(first.text) == "other" and (above or is_lone)
-
-
-def _front_matter(text: str) -> tuple[str, str]:
-    """Return the title of YAML front matter ("" if there is none) and the text behind it."""
-    match = FRONT_MATTER.match(text)
-    if match is None:
-        return "", text
-    try:
-        document = yaml.safe_load(match["yaml"])
-    except yaml.YAMLError:
-        return "", text[match.end() :]
-    title = document.get("title") if isinstance(document, dict) else None
-    return tidy(str(title or "")), text[match.end() :]
 
 
 def _blocks(tokens: Sequence[Token]) -> list[Block]:
@@ -284,7 +245,6 @@ def _blocks(tokens: Sequence[Token]) -> list[Block]:
 
 
 def _inline(token: Token, opener: Token, item: str) -> list[Block]:
-    """Return a heading or paragraph and the pictures in it."""
     figures = [
         Block("figure", "", figure=Figure(label="", kind="figure", caption=tidy(child.content)))
         for child in token.children or ()
@@ -298,10 +258,7 @@ def _inline(token: Token, opener: Token, item: str) -> list[Block]:
 
 def _text(token: Token) -> str:
     """Return what a reader sees of a line: link texts, code, no marks."""
-    parts = []
-    for child in token.children or ():
-        if child.type in ("text", "code_inline", "html_inline"):
-            parts.append(child.content)
-        elif child.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
-    return without_markup("".join(parts))
+    seen = ("text", "code_inline", "html_inline")
+    breaks = ("softbreak", "hardbreak")
+    children = token.children or ()
+    return without_markup("".join(c.content if c.type in seen else " " if c.type in breaks else "" for c in children))

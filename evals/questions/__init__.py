@@ -13,27 +13,3 @@ from evals.questions.pathways import (
 )
 from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, system_prompt
 from evals.questions.sets import load_questions
-
-__all__ = [
-    "DATASETS",
-    "SYSTEM_PROMPT",
-    "answer_form",
-    "conversation",
-    "data_sha256",
-    "find",
-    "is_held_out",
-    "kmp_test",
-    "kmp_training",
-    "load_questions",
-    "lone_missions",
-    "lone_missions_parted",
-    "pathway_halves",
-    "pathway_heldout",
-    "pathway_training",
-    "read_examples",
-    "register",
-    "set_meanings",
-    "system_prompt",
-    "system_prompt_for",
-    "write_examples",
-]

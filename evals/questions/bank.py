@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import MappingProxyType
 
 from evals.questions.kmp import kmp_rewordings, kmp_test, kmp_training, kmp_wordings
 from evals.questions.pathways import (
@@ -16,26 +15,21 @@ from evals.questions.pathways import (
 from evals.questions.prompt import system_prompt
 from evals.schema import Example
 
-DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = MappingProxyType(
-    {
-        "pathways-heldout": pathway_heldout,
-        "kmp-test": kmp_test,
-        "kmp-rewordings": kmp_rewordings,
-        "kmp-train": kmp_training,
-        "pathways-train": pathway_training,
-        "hallmark-train": set_meanings,
-        "missions-train": lone_missions,
-        "missions-parted-train": lone_missions_parted,
-    }
-)
+DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = {
+    "pathways-heldout": pathway_heldout,
+    "kmp-test": kmp_test,
+    "kmp-rewordings": kmp_rewordings,
+    "kmp-train": kmp_training,
+    "pathways-train": pathway_training,
+    "hallmark-train": set_meanings,
+    "missions-train": lone_missions,
+    "missions-parted-train": lone_missions_parted,
+}
 """Named data sets, as `assay eval run --data NAME` takes them, with the standard hold-out."""
 
 
 def find(question: str) -> Example | None:
-    """Return our question with this wording, or a registered one, or None; case and white space do not matter.
-
-    "  how many degs does the study list for ... " finds the row that was written with capitals.
-    """
+    """Return our question with this wording, or a registered one, or None; case and white space do not matter."""
     wording = normalised(question)
     return _by_wording().get(wording) or _REGISTERED.get(wording)
 

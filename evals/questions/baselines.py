@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import TypeVar
 
 from evals.facts import load_enrichment, load_hallmark
@@ -58,24 +57,12 @@ def _form(example: Example) -> str:
     return answer_form(example.prompt, example.ground_truth)
 
 
-def _always(answer: str, percent: int = 60) -> Policy:
-    """Answer the same, in a set where any question offers it."""
-    text = with_answer("", answer, percent)
-    return lambda example, known: text if answer in known.options else None
+def _line(answer: str | None, percent: int = 60) -> str | None:
+    return with_answer("", answer, percent) if answer else None
 
 
-def _first_listed(example: Example, _: Known) -> str | None:
-    listed = options(example)
-    return with_answer("", listed[0], 60) if listed else None
-
-
-def _all_listed(example: Example, _: Known) -> str | None:
-    listed = options(example)
-    return with_answer("", " / ".join(listed), 60) if listed else None
-
-
-def _in_training(example: Example, known: Known) -> str | None:
-    return _most_frequent(known.in_training.get(_form(example)))
+def _always(answer: str) -> Policy:
+    return lambda example, known: _line(answer) if answer in known.options else None
 
 
 def _system_prompt_only(example: Example, known: Known) -> str | None:
@@ -84,15 +71,11 @@ def _system_prompt_only(example: Example, known: Known) -> str | None:
 
 
 def _most_frequent(count: Counter[str] | None) -> str | None:
-    return with_answer("", min(count, key=lambda each: (-count[each], each)), 60) if count else None
-
-
-def _echo(example: Example, _: Known) -> str:
-    return with_answer(example.prompt, _on_a_line(example.prompt), 62)
+    return _line(min(count, key=lambda each: (-count[each], each))) if count else None
 
 
 def _echo_as_statement(example: Example, _: Known) -> str:
-    said = f"The statement is that {_on_a_line(example.prompt).rstrip(' ?.!')}."
+    said = f"The statement is that {' '.join(example.prompt.split()).rstrip(' ?.!')}."
     return with_answer(said, said, 62)
 
 
@@ -101,17 +84,18 @@ def _copy_option(example: Example, _: Known) -> str | None:
     asked, question = expected(example.ground_truth), _without_set_name(example)
     if asked.kind == "number":
         number = next(numbers_in(question), None)
-        return with_answer("", f"{number.value:.10g}", 60) if number else None
+        return _line(f"{number.value:.10g}") if number else None
     named = [each for part in options_in(normalised(question), asked.by_wording) for each in part]
     if not named or asked.kind == "term":
         return None
-    return with_answer("", ", ".join(named) if asked.kind == "set" else named[0], 60)
+    return _line(", ".join(named) if asked.kind == "set" else named[0])
 
 
 def _restate(example: Example, _: Known) -> str | None:
-    """Return the finding that a question holds; None where it names no direction, or both."""
-    row, named = load_hallmark().get(getattr(example.ground_truth, "pathway", "")), _named(example)
-    return with_answer("", f"{row.name} is {named[0]}", 80) if row and len(named) == 1 else None
+    """Return the finding that a question holds; None where it names no direction, or both, names of sets aside."""
+    row, question = load_hallmark().get(getattr(example.ground_truth, "pathway", "")), _without_set_name(example)
+    named = [way for way, word in NAMED.items() if word.search(question)]
+    return _line(f"{row.name} is {named[0]}", 80) if row and len(named) == 1 else None
 
 
 def _restate_and_explain(example: Example, known: Known) -> str | None:
@@ -123,14 +107,7 @@ def _restate_and_explain(example: Example, known: Known) -> str | None:
 
 def _tissue_majority(example: Example, known: Known) -> str | None:
     majority = tissue_majorities().get(example.tissue or "")
-    return with_answer("", majority, 80) if majority and majority in known.options else None
-
-
-def _named(example: Example) -> list[str]:
-    """Return the directions that the question names, first one first, not counting names of sets."""
-    question = _without_set_name(example)
-    places = {way: found.start() for way, word in NAMED.items() if (found := word.search(question))}
-    return sorted(places, key=lambda way: places[way])
+    return _line(majority, 80) if majority in known.options else None
 
 
 def _without_set_name(example: Example) -> str:
@@ -138,30 +115,24 @@ def _without_set_name(example: Example) -> str:
     return example.prompt.replace(row.name, "") if row else example.prompt
 
 
-def _on_a_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-BASELINES: Mapping[str, Policy] = MappingProxyType(
-    {
-        "always down, 60%": _always("down"),
-        "always up, 60%": _always("up"),
-        "always disagreement, 60%": _always(DIRECTIONS[2]),
-        "always abstain, 60%": _always(CANNOT_BE_TOLD),
-        "first option listed, 60%": _first_listed,
-        "all options listed, 60%": _all_listed,
-        "most frequent in training, 60%": _in_training,
-        "system prompt only, 60%": _system_prompt_only,
-        "echo the question, 62%": _echo,
-        "echo as a statement, 62%": _echo_as_statement,
-        "copy an option of the question, 60%": _copy_option,
-        "restate the finding, 80%": _restate,
-        "restate and explain, 80%": _restate_and_explain,
-        "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
-        "empty answer": lambda example, _: "",
-        "tissue majority, 80%": _tissue_majority,
-    }
-)
+BASELINES: Mapping[str, Policy] = {
+    "always down, 60%": _always("down"),
+    "always up, 60%": _always("up"),
+    "always disagreement, 60%": _always(DIRECTIONS[2]),
+    "always abstain, 60%": _always(CANNOT_BE_TOLD),
+    "first option listed, 60%": lambda example, _: _line(next(iter(options(example)), None)),
+    "all options listed, 60%": lambda example, _: _line(" / ".join(options(example))),
+    "most frequent in training, 60%": lambda example, known: _most_frequent(known.in_training.get(_form(example))),
+    "system prompt only, 60%": _system_prompt_only,
+    "echo the question, 62%": lambda example, _: with_answer(example.prompt, " ".join(example.prompt.split()), 62),
+    "echo as a statement, 62%": _echo_as_statement,
+    "copy an option of the question, 60%": _copy_option,
+    "restate the finding, 80%": _restate,
+    "restate and explain, 80%": _restate_and_explain,
+    "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
+    "empty answer": lambda example, _: "",
+    "tissue majority, 80%": _tissue_majority,
+}
 
 
 def baseline_answers(examples: Sequence[Example], train: Iterable[Example] = ()) -> dict[str, list[str]]:
@@ -187,7 +158,6 @@ def baseline_answers(examples: Sequence[Example], train: Iterable[Example] = ())
 
 
 def _counted(examples: Iterable[Example], by: Callable[[Example], K]) -> dict[K, Counter[str]]:
-    """Return how often each answer line is taught, by what `by` says of the question."""
     counts: dict[K, Counter[str]] = {}
     for example in examples:
         taught = read_lines(example.answer).answer

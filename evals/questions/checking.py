@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
-from evals.questions.sets import Fault, QuestionSet, examine, right_answer
+from evals.questions.sets import QuestionSet, RowFault, right_answer
 from evals.questions.statistics import counted
 from evals.schema import AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.record import Share
@@ -47,7 +46,7 @@ class SetReport(Record):
 
     file: str
     rows: int
-    faults: tuple[Fault, ...]
+    faults: tuple[RowFault, ...]
     warnings: tuple[Warned, ...]
     splits: dict[str, int]
     kinds: dict[str, int]
@@ -59,13 +58,8 @@ class SetReport(Record):
     scores: tuple[Score, ...]
 
 
-def check(path: Path) -> SetReport:
-    """Return everything there is to say about a file; LabError only if it cannot be read at all."""
-    return report_on(examine(path), path.name)
-
-
 def report_on(found: QuestionSet, name: str) -> SetReport:
-    """Return what a set holds, from rows that were read."""
+    """Return everything there is to say about a set that was read."""
     rows = found.examples
     test = tuple(row for row in rows if row.split == "test")
     train = tuple(row for row in rows if row.split == "train")
@@ -80,15 +74,14 @@ def report_on(found: QuestionSet, name: str) -> SetReport:
             f"{len(row.ground_truth.options)} options" for row in rows if isinstance(row.ground_truth, ChoiceTruth)
         ),
         groups=len({row.cluster for row in rows}),
-        explained=sum(is_explained(row) for row in rows),
+        explained=sum(_is_explained(row) for row in rows),
         licences=counted(row.licence or "not given" for row in rows),
         scored_on="test" if test else "all",
         scores=trick_scores(test or rows, train or rows),
     )
 
 
-def is_explained(row: Example) -> bool:
-    """Return whether a row's answer is more than its answer line."""
+def _is_explained(row: Example) -> bool:
     return bool(row.answer) and not row.answer.startswith("Answer:")
 
 
@@ -116,7 +109,7 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
     yield from _leaks(rows)
     yield from _given_away(rows)
     train = [row for row in rows if row.split == "train"]
-    bare = [row.id for row in train if row.answer and not is_explained(row)]
+    bare = [row.id for row in train if row.answer and not _is_explained(row)]
     if bare:
         problem = f"{len(bare)} of {len(train)} training rows have no explanation"
         remedy = "write one or two sentences: SFT without them teaches the answer line alone; GRPO needs none"
@@ -159,7 +152,7 @@ def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
     Words weigh log(1 + n / rows with the word), so that questions of one template, which differ in the word
     that counts, are no duplicates. Rows are compared that share one of their three rarest words.
     """
-    words = [fold(row.prompt) for row in rows]
+    words, forms = [fold(row.prompt) for row in rows], [answer_form(row.prompt, row.ground_truth) for row in rows]
     seen = Counter(word for each in words for word in each)
     weight = {word: math.log(1 + len(rows) / count) - math.log(2) + 0.01 for word, count in seen.items()}
     places: dict[str, list[int]] = {}
@@ -167,7 +160,7 @@ def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
     for here, row in enumerate(rows):
         rare = sorted(words[here], key=lambda word: (seen[word], word))[:RAREST]
         for there in {place for word in rare for place in places.get(word, ())}:
-            if rows[there].split == row.split or _form(rows[there]) != _form(row):
+            if rows[there].split == row.split or forms[there] != forms[here]:
                 continue
             shared = sum(weight[word] for word in words[here] & words[there])
             if shared >= ALIKE * sum(weight[word] for word in words[here] | words[there]):
@@ -182,7 +175,7 @@ def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
     forms: dict[str, list[Example]] = {}
     for row in rows:
         if row.ground_truth.kind in SCORED:
-            forms.setdefault(_form(row), []).append(row)
+            forms.setdefault(answer_form(row.prompt, row.ground_truth), []).append(row)
     for form, members in forms.items():
         answers = {right_answer(row.ground_truth) for row in members}
         if len(members) >= LEAST and len(answers) == 1:
@@ -201,10 +194,6 @@ def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
     if len(placed) >= LEAST and several and len({place for _, place in placed}) == 1:
         problem = f"the right option is always number {placed[0][1] + 1} of its list, in {len(placed)} questions"
         yield _warned("same place", problem, "shuffle the options of each row", [row.id for row, _ in placed])
-
-
-def _form(row: Example) -> str:
-    return answer_form(row.prompt, row.ground_truth)
 
 
 def _warned(check: str, problem: str, remedy: str, rows: Sequence[str]) -> Warned:

@@ -15,11 +15,12 @@ import shlex
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from evals.errors import BadConfig, LabError
 from evals.questions.prompt import conversation
@@ -29,17 +30,16 @@ from evals.schema import Example, Record
 from evals.verifiers import VERSION
 from evals.verifiers.score import SCORED
 
-TOOLS = ("lm-eval", "inspect", "verifiers")
 METRICS = ("accuracy", "reward", "brier", "line_share")
 ASIDE = ", without questions on what a gene set stands for, which have a figure of their own"
 EVALS = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
+TOOLS: dict[str, dict[str, Any]] = tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))
+"""Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words."""
 GRADER = ("__init__.py", "errors.py", "confidence.py", "normalize.py", "facts", "schema", "verifiers")
 """Files and folders of `evals` whose copy grades an answer, without what reads answers by a judge."""
 NOT_GRADING = frozenset({"verifiers/judged.py"})
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
-Files = dict[str, str]
-"""Path in the folder -> text."""
 
 
 class Exported(Record):
@@ -55,16 +55,6 @@ class Exported(Record):
     files: tuple[str, ...]
 
 
-class ToolSettings(Record):
-    """What templates/tools.toml says of a tool: files by path, each with its template; texts take $words."""
-
-    title: str
-    splits: tuple[str, ...]
-    files: dict[str, str]
-    run: tuple[str, ...]
-    notes: str
-
-
 def export_questions(examples: Sequence[Example], set_name: str, tool: str, out: Path) -> Exported:
     """Write a question set as the folder `out` for `tool`, whole or not at all, and return what it holds.
 
@@ -78,51 +68,23 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     if twice:
         raise BadConfig(f"{set_name} holds the id {twice[0]!r} twice; give every question an id of its own")
     usable = [example for example in examples if example.ground_truth.kind in SCORED]
-    others = (each.ground_truth.kind for each in examples if each.ground_truth.kind not in SCORED)
-    left_out: dict[str, int] = dict(Counter(others))
-    settings = _settings(tool)
+    left_out = Counter[str](each.ground_truth.kind for each in examples if each.ground_truth.kind not in SCORED)
     if not usable:
         kinds = ", ".join(f"{n} of kind {kind}" for kind, n in left_out.items()) or "nothing"
         raise BadConfig(
             f"{set_name} holds {kinds}, and only a judge can grade these; an export needs questions of another"
             f" kind: {', '.join(sorted(SCORED))}"
         )
-    if not any(example.split in settings.splits for example in usable):
+    if not any(example.split in TOOLS[tool]["splits"] for example in usable):
         has = ", ".join(sorted({example.split for example in usable}))
         raise BadConfig(
-            f"{set_name} has {has} rows only, and {settings.title} measures test rows; add some, or name a set"
+            f"{set_name} has {has} rows only, and {TOOLS[tool]['title']} measures test rows; add some, or name a set"
             " that has them beside it: SET,SET"
         )
-    written, exported = _folder(usable, left_out, set_name, tool, settings, out)
-    _write(written, out)
-    return exported
-
-
-def module_name(set_name: str) -> str:
-    """Return what tools call a set: "sets/Codon table.csv" -> assay_codon_table."""
-    parts = (re.sub(r"\[\w+\]$", "", part.strip()) for part in set_name.split(","))
-    stems = (Path(part).stem if Path(part).suffix in SUFFIXES else Path(part).name for part in parts)
-    slug = re.sub(r"\W+", "_", "_".join(stems), flags=re.ASCII).strip("_").lower()
-    return f"assay_{slug or 'questions'}"
-
-
-def grader_files(package: str) -> Files:
-    """Return the modules that grade an answer, and their data, as files of the package `package`."""
-    paths = (path for name in GRADER for path in (EVALS / name, *sorted((EVALS / name).rglob("*"))) if path.is_file())
-    found = {path.relative_to(EVALS).as_posix(): path for path in paths if path.suffix != ".pyc"}
-    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if name not in NOT_GRADING}
-    return {name: OURS.sub(package, text) if name.endswith(".py") else text for name, text in texts.items()}
-
-
-def _folder(
-    usable: Sequence[Example], left_out: Mapping[str, int], set_name: str, tool: str, settings: ToolSettings, out: Path
-) -> tuple[Files, Exported]:
-    """Return the files of the folder, and the record of what they hold."""
-    name = module_name(set_name)
-    by_split = {split: [row for row in usable if row.split == split] for split in SPLITS}
-    rows = {split: _lines(found) for split, found in by_split.items() if found}
+    by_split = {split: found for split in SPLITS if (found := [row for row in usable if row.split == split])}
+    rows = {split: _lines(found) for split, found in by_split.items()}
     exported = Exported(
-        name=name,
+        name=module_name(set_name),
         tool=tool,
         questions={split: dict(Counter[str](row.ground_truth.kind for row in by_split[split])) for split in rows},
         left_out={f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()},
@@ -134,25 +96,50 @@ def _folder(
     words = _words(exported, usable) | {
         "set": re.sub(r"[^\w .,:/@\[\]-]", "_", set_name),  # stands in source code
         "folder": shlex.quote(f"./{out.resolve().name}"),
-        "title": settings.title,
+        "title": TOOLS[tool]["title"],
         "aside": ASIDE if any('"headline": false' in text for text in rows.values()) else "",
     }
-    run = tuple(Template(line).substitute(words) for line in settings.run)
-    words |= {"run": "\n".join(run), "notes": Template(settings.notes).substitute(words).strip()}
-    templates = {"README.md": "readme", "$name/grade.py": "grade", **settings.files}
-    written = {
-        Template(path).substitute(words): _template(template).substitute(words) for path, template in templates.items()
-    }
-    written.setdefault(f"{name}/__init__.py", "")
-    written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
-    grader = grader_files(f"{name}.grader")
-    written |= {f"{name}/grader/{path}": text for path, text in grader.items()}
+    run = tuple(Template(line).substitute(words) for line in TOOLS[tool]["run"])
+    words |= {"run": "\n".join(run), "notes": Template(TOOLS[tool]["notes"]).substitute(words).strip()}
+    templates = {"README.md": "readme", "$name/grade.py": "grade", **TOOLS[tool]["files"]}
+    texts = {path: (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for path, name in templates.items()}
+    written = {Template(path).substitute(words): Template(text).substitute(words) for path, text in texts.items()}
+    written.setdefault(f"{exported.name}/__init__.py", "")
+    written |= {f"{exported.name}/{split}.jsonl": text for split, text in rows.items()}
+    grader = grader_files(f"{exported.name}.grader")
+    written |= {f"{exported.name}/grader/{path}": text for path, text in grader.items()}
     written |= {path: _notice(path) for path in ("LICENSE", "THIRD-PARTY.md")}
-    return written, exported.model_copy(update={"run": run, "files": tuple(sorted(written))})
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".writing-") as folder:
+            whole = Path(folder) / "whole"
+            for place, text in written.items():
+                path = whole / place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8", newline="")
+            whole.replace(out)
+    except OSError as error:
+        raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error
+    return exported.model_copy(update={"run": run, "files": tuple(sorted(written))})
+
+
+def module_name(set_name: str) -> str:
+    """Return what tools call a set: "sets/Codon table.csv" -> assay_codon_table."""
+    parts = (re.sub(r"\[\w+\]$", "", part.strip()) for part in set_name.split(","))
+    stems = (Path(part).stem if Path(part).suffix in SUFFIXES else Path(part).name for part in parts)
+    slug = re.sub(r"\W+", "_", "_".join(stems), flags=re.ASCII).strip("_").lower()
+    return f"assay_{slug or 'questions'}"
+
+
+def grader_files(package: str) -> dict[str, str]:
+    """Return the modules that grade an answer, and their data, as files of the package `package`."""
+    paths = (path for name in GRADER for path in (EVALS / name, *sorted((EVALS / name).rglob("*"))) if path.is_file())
+    found = {path.relative_to(EVALS).as_posix(): path for path in paths if path.suffix != ".pyc"}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if name not in NOT_GRADING}
+    return {name: OURS.sub(package, text) if name.endswith(".py") else text for name, text in texts.items()}
 
 
 def _words(exported: Exported, usable: Sequence[Example]) -> dict[str, str]:
-    """Return what the templates take from the set itself."""
     metrics = (*METRICS, *sorted({f"accuracy_{row.ground_truth.kind}" for row in usable}))
     counts = [(split, kind, n) for split, kinds in exported.questions.items() for kind, n in kinds.items()]
     few_shot = "training_split: train\nfewshot_split: train\n"
@@ -198,38 +185,14 @@ def _lines(examples: Sequence[Example]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _settings(tool: str) -> ToolSettings:
-    return ToolSettings.model_validate(tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))[tool])
-
-
-def _template(name: str) -> Template:
-    return Template((TEMPLATES / f"{name}.txt").read_text(encoding="utf-8"))
-
-
 def _counted(names: Iterable[str]) -> str:
     """Return names with how many rows have them: "kmp (20), genelab (3)"."""
     return ", ".join(f"{name} ({n})" for name, n in Counter(names).most_common())
 
 
 def _notice(name: str) -> str:
-    """Return our licence, or the list of others' work: from the checkout, else from the installed package."""
     path = EVALS.parent / name
     text = path.read_text(encoding="utf-8") if path.is_file() else distribution("assay").read_text(f"licenses/{name}")
     if text is None:
         raise LabError(f"the installed Assay lacks its file {name}, which must go along; install Assay anew")
     return text
-
-
-def _write(written: Files, out: Path) -> None:
-    """Write all files beside their place and rename their folder there; LabError if that fails."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".writing-") as folder:
-            whole = Path(folder) / "whole"
-            for place, text in written.items():
-                path = whole / place
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8", newline="")
-            whole.replace(out)
-    except OSError as error:
-        raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error

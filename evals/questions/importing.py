@@ -18,6 +18,7 @@ import yaml
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import first_of
 from evals.questions.bank import normalised
+from evals.questions.prompt import digest
 from evals.questions.sets import Raw, examples_of
 from evals.verifiers.line import read_lines
 
@@ -27,7 +28,7 @@ SHARES = (("train", 70), ("dev", 80), ("test", 100))
 YES_NO = {True: "yes", False: "no"}
 
 
-class Options(NamedTuple):
+class ImportOptions(NamedTuple):
     """Split, group, source and licence of rows that do not say; `skip_bad` leaves out what cannot be used."""
 
     split: str | None = None
@@ -37,7 +38,7 @@ class Options(NamedTuple):
     skip_bad: bool = False
 
 
-AS_IT_IS = Options()
+AS_IT_IS = ImportOptions()
 
 
 @cache
@@ -47,7 +48,7 @@ def layouts() -> Mapping[str, Mapping[str, Any]]:
 
 
 def import_rows(
-    rows: Sequence[Raw], layout: str, name: str, options: Options = AS_IT_IS
+    rows: Sequence[Raw], layout: str, name: str, options: ImportOptions = AS_IT_IS
 ) -> tuple[list[dict[str, Any]], list[BadRow]]:
     """Return rows of a layout as rows of a question set, each checked, and what was skipped.
 
@@ -69,7 +70,7 @@ def import_rows(
         except _Unfit as error:
             bad.append(BadRow(name, line, error.field, str(error)))
     checked = examples_of(made, name)
-    bad += [BadRow(name, each.line, each.field, f"{each.problem}; {each.remedy}") for each in checked.faults]
+    bad += [each.error(name) for each in checked.faults]
     bad.sort(key=lambda each: each.line)
     if bad and not (options.skip_bad and checked.examples):
         raise first_of(bad)
@@ -84,7 +85,6 @@ class _Unfit(ValueError):
 
 
 def _shape(row: Mapping[str, Any], table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the first shape whose fields a row has."""
     for shape in table["shapes"]:
         needed = [shape[key] for key in ("right", "list", "answer") if key in shape] + shape.get("fields", [])[:2]
         if all(_first(row, fields)[1] is not None for fields in needed):
@@ -102,7 +102,7 @@ def _row(
     shape: Mapping[str, Any],
     first: int,
     place: str,
-    wishes: Options,
+    wishes: ImportOptions,
     groups: dict[str, str],
 ) -> dict[str, Any]:
     name = place.rpartition("/")[0]
@@ -124,6 +124,7 @@ def _row(
         if group is None:
             raise _Unfit(wishes.group_field, "is missing, and is to be the group; name another with --group")
     same = groups.setdefault(normalised(prompt), str(group))
+    draw = int(digest(same)[:8], 16) % 100
     explanation = _first(row, table["explanation"])[1]
     text = explanation.strip() if isinstance(explanation, str) else ""
     if read_lines(text).answer is not None:
@@ -133,7 +134,7 @@ def _row(
         "prompt": prompt,
         "truth": {"kind": "choice", "value": right, "options": choices},
         "group": same,
-        "split": wishes.split or _first(row, table["split"])[1] or _split(same),
+        "split": wishes.split or _first(row, table["split"])[1] or next(name for name, end in SHARES if draw < end),
         "tags": [
             str(tag) for each in table["tags"] if isinstance(tag := row.get(each), str | int) and str(tag).strip()
         ],
@@ -145,7 +146,6 @@ def _row(
 
 
 def _choices(row: Mapping[str, Any], shape: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the options of a row and their letters."""
     if "options" in shape:
         return list(shape["options"]), []
     labels: list[str] = []
@@ -225,13 +225,7 @@ def _index(answer: object) -> int | None:
     return None
 
 
-def _split(group: str) -> str:
-    share = int(hashlib.sha256(group.encode()).hexdigest()[:8], 16) % 100
-    return next(name for name, end in SHARES if share < end)
-
-
 def _first(row: Mapping[str, Any], fields: str | Sequence[str]) -> tuple[str, Any]:
-    """Return the first field that a row has, and its value."""
     names = [fields] if isinstance(fields, str) else fields
     return next(((name, value) for name in names if (value := _at(row, name)) is not None), (names[0], None))
 

@@ -13,26 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from evals.errors import BadConfig
-from evals.facts import DegCount, TissueClass, load_kmp
+from evals.facts import DegCount, KmpTissue, OxphosPattern, TissueClass, load_kmp
 from evals.questions.prompt import digest, with_answer
 from evals.schema import CANNOT_BE_TOLD, AbstainTruth, CountTruth, Example, FactsTruth, GroundTruth, LabelTruth, Record
 
 LARGEST_DRILL = 20
 LEAST_CORRUPTED = 10
 """Figures below this are not corrupted: one gene more or less would be no clear mistake."""
-TISSUES = ("heart", "hippocampus", "liver", "soleus")
-PATTERNS = ("rescue", "KMP only", "suppression")
-MISTAKEN = {"Type A": "C", "Type B": "A", "Type C": "B"}
-MISTAKEN |= {"rescue": "suppression", "KMP only": "rescue", "suppression": "rescue"}
-MORE = ("more than additive", "super-additive", "superadditive", "synergistic")
-LESS = ("less than additive", "sub-additive", "subadditive", "antagonistic")
-STRESSORS = {
-    "HU": ("HU", "hindlimb unloading", "unloading"),
-    "IR": ("IR", "ionizing radiation", "radiation", "irradiation"),
-}
+TISSUES = get_args(KmpTissue)
 
 
 class Draft(Record):
@@ -120,8 +111,7 @@ def kmp_wordings() -> tuple[Example, ...]:
 def kmp_rewordings() -> tuple[Example, ...]:
     """Return one question per fact of `kmp_training()`, in a wording that stands in no row of it.
 
-    What a stage learned of the figures, apart from the sentences it learned them in: for measuring whether
-    a later stage forgets. Facts that only a judge can grade are left out.
+    For measuring whether a later stage forgets the figures. Facts that only a judge can grade are left out.
     """
     trained = {row.prompt for row in kmp_training()}
     unseen: dict[str, Example] = {}
@@ -142,14 +132,9 @@ def degs(genes: int) -> str:
     return f"{genes:,} DEG{'' if genes == 1 else 's'}"
 
 
-def short(contrast: str) -> str:
-    """Return a contrast as answers write it, e.g. "the KMP x HU interaction"."""
-    return book()["contrasts"][contrast][0]
-
-
-def long(contrast: str) -> str:
-    """Return a contrast in full, e.g. "hindlimb unloading (HU)"."""
-    return book()["contrasts"][contrast][1]
+def contrast_name(contrast: str) -> tuple[str, str]:
+    """Return a contrast as answers write it, and in full: "HU", "hindlimb unloading (HU)"."""
+    return tuple(book()["contrasts"][contrast])
 
 
 def wrong_figure(figure: DegCount) -> int:
@@ -158,14 +143,11 @@ def wrong_figure(figure: DegCount) -> int:
     Which one follows from a checksum of the fact. Never the right figure itself.
     """
     digits = str(figure.genes)
-    others = [_cell(tissue, figure.contrast).genes for tissue in TISSUES]
-    mistakes = [
-        int(digits[1] + digits[0] + digits[2:]),
-        next(genes for genes in others if genes not in (figure.genes, 0)),
-        figure.genes * 10,
-    ]
-    start = int(digest(figure.id)[:8], 16)
-    turned = (mistakes[(start + step) % len(mistakes)] for step in range(len(mistakes)))
+    others = (_cell(tissue, figure.contrast).genes for tissue in TISSUES)
+    other = next(genes for genes in others if genes not in (figure.genes, 0))
+    mistakes = [int(digits[1] + digits[0] + digits[2:]), other, figure.genes * 10]
+    start = int(digest(figure.id)[:8], 16) % 3
+    turned = (*mistakes[start:], *mistakes[:start])
     return next(genes for genes in turned if genes != figure.genes and genes >= LEAST_CORRUPTED)
 
 
@@ -188,7 +170,6 @@ def _training_drafts() -> tuple[Draft, ...]:
 
 
 def _figures() -> Iterator[Draft]:
-    """Yield the questions after every figure of the tables."""
     for figure in load_kmp().counts:
         words = _words(figure)
         twice = " The same figure stands twice in the tables, so it may be a copy error." if figure.doubt else ""
@@ -202,30 +183,30 @@ def _figures() -> Iterator[Draft]:
         figure = _cell(tissue, contrast)
         yield _filled("quoted", _level(figure), _count(figure), [figure.id], **_words(figure))
     for row in load_kmp().tissues:
+        words, doubt = _row_words(row), row.oxphos_stress_doubt
         for name, truth, fact in _labels(row):
-            yield _filled(name, _class_level(row), truth, [fact], **_row_words(row))
-        doubt = row.oxphos_stress_doubt
-        levels = {"nes_stress": "NOT_SIGNIFICANT" if doubt else "TABLE", "nes_kaempferol": "TABLE"}
-        for name, level in levels.items():
-            words = _row_words(row) | {"doubt": f", {doubt}" if doubt else ""}
-            yield _filled(name, level, None, [f"kmp/{name}/{row.tissue}"], **words)
+            yield _filled(name, _class_level(row), truth, [fact], **words)
+        for name, level in (("nes_stress", "NOT_SIGNIFICANT" if doubt else "TABLE"), ("nes_kaempferol", "TABLE")):
+            said = f", {doubt}" if doubt else ""
+            yield _filled(name, level, None, [f"kmp/{name}/{row.tissue}"], doubt=said, **words)
 
 
 def _steps() -> Iterator[Draft]:
     """Yield what takes a step within one tissue: sums, shares, thresholds, one count against another."""
     for tissue in ("liver", "soleus"):
-        hu, ir, both = figures = [_cell(tissue, contrast) for contrast in ("HU", "IR", "HU_IR")]
+        hu, ir, both = figures = _cells(tissue, "HU", "IR", "HU_IR")
         total = hu.genes + ir.genes
-        truth = _label(*((MORE, LESS) if both.genes > total else (LESS, MORE)), tissue)
+        more, less = book()["wordings"]["more"], book()["wordings"]["less"]
+        truth = _label(*((more, less) if both.genes > total else (less, more)), tissue)
         counts = {"hu": hu.genes, "ir": ir.genes, "both": both.genes, "total": total, "right": truth.value}
         yield _filled("additivity", _derived(*figures), truth, _ids(figures), tissue=tissue, **counts)
         strong, weak = sorted(figures[:2], key=lambda figure: -figure.genes)
-        truth = _label(STRESSORS[strong.contrast], STRESSORS[weak.contrast], tissue)
+        truth = _label(book()["wordings"][strong.contrast], book()["wordings"][weak.contrast], tissue)
         words = {"tissue": tissue, "right": truth.value, "more": degs(strong.genes), "less": weak.genes}
         yield _filled("dominant_stressor", _derived(hu, ir), truth, _ids((hu, ir)), **words)
     for tissue in ("heart", "hippocampus", "soleus"):
-        calm, stressed = figures = [_cell(tissue, contrast) for contrast in ("KMP_baseline", "KMP_in_HU_IR")]
-        names = ("baseline", "without stress", "unstressed"), ("combined stress", "under stress")
+        calm, stressed = figures = _cells(tissue, "KMP_baseline", "KMP_in_HU_IR")
+        names = book()["wordings"]["baseline"], book()["wordings"]["stress"]
         is_calm = calm.genes > stressed.genes
         low, high = sorted((calm.genes, stressed.genes))
         words = {"when": "at baseline" if is_calm else "under combined stress", "more": high, "less": degs(low)}
@@ -240,13 +221,13 @@ def _steps() -> Iterator[Draft]:
             yield _filled("prevailing", "SECONDARY", truth, [f"{figure.id}/up", f"{figure.id}/down"], **words)
     for tissue, contrast, limit in book()["chosen"]["above"]:
         figure = _cell(tissue, contrast)
-        truth, words = _yes_no(figure.genes > limit, f"{short(contrast)} in {tissue}")
-        yield _filled("above", _derived(figure), truth, [figure.id], limit=limit, **words, **_words(figure))
+        truth, words = _yes_no(figure.genes > limit, figure)
+        yield _filled("above", _derived(figure), truth, [figure.id], limit=limit, **words)
     for tissue, contrast, against in book()["chosen"]["outnumber"]:
-        one, other = figures = [_cell(tissue, each) for each in (contrast, against)]
-        truth, words = _yes_no(one.genes > other.genes, f"{short(contrast)} in {tissue}")
-        words |= {"one": one, "other": other, "first": short(contrast), "second": short(against)}
-        yield _filled("outnumber", _derived(*figures), truth, _ids(figures), **words, **_words(one))
+        one, other = figures = _cells(tissue, contrast, against)
+        truth, words = _yes_no(one.genes > other.genes, one)
+        words |= {"one": one, "other": other, "first": words["short"], "second": contrast_name(against)[0]}
+        yield _filled("outnumber", _derived(*figures), truth, _ids(figures), **words)
 
 
 def _across_tissues() -> Iterator[Draft]:
@@ -255,20 +236,19 @@ def _across_tissues() -> Iterator[Draft]:
     tested: dict[str, list[str]] = chosen["tested_extremes"]
     for contrast in book()["contrasts"]:
         for pair in combinations(TISSUES, 2):
-            one, other = figures = [_cell(tissue, contrast) for tissue in pair]
-            is_tested = [contrast, *pair] in chosen["tested_pairs"] or set(tested.get(contrast, ())) & set(pair)
-            if one.genes == other.genes or is_tested:
-                continue
+            figures = [_cell(tissue, contrast) for tissue in pair]
             less, more = sorted(figures, key=lambda figure: figure.genes)
+            is_tested = [contrast, *pair] in chosen["tested_pairs"] or set(tested.get(contrast, ())) & set(pair)
+            if less.genes == more.genes or is_tested:
+                continue
             words = _words(more) | {"first": pair[0], "second": pair[1], "more": more.genes, "less": less.genes}
             del words["tissue"]
             truth = _one_of(pair, more.tissue, contrast)
             yield _filled("order", _derived(*figures), truth, _ids(figures), **words)
     for contrast in book()["contrasts"]:
         genes = sorted(_cell(tissue, contrast).genes for tissue in TISSUES)
-        is_single = {"largest": genes[-1] > genes[-2], "smallest": genes[0] < genes[1]}
-        for rank in is_single if contrast not in tested else ():
-            if is_single[rank]:
+        for rank, is_single in (("largest", genes[-1] > genes[-2]), ("smallest", genes[0] < genes[1])):
+            if is_single and contrast not in tested:
                 yield from _extreme(rank, contrast)
     for rank, contrast, target in chosen["hops"]:
         figure, figures, words = _ranked(rank, contrast)
@@ -293,7 +273,7 @@ def _ranked(rank: str, contrast: str) -> tuple[DegCount, list[DegCount], dict[st
     """Return the figure of that rank, all it was ranked against, and what templates say of it."""
     figures = [_cell(tissue, contrast) for tissue in TISSUES]
     figure = (max if rank == "largest" else min)(figures, key=lambda each: each.genes)
-    which = f"the tissue with the {rank} DEG count for {short(contrast)}"
+    which = f"the tissue with the {rank} DEG count for {contrast_name(contrast)[0]}"
     return figure, figures, {"rank": rank, "which": which, **_words(figure)}
 
 
@@ -301,11 +281,11 @@ def _corrections() -> Iterator[Draft]:
     """Yield questions that contain a mistake. The answer does not repeat it, and so never states two figures."""
     for figure in load_kmp().counts:
         if figure.genes >= LEAST_CORRUPTED and not figure.doubt:
-            words = {"wrong": degs(wrong_figure(figure)), **_words(figure)}
-            yield _filled("wrong_count", _level(figure), _count(figure), [figure.id], **words)
+            wrong = degs(wrong_figure(figure))
+            yield _filled("wrong_count", _level(figure), _count(figure), [figure.id], wrong=wrong, **_words(figure))
     for row in load_kmp().tissues:
         for name, truth, fact in _labels(row):
-            words = _row_words(row) | {"wrong": MISTAKEN[truth.value]}
+            words = _row_words(row) | {"wrong": book()["mistaken"][truth.value]}
             yield _filled(f"wrong_{name}", _class_level(row), truth, [fact], **words)
     yield from _whole("corrections")
 
@@ -314,7 +294,6 @@ def _corrections() -> Iterator[Draft]:
 
 
 def _filled(name: str, level: str, truth: GroundTruth | None, support: Iterable[str] = (), **words: Any) -> Draft:
-    """Return the template of this name filled with words."""
     form = book()["templates"][name]
     slug = form["slug"].format(**words)
     asked = (prompt.format(**words) for prompt in form["prompts"])
@@ -337,15 +316,14 @@ def _whole(section: str) -> list[Draft]:
 
 
 def _words(figure: DegCount) -> dict[str, Any]:
-    """Return what every template may say of a figure."""
-    name = short(figure.contrast)
+    name, full = contrast_name(figure.contrast)
     return {
         "id": figure.id,
         "tissue": figure.tissue,
         "Tissue": figure.tissue.capitalize(),
         "contrast": figure.contrast,
         "short": name,
-        "long": long(figure.contrast),
+        "long": full,
         "genes": degs(figure.genes),
         "stated": f"In {figure.tissue}, {name} gives {degs(figure.genes)}.",
     }
@@ -361,7 +339,7 @@ def _labels(row: TissueClass) -> tuple[tuple[str, LabelTruth, str], ...]:
     others = {f"Type {letter}": name for letter, name in sorted(letters.items()) if letter != row.letter}
     names = f"Type {row.letter}", f"class {row.letter}", row.name
     pattern = (row.oxphos_pattern, "KMP-only") if row.oxphos_pattern == "KMP only" else (row.oxphos_pattern,)
-    wrong = [each for each in PATTERNS if each != row.oxphos_pattern]
+    wrong = [each for each in get_args(OxphosPattern) if each != row.oxphos_pattern]
     return (
         ("class", _label(names, (*others, *others.values()), row.tissue), f"kmp/class/{row.tissue}"),
         ("pattern", _label(pattern, wrong, row.tissue), f"kmp/oxphos/{row.tissue}"),
@@ -370,6 +348,10 @@ def _labels(row: TissueClass) -> tuple[tuple[str, LabelTruth, str], ...]:
 
 def _cell(tissue: str, contrast: str) -> DegCount:
     return load_kmp().count(tissue, contrast)
+
+
+def _cells(tissue: str, *contrasts: str) -> list[DegCount]:
+    return [_cell(tissue, contrast) for contrast in contrasts]
 
 
 def _ids(figures: Iterable[DegCount]) -> tuple[str, ...]:
@@ -389,12 +371,15 @@ def _derived(*figures: DegCount) -> str:
 def _class_level(row: TissueClass) -> str:
     """Return how sure an answer may be about a class or pattern; a doubt in its figures counts."""
     doubted = any(figure.doubt for figure in load_kmp().counts if figure.tissue == row.tissue)
-    leans = row.letter == "B" and doubted
-    return "DOUBTED_CLASS" if leans or row.oxphos_stress_doubt else "TABLE"
+    return "DOUBTED_CLASS" if (row.letter == "B" and doubted) or row.oxphos_stress_doubt else "TABLE"
+
+
+def _subject(figure: DegCount) -> str:
+    return f"{contrast_name(figure.contrast)[0]} in {figure.tissue}"
 
 
 def _count(figure: DegCount) -> CountTruth:
-    return CountTruth(value=figure.genes, subject=f"{short(figure.contrast)} in {figure.tissue}")
+    return CountTruth(value=figure.genes, subject=_subject(figure))
 
 
 def _label(right: Sequence[str], wrong: Sequence[str], subject: str) -> LabelTruth:
@@ -405,7 +390,8 @@ def _one_of(tissues: Iterable[str], right: str, subject: str) -> LabelTruth:
     return _label([right], [tissue for tissue in tissues if tissue != right], subject)
 
 
-def _yes_no(is_so: bool, subject: str) -> tuple[LabelTruth, dict[str, Any]]:
-    """Return the truth of a yes/no question, and how the answer says it."""
+def _yes_no(is_so: bool, figure: DegCount) -> tuple[LabelTruth, dict[str, Any]]:
+    """Return the truth of a yes/no question on a figure, and how the answer says it."""
     right, wrong = ("yes", "no") if is_so else ("no", "yes")
-    return _label([right], [wrong], subject), {"yes": right.capitalize(), "side": "above" if is_so else "below"}
+    words = {"yes": right.capitalize(), "side": "above" if is_so else "below", **_words(figure)}
+    return _label([right], [wrong], _subject(figure)), words

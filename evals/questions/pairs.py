@@ -21,7 +21,7 @@ Each verdict is that of the text as it stands in the pair, read from its answer 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal, NamedTuple
@@ -165,112 +165,51 @@ class PairSet:
         )
 
 
-class _Stated(NamedTuple):
-    """An answer in two: what it says, and the percent that its last line states."""
-
-    sample: Sample
-    text: str
-    level: int
-
-
 class Judged(NamedTuple):
-    """An answer and what the verifiers say of it."""
+    """An answer and what the verifiers say of it, read from its answer line as in training."""
 
     sample: Sample
     verdict: Verdict
-
-    @property
-    def is_right(self) -> bool:
-        """Whether the answer is correct."""
-        return self.verdict.verdict == "correct"
 
 
 Found = tuple[list[PairRow], Reason | None]
 """The pairs of one question, or why there are none."""
 
 
-def make_pairs(samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0) -> PairSet:
-    """Return the pairs that the plain rule finds, by question id.
-
-    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a
-    margin outside 0..1 or no pair per question; LabError if there is no pair at all.
-    """
-    _check_rule(margin, per_question)
-    groups = _by_question(samples)
-    return _collected(groups, lambda group: _verdict_pairs(group, margin, per_question), unknown_questions)
-
-
-def make_calibrated_pairs(
-    samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0
+def make_pairs(
+    samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0, *, calibrate: bool = False
 ) -> PairSet:
-    """Return the pairs that the calibrated rule finds, by question id; up to `per_question` of either sort each.
+    """Return the pairs that the plain rule finds, or the calibrated one, by question id.
 
-    Arguments and errors are those of `make_pairs`.
+    By the calibrated rule there are up to `per_question` of either sort. `unknown_questions` are answers whose question
+    nobody knows, counted as left out. BadConfig for a margin outside 0..1 or no pair per question; LabError if there is
+    no pair at all.
     """
-    _check_rule(margin, per_question)
-    groups = _by_question(samples)
-    tallies = {name: _tally(group) for name, group in groups.items()}
-    kinds = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
-
-    def rule(group: Sequence[Sample]) -> Found:
-        stated = [parted for sample in group if (parted := _parted(sample)) is not None]
-        if not stated:
-            return [], "no_confidence"
-        own = group[0].example.id
-        behind = _sum(tally for name, tally in tallies.items() if kinds[name] == kinds[own] and name != own)
-        if not behind.claims:
-            return [], "no_others"
-        level = may_state(behind)
-        restated = [replace(each.sample, text=with_confidence(each.text, level)) for each in stated]
-        rows, why = _verdict_pairs(restated, margin, per_question)
-        rows += _calibration_pairs(stated, level, per_question)
-        return rows, None if rows else why
-
-    accuracy = {
-        kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
-        for kind in sorted(set(kinds.values()))
-    }
-    made = _collected(groups, rule, unknown_questions)
-    return replace(made, accuracy={kind: tally for kind, tally in accuracy.items() if tally.claims})
-
-
-def may_state(accuracy: Accuracy) -> int:
-    """Return the confidence that answers so often right may state, percent."""
-    return min(HIGHEST, max(LOWEST, succession(accuracy.right, accuracy.claims)))
-
-
-# ---- both rules --------------------------------------------------------------------------------
-
-
-def _check_rule(margin: float, per_question: int) -> None:
     if not 0.0 < margin <= 1.0 or per_question < 1:
         raise BadConfig(
             f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
             " rewards above 0 and up to 1, and there is one pair per question at least."
         )
-
-
-def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """Return the answers to each question, in the order of the questions' ids."""
     groups: dict[str, list[Sample]] = {}
-    for sample in samples:
+    for sample in sorted(samples, key=lambda each: each.example.id):
         groups.setdefault(sample.example.id, []).append(sample)
-    return dict(sorted(groups.items()))
-
-
-def _collected(
-    groups: Mapping[str, Sequence[Sample]], rule: Callable[[Sequence[Sample]], Found], unknown_questions: int
-) -> PairSet:
-    """Return the pairs that `rule` finds among the answers to each question; LabError for none."""
+    tallies = {name: _tally(group) for name, group in groups.items()} if calibrate else {}
+    kinds: dict[str, str] = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
     left_out: Counter[Reason] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})
     rows: list[PairRow] = []
-    for group in groups.values():
-        example = group[0].example
-        why: Reason | None = "held_out" if _is_kept_apart(example) else None
-        if not why and not applicable(example.ground_truth):
+    for name, group in groups.items():
+        why: Reason | None = None
+        if _is_kept_apart(group[0].example):
+            why = "held_out"
+        elif not applicable(group[0].example.ground_truth):
             why = "not_scored"
-        found, why = ([], why) if why else rule(group)
-        rows += found
+        elif calibrate:
+            others = _sum(tally for other, tally in tallies.items() if kinds[other] == kinds[name] and other != name)
+            found, why = _calibrated(group, others, margin, per_question)
+            rows += found
+        else:
+            found, why = _verdict_pairs(group, margin, per_question)
+            rows += found
         left_out.update([why] if why else [])
     if not rows:
         listed = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in left_out.items())
@@ -278,11 +217,20 @@ def _collected(
             f"the rule finds no pair among the answers to {len(groups)} questions ({listed or 'no answers'})."
             " Sample more answers, at a higher temperature, to training questions; or lower the margin."
         )
-    return PairSet(tuple(rows), sum(map(len, groups.values())), len(groups), dict(left_out))
+    by_kind = {
+        kind: _sum(tally for name, tally in tallies.items() if kinds[name] == kind)
+        for kind in sorted(set(kinds.values()))
+    }
+    accuracy = {kind: tally for kind, tally in by_kind.items() if tally.claims}
+    return PairSet(tuple(rows), sum(map(len, groups.values())), len(groups), dict(left_out), accuracy)
+
+
+def may_state(accuracy: Accuracy) -> int:
+    """Return the confidence that answers so often right may state, percent."""
+    return min(HIGHEST, max(LOWEST, succession(accuracy.right, accuracy.claims)))
 
 
 def _is_kept_apart(example: Example) -> bool:
-    """Return whether a question is held out, by its own mark or by the standard hold-out."""
     return example.split == "test" or is_held_out(example.prompt, example.id)
 
 
@@ -326,9 +274,9 @@ def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) ->
     if len(judged) < 2:
         return [], "one_answer"
     wide = [
-        (better, worse, rule, gap)
+        (better, worse, *preferred)
         for better, worse in product(judged, judged)
-        if not better.sample.was_cut and (rule := _rule(better, worse)) and (gap := _gap(better, worse, rule)) >= margin
+        if not better.sample.was_cut and (preferred := _preferred(better, worse)) and preferred[1] >= margin
     ]
     # first pairs with a wrong claim, then those with an empty answer, then confidence alone
     wide.sort(
@@ -347,27 +295,23 @@ def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) ->
             used |= texts
     if rows:
         return rows, None
-    right = sum(answer.is_right for answer in judged)
+    right = sum(answer.verdict.verdict == "correct" for answer in judged)
     return [], "margin" if 0 < right < len(judged) else "all_right" if right else "none_right"
 
 
-def _rule(better: Judged, worse: Judged) -> Rule | None:
-    """Return by which rule the first is preferred: for its verdict, or as of equal verdicts it is nearer the truth."""
-    verdict = better.verdict.verdict
-    if better.is_right and not worse.is_right:
-        return "verdict"
-    if verdict not in ("correct", "incorrect") or verdict != worse.verdict.verdict:
+def _preferred(better: Judged, worse: Judged) -> tuple[Rule, float] | None:
+    """Return by which rule the first is preferred, and by how much.
+
+    For its verdict, by the difference in reward; or as of equal verdicts it is nearer the truth, by that in V4.
+    """
+    one, other = better.verdict, worse.verdict
+    if one.verdict == "correct" and other.verdict != "correct":
+        return "verdict", (one.reward or 0.0) - (other.reward or 0.0)
+    v4 = one.scores.get("V4"), other.scores.get("V4")
+    if one.verdict not in ("correct", "incorrect") or one.verdict != other.verdict or v4[0] is None or v4[1] is None:
         return None
-    stated = (better.verdict.confidence.value, worse.verdict.confidence.value)
-    one, other = better.verdict.scores.get("V4"), worse.verdict.scores.get("V4")
-    return "confidence" if None not in (*stated, one, other) and (one or 0) > (other or 0) else None
-
-
-def _gap(better: Judged, worse: Judged, rule: Rule) -> float:
-    """Return by how much the first is better: in reward, or in V4 where the verdicts are alike."""
-    if rule == "verdict":
-        return (better.verdict.reward or 0.0) - (worse.verdict.reward or 0.0)
-    return (better.verdict.scores["V4"] or 0.0) - (worse.verdict.scores["V4"] or 0.0)
+    both_stated = one.confidence.value is not None and other.confidence.value is not None
+    return ("confidence", v4[0] - v4[1]) if both_stated and v4[0] > v4[1] else None
 
 
 # ---- calibration pairs -------------------------------------------------------------------------
@@ -386,24 +330,26 @@ def _sum(tallies: Iterable[Accuracy]) -> Accuracy:
     return Accuracy(right=sum(each.right for each in found), claims=sum(each.claims for each in found))
 
 
-def _parted(sample: Sample) -> _Stated | None:
-    """Return what an answer says and how sure it is; None if it does not end with its one confidence."""
-    match = STATED.fullmatch(sample.text)
-    if match is None or read_lines(sample.text).confidence.status != "stated":
-        return None
-    return _Stated(sample, match["text"], int(match["level"]))
-
-
-def _calibration_pairs(group: Sequence[_Stated], level: int, count: int) -> list[PairRow]:
-    """Return up to `count` pairs of one answer with two confidences, the widest first."""
-    widest: dict[str, _Stated] = {}
-    for each in sorted(group, key=lambda each: (-abs(each.level - level), each.text)):
-        if not each.sample.was_cut and abs(each.level - level) >= LEAST_GAP:
-            widest.setdefault(each.text, each)
-    rows: list[PairRow] = []
-    for text, each in widest.items():
-        better = _judged(replace(each.sample, text=with_confidence(text, level)))
-        if better.verdict.verdict in ("correct", "incorrect"):
-            gap = abs(each.level - level) / 100
-            rows.append(_pair_row(better, _judged(each.sample), "calibration", gap))
-    return rows[:count]
+def _calibrated(group: Sequence[Sample], others: Accuracy, margin: float, per_question: int) -> Found:
+    """Return the pairs of one question, where answers to the others of its kind are so often right."""
+    stated = [  # sample, what it says, and the one percent that its last line states
+        (sample, match["text"], int(match["level"]))
+        for sample in group
+        if (match := STATED.fullmatch(sample.text)) and read_lines(sample.text).confidence.status == "stated"
+    ]
+    if not stated or not others.claims:
+        return [], "no_others" if stated else "no_confidence"
+    level = may_state(others)
+    restated = [replace(sample, text=with_confidence(text, level)) for sample, text, _ in stated]
+    rows, why = _verdict_pairs(restated, margin, per_question)
+    widest: dict[str, tuple[Sample, int]] = {}
+    for sample, text, said in sorted(stated, key=lambda each: (-abs(each[2] - level), each[1])):
+        if not sample.was_cut and abs(said - level) >= LEAST_GAP:
+            widest.setdefault(text, (sample, abs(said - level)))
+    made: list[PairRow] = []
+    for text, (sample, gap) in widest.items():
+        better = _judged(replace(sample, text=with_confidence(text, level)))
+        if len(made) < per_question and better.verdict.verdict in ("correct", "incorrect"):
+            made.append(_pair_row(better, _judged(sample), "calibration", gap / 100))
+    rows += made
+    return rows, None if rows else why

@@ -52,28 +52,16 @@ class Votes:
 
     @property
     def consensus(self) -> Direction | None:
-        """The agreed direction, or None."""
         up, down = len(self.missions("UP")), len(self.missions("DOWN"))
         if up >= 2 and up > down:
             return "UP"
         return "DOWN" if down >= 2 and down > up else None
 
     @property
-    def is_disputed(self) -> bool:
-        """Whether some missions say UP and others DOWN."""
-        return bool(self.missions("UP") and self.missions("DOWN"))
-
-    @property
     def agreed(self) -> Direction:
-        """The consensus, where there must be one."""
         if self.consensus is None:
             raise ValueError(f"no consensus on {self.cluster}")
         return self.consensus
-
-    @property
-    def agreeing(self) -> int:
-        """How many missions stand behind the consensus."""
-        return len(self.missions(self.agreed))
 
     def missions(self, direction: Direction | None) -> tuple[str, ...]:
         """Return the missions that say `direction`; None = those that are not significant."""
@@ -92,9 +80,8 @@ def all_votes() -> tuple[Votes, ...]:
 def succession(agreeing: int, total: int) -> int:
     """Return Laplace's rule of succession, (agreeing + 1) / (total + 2), as percent in steps of 5.
 
-    After `agreeing` of `total` missions said so, this is the probability that the next one does,
-    starting from even odds (Laplace, Essai philosophique sur les probabilites, 1814). Halves
-    round up: 2 of 6 -> 3/8 = 37.5 % -> 40.
+    After `agreeing` of `total` missions said so, this is the probability that the next one does, starting from even
+    odds (Laplace, Essai philosophique sur les probabilites, 1814). Halves round up: 2 of 6 -> 3/8 = 37.5 % -> 40.
     """
     if not 0 <= agreeing <= total:
         raise ValueError(f"{agreeing} of {total} is no count of agreeing missions")
@@ -111,14 +98,13 @@ def pathway_training(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
     BadConfig when `held_out` names a tissue that the table does not have.
     """
     excluded = _checked(held_out)
-    return tuple(row for row in _bank() if not excluded & _tissues(row))
+    return tuple(
+        row for row in _bank() if not excluded & {row.tissue, *getattr(row.ground_truth, "tissue_directions", ())}
+    )
 
 
 def pathway_heldout(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
-    """Return the questions about held-out tissues, in table order; none when nothing is held out.
-
-    Comparisons belong to several tissues and are never among them.
-    """
+    """Return the questions about held-out tissues, in table order; comparisons, of several tissues, are not among them."""
     excluded = _checked(held_out)
     return tuple(row.model_copy(update={"split": "test"}) for row in _bank() if row.tissue in excluded)
 
@@ -134,19 +120,14 @@ def pathway_halves(examples: Iterable[Example]) -> tuple[tuple[Example, ...], tu
         clusters.setdefault(example.cluster, []).append(example)
 
     def stratum(name: str) -> tuple[str, str, str]:
-        kinds = ",".join(sorted({row.kind for row in clusters[name]}))
         truths = [row.ground_truth for row in clusters[name]]
-        directions = sorted({truth.direction for truth in truths if isinstance(truth, DirectTruth)})
-        return kinds, ",".join(directions), digest(name)
+        directions = {truth.direction for truth in truths if isinstance(truth, DirectTruth)}
+        kinds = {row.kind for row in clusters[name]}
+        return ",".join(sorted(kinds)), ",".join(sorted(directions)), digest(name)
 
     dealt = sorted(clusters, key=stratum)
     first, second = (tuple(row for name in half for row in clusters[name]) for half in (dealt[::2], dealt[1::2]))
     return first, second
-
-
-def pathway_tissues() -> tuple[str, ...]:
-    """Return the tissues of the enrichment table, in table order."""
-    return tuple(dict.fromkeys(row.tissue for row in load_enrichment()))
 
 
 def set_meanings() -> tuple[Example, ...]:
@@ -179,12 +160,12 @@ def lone_missions_parted() -> tuple[Example, ...]:
 def _bank() -> tuple[Example, ...]:
     """Return every pathway question: by tissue, then comparisons, then conservation."""
     rows: list[Example] = []
-    for tissue in pathway_tissues():
+    for tissue in dict.fromkeys(vote.tissue for vote in all_votes()):
         here = [vote for vote in all_votes() if vote.tissue == tissue]
         for vote in here:
             if vote.consensus:
-                rows += (_consensus(vote, DirectTruth), _consensus(vote, MechanismTruth))
-        rows += [_disagreement(vote) for vote in here if vote.is_disputed]
+                rows += (_consensus(vote, "direct"), _consensus(vote, "mechanism"))
+        rows += [_disagreement(vote) for vote in here if vote.missions("UP") and vote.missions("DOWN")]
     agreed: dict[str, dict[str, Votes]] = {}
     for vote in all_votes():
         if vote.consensus and vote.tissue in COMPARED:
@@ -193,15 +174,33 @@ def _bank() -> tuple[Example, ...]:
     return (*rows, *map(_conservation, load_conservation()))
 
 
-def _consensus(vote: Votes, truth_of: type[DirectTruth] | type[MechanismTruth]) -> Example:
+def _consensus(vote: Votes, asked: str) -> Example:
     direction = vote.agreed
-    truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=_scores(vote.rows))
-    opposing = len(vote.missions("DOWN" if direction == "UP" else "UP"))
-    support = f"significant in {vote.agreeing} of {len(vote.rows)} missions"
-    support += f" ({opposing} against)" if opposing else ""
-    text = _worded(truth.kind, vote.cluster, support=support, **_set_words(vote, direction))
-    level = succession(vote.agreeing, len(vote.rows))
-    return _example(truth, text, level, f"direction/{vote.cluster}", _nes(vote), vote.cluster, vote.tissue)
+    agreeing, opposing = (len(vote.missions(way)) for way in (direction, "DOWN" if direction == "UP" else "UP"))
+    support = f"significant in {agreeing} of {len(vote.rows)} missions" + (f" ({opposing} against)" if opposing else "")
+    level, fact = succession(agreeing, len(vote.rows)), f"direction/{vote.cluster}"
+    return _directed(vote, vote.rows, direction, asked, level, fact, f"{asked}/{vote.cluster}", support=support)
+
+
+def _directed(
+    vote: Votes,
+    rows: Sequence[EnrichmentRow],
+    direction: Direction,
+    asked: str,
+    level: int,
+    fact: str,
+    id: str,
+    **words: str,
+) -> Example:
+    """Return a question after the direction of a set in a tissue, or after what it means, as these rows show it."""
+    truth_of, row = MechanismTruth if asked.endswith("mechanism") else DirectTruth, load_hallmark()[vote.pathway]
+    scores = {each.mission: Enrichment(nes=each.nes, padj=each.padj) for each in rows}
+    truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=scores)
+    words |= {"tissue": vote.tissue, "name": row.name, "about": row.about, **_wordings()["words"][direction]}
+    said = row.about if truth.kind == "mechanism" else direction.lower()
+    support = [f"nes/{vote.tissue}/{each.mission}/{vote.pathway}" for each in rows]
+    text = _worded(asked, vote.cluster, **words)
+    return _example(truth, text, said, level, fact, support, vote.cluster, vote.tissue, id=id)
 
 
 def _disagreement(vote: Votes) -> Example:
@@ -213,7 +212,9 @@ def _disagreement(vote: Votes) -> Example:
     ways = {"up": listed([mission_name(each) for each in up]), "down": listed([mission_name(each) for each in down])}
     text = _worded("uncertainty", vote.cluster, tissue=vote.tissue, name=load_hallmark()[vote.pathway].name, **ways)
     level = succession(len(up) * len(down), len(up) * len(down))
-    return _example(truth, text, level, f"agreement/{vote.cluster}", _nes(vote), vote.cluster, vote.tissue)
+    support = [f"nes/{vote.tissue}/{row.mission}/{vote.pathway}" for row in vote.rows]
+    fact = f"agreement/{vote.cluster}"
+    return _example(truth, text, "missions disagree", level, fact, support, vote.cluster, vote.tissue)
 
 
 def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
@@ -227,9 +228,10 @@ def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     if not is_consistent:
         words |= {"up": listed(up), "down": listed(down)}
     text = _worded("comparison", pathway, "same" if is_consistent else "different", **words)
-    level = succession(sum(vote.agreeing for vote in votes), sum(len(vote.rows) for vote in votes))
+    level = succession(sum(len(vote.missions(vote.agreed)) for vote in votes), sum(len(vote.rows) for vote in votes))
     support = [f"direction/{tissue}/{pathway}" for tissue in directions]
-    return _example(truth, text, level, f"comparison/{pathway}", support, f"multi/{pathway}", "multi")
+    said = SAME if is_consistent else DIFFERENT
+    return _example(truth, text, said, level, f"comparison/{pathway}", support, f"multi/{pathway}", "multi")
 
 
 def _conservation(tissue: str) -> Example:
@@ -240,7 +242,7 @@ def _conservation(tissue: str) -> Example:
     level = succession(sum(pair.level == row.level for pair in row.pairs), len(row.pairs))
     support = [f"r/{tissue}/{pair.first}/{pair.second}" for pair in row.pairs]
     name = f"conservation/{tissue}"
-    return _example(truth, text, level, name, support, name, tissue, id=name)
+    return _example(truth, text, row.level, level, name, support, name, tissue, id=name)
 
 
 def _meaning(pathway: str, place: int) -> Example:
@@ -248,7 +250,7 @@ def _meaning(pathway: str, place: int) -> Example:
     forms, turn = _wordings()["meaning"], int(digest(name)[:8], 16) + place
     words = {"name": row.name, "about": row.about}
     text = [each[turn % len(each)].format(**words) for each in (forms["prompts"], forms["answers"])]
-    made = _example(terms(pathway), text, SURE, name, (), name, None, id=f"{name}/{place + 1}", said=row.about)
+    made = _example(terms(pathway), text, row.about, SURE, name, (), name, None, id=f"{name}/{place + 1}")
     return made.model_copy(update={"kind": "definition"})
 
 
@@ -265,18 +267,15 @@ def _findings() -> tuple[tuple[Votes, EnrichmentRow], ...]:
 
 
 def _lone(vote: Votes, row: EnrichmentRow, asked: str) -> Example:
-    direction = row.direction or "UP"
-    truth_of = DirectTruth if asked == "mission" else MechanismTruth
-    truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=_scores([row]))
-    text = _worded(asked, vote.cluster, mission=mission_name(row.mission), **_set_words(vote, direction))
-    fact = f"nes/{vote.tissue}/{row.mission}/{vote.pathway}"
-    id = f"{asked}/{row.mission}/{vote.cluster}"
-    return _example(truth, text, SURE, fact, [fact], vote.cluster, vote.tissue, id=id)
+    fact, id = f"nes/{vote.tissue}/{row.mission}/{vote.pathway}", f"{asked}/{row.mission}/{vote.cluster}"
+    mission = mission_name(row.mission)
+    return _directed(vote, [row], row.direction or "UP", asked, SURE, fact, id, mission=mission)
 
 
 def _example(
     truth: GroundTruth,
     text: Sequence[str],
+    said: str,
     level: int,
     fact: str,
     support: Iterable[str],
@@ -284,27 +283,15 @@ def _example(
     tissue: str | None,
     *,
     id: str | None = None,
-    said: str | None = None,
 ) -> Example:
-    """Return a question from its prompt and explanation; ids of facts are given without "genelab/"."""
-    match truth:
-        case DirectTruth():
-            said = truth.direction.lower()
-        case MechanismTruth():
-            said = load_hallmark()[truth.pathway].about
-        case UncertaintyTruth():
-            said = "missions disagree"
-        case ComparisonTruth():
-            said = SAME if truth.is_consistent else DIFFERENT
-        case ConservationTruth():
-            said = truth.level
+    """Return a question from its prompt, explanation and answer; ids of facts are given without "genelab/"."""
     prompt, explanation = text
     return Example(
         id=f"genelab/{id or f'{truth.kind}/{cluster}'}",
         source="genelab",
         kind=truth.kind,
         prompt=prompt,
-        answer=with_answer(explanation, said or "", level),
+        answer=with_answer(explanation, said, level),
         confidence=level / 100,
         ground_truth=truth,
         facts=(f"genelab/{fact}",),
@@ -315,24 +302,8 @@ def _example(
     )
 
 
-def _scores(rows: Iterable[EnrichmentRow]) -> dict[str, Enrichment]:
-    return {row.mission: Enrichment(nes=row.nes, padj=row.padj) for row in rows}
-
-
-def _nes(vote: Votes) -> list[str]:
-    return [f"nes/{vote.tissue}/{row.mission}/{vote.pathway}" for row in vote.rows]
-
-
-def _tissues(example: Example) -> set[str]:
-    """Return every tissue that a question is about."""
-    truth = example.ground_truth
-    if isinstance(truth, ComparisonTruth):
-        return set(truth.tissue_directions)
-    return {example.tissue} if example.tissue else set()
-
-
 def _checked(held_out: Sequence[str]) -> set[str]:
-    known = pathway_tissues()
+    known = tuple(dict.fromkeys(row.tissue for row in load_enrichment()))
     unknown = [tissue for tissue in held_out if tissue not in known]
     if unknown:
         raise BadConfig(
@@ -350,20 +321,11 @@ def _wordings() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
 
 
-def _worded(asked: str, subject: str, answers: str = "answers", /, **words: object) -> tuple[str, str]:
+def _worded(asked: str, subject: str, answers: str = "answers", /, **words: object) -> list[str]:
     """Return prompt and explanation in the wordings that belong to a question, always the same ones."""
-
-    def picked(forms: Sequence[str], key: str) -> str:
-        return forms[int(digest(key)[:8], 16) % len(forms)].format(**words)
-
     forms, key = _wordings()[asked], f"{asked}/{subject}"
-    return picked(forms["prompts"], key), picked(forms[answers], f"{key}/answer")
-
-
-def _set_words(vote: Votes, direction: Direction) -> dict[str, str]:
-    """Return the words for a gene set of a tissue, what it stands for, and which way it moved."""
-    row = load_hallmark()[vote.pathway]
-    return {"tissue": vote.tissue, "name": row.name, "about": row.about, **_wordings()["words"][direction]}
+    chosen = ((forms["prompts"], key), (forms[answers], f"{key}/answer"))
+    return [each[int(digest(name)[:8], 16) % len(each)].format(**words) for each, name in chosen]
 
 
 def listed(words: Sequence[str]) -> str:

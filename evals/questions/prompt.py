@@ -37,8 +37,6 @@ SYSTEM_PROMPT = (
 SURE = 95
 """Percent that an answer states where it is the definition or stands in the tables (docs/data.md, DEFINED and TABLE)."""
 OR_NOT = f"or {CANNOT_BE_TOLD}"
-
-
 PHRASE = f"a few words, {OR_NOT}"
 OPEN = f"a name, a number, yes or no, {OR_NOT}"
 

@@ -16,6 +16,7 @@ import csv
 import io
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -65,7 +66,7 @@ class QuestionRow(Record):
     licence: str | None = None
 
 
-class Fault(Record):
+class RowFault(Record):
     """What is wrong with one row: where, what, and what to do."""
 
     line: int
@@ -73,6 +74,10 @@ class Fault(Record):
     field: str
     problem: str
     remedy: str
+
+    def error(self, name: object) -> BadRow:
+        """Return it as the error that stops whoever reads the file called `name`."""
+        return BadRow(name, self.line, self.field, f"{self.problem}; {self.remedy}")
 
 
 class QuestionSet(NamedTuple):
@@ -83,7 +88,7 @@ class QuestionSet(NamedTuple):
 
     examples: tuple[Example, ...]
     lines: tuple[int, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[RowFault, ...]
     is_own: bool
 
 
@@ -101,9 +106,7 @@ def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | N
     else:
         found = _found(name, fetch)
         if found.faults:
-            raise first_of(
-                [BadRow(name, each.line, each.field, f"{each.problem}; {each.remedy}") for each in found.faults]
-            )
+            raise first_of([each.error(name) for each in found.faults])
         rows, is_own = found.examples, found.is_own
     if wanted is None and is_own and any(row.split == part for row in rows):
         wanted = part
@@ -138,7 +141,7 @@ def examine(path: Path) -> QuestionSet:
     return examples_of(rows, path.stem, faults)
 
 
-def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[Fault] = ()) -> QuestionSet:
+def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ()) -> QuestionSet:
     """Return rows as examples; `name` is their source where a row names none."""
     examples: list[Example] = []
     lines: list[int] = []
@@ -162,10 +165,10 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[Fault] = ()) ->
                 problem = f"{example.id!r} was used in line {ids[example.id]}; ids are unique"
                 raise _Wrong(("id", problem, REMEDIES["id"]))
         except _Wrong as error:
-            named = data.get("id")
-            id = named if isinstance(named, str) else None
+            id = data["id"] if isinstance(data.get("id"), str) else None
             bad += [
-                Fault(line=line, id=id, field=field, problem=what, remedy=remedy) for field, what, remedy in error.found
+                RowFault(line=line, id=id, field=field, problem=what, remedy=remedy)
+                for field, what, remedy in error.found
             ]
         else:
             ids[example.id] = line
@@ -187,7 +190,6 @@ def to_example(row: QuestionRow, name: str) -> Example:
     if right is None and explanation:
         answer = with_confidence(explanation, TAUGHT)
     return Example(
-        id=row.id,
         source=row.source or name,
         kind=row.truth.kind,
         prompt=row.prompt.strip(),
@@ -196,10 +198,7 @@ def to_example(row: QuestionRow, name: str) -> Example:
         ground_truth=row.truth,
         facts=(row.group,),
         cluster=row.group,
-        split=row.split,
-        subject=row.subject,
-        tags=row.tags,
-        licence=row.licence,
+        **{name: getattr(row, name) for name in ("id", "split", "subject", "tags", "licence")},
     )
 
 
@@ -241,20 +240,20 @@ def _found(name: str, fetch: Fetch | None) -> QuestionSet:
     )
 
 
-def raw_rows(path: Path) -> tuple[list[Raw], list[Fault]]:
+def raw_rows(path: Path) -> tuple[list[Raw], list[RowFault]]:
     """Return the rows of a JSONL, CSV or YAML file as they stand, with their lines; what is no row is a fault."""
     if path.suffix not in SUFFIXES:
         raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file")
     text = read_text(path, "write one with `assay data new --out FILE`")
     read = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _csv_rows}.get(path.suffix, _yaml_rows)
-    faults: list[Fault] = []
+    faults: list[RowFault] = []
     rows: list[Raw] = []
     for line, row, repeated in read(text, path):
         if isinstance(row, str):
-            faults.append(Fault(line=line, field="(whole line)", problem=row, remedy=ROWS_ARE[path.suffix]))
+            faults.append(RowFault(line=line, field="(whole line)", problem=row, remedy=REMEDIES[path.suffix]))
         elif repeated:
             problem = "the key stands more than once in one row"
-            faults.append(Fault(line=line, field=repeated, problem=problem, remedy="keep one of them"))
+            faults.append(RowFault(line=line, field=repeated, problem=problem, remedy="keep one of them"))
         else:
             rows.append((line, row))
     if not rows and not faults:
@@ -262,13 +261,6 @@ def raw_rows(path: Path) -> tuple[list[Raw], list[Fault]]:
     return rows, faults
 
 
-ROWS_ARE = {
-    ".jsonl": "write one JSON object per line",
-    ".csv": "put cells that hold the separator in double quotes",
-    ".tsv": "put cells that hold a tab in double quotes",
-    ".yaml": "write a row as `- id: …`, `  prompt: …`",
-    ".yml": "write a row as `- id: …`, `  prompt: …`",
-}
 Read = Iterator[tuple[int, dict[str, Any] | str, str | None]]
 """Line, row or what is wrong with it, and a key that the row holds twice."""
 
@@ -339,17 +331,8 @@ FIELDS = {name: field for model in (*TRUTHS.values(), QuestionRow) for name, fie
 LISTS = frozenset(name for name, field in FIELDS.items() if get_origin(field.annotation) is tuple)
 BESIDE = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
 """Fields of a truth that may stand beside those of the row."""
-REMEDIES = {
-    "id": "give each row a name of its own",
-    "prompt": "write the question",
-    "truth": 'write what is right, such as {"kind": "choice", "value": "up", "options": ["up", "down"]}',
-    "truth.kind": f"use one of {', '.join(TRUTHS)}",
-    "truth.value": "write what is right; `cannot be told` where the data cannot answer",
-    "truth.options": "list two or more options, each once",
-    "truth.tolerance": 'write 0.1, "5%", {"absolute": 0.1} or {"relative": 0.05}',
-    "group": "name what the question is about; rows of one group stay in one split",
-    "split": f"use one of {', '.join(SPLITS)}",
-}
+_REMEDIES = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
+REMEDIES = {name: told.format(kinds=", ".join(TRUTHS), splits=", ".join(SPLITS)) for name, told in _REMEDIES.items()}
 
 
 class _Wrong(ValueError):
@@ -454,7 +437,6 @@ def _complaint(error: Any) -> tuple[str, str, str]:
 
 
 def _check_readable(example: Example) -> None:
-    """Raise _Wrong if the right answer of a row would not be read as right."""
     truth = example.ground_truth
     if truth.kind not in SCORED:
         return

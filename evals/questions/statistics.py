@@ -13,10 +13,7 @@ VERSION = "1"
 
 
 class SplitStatistics(Record):
-    """Counts and checksums of one file of examples.
-
-    `file_sha256` is over the bytes of the file, `data_sha256` over the rows in any order.
-    """
+    """Counts and checksums of one file of examples: over its bytes, and over its rows in any order."""
 
     rows: int
     kinds: dict[str, int]

@@ -7,6 +7,7 @@ scored and are in no group.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +17,9 @@ from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.readers import Way, verdicts_on
 from evals.schema import EvalReport, EvalRow, Example, Grade, Message, Metric
 from evals.stats import scores
-from evals.stats.calibration import Settings, bin_edges, ece, null_ece
+from evals.stats.calibration import CalibrationSettings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
-from evals.task import Answer as StageAnswer
-from evals.task import Measure, Task, calibrated, mean, share, shown
+from evals.task import Measure, StageAnswer, Task, calibrated, mean, share, shown
 from evals.verifiers.judged import Answer, AnswerReader
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
@@ -29,13 +29,6 @@ DIRECTIONS = frozenset(("direct", "uncertainty", "comparison", "conservation", "
 """Kinds of question on gene sets in flight."""
 MEANINGS = frozenset(("mechanism", "term"))
 """Kinds that never stand in one headline with directions."""
-
-
-def has_line(row: EvalRow) -> bool:
-    """Return whether the answer line names one answer, and a confidence line 0 to 100 %."""
-    verdict = row.verdict
-    is_named = verdict.read_by == "answer" and verdict.verdict in ("correct", "incorrect")
-    return is_named and verdict.confidence.status == "stated"
 
 
 def is_scored(row: EvalRow) -> bool:
@@ -56,11 +49,11 @@ def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
 
 
 def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
-    return ece(c, y, w, bin_edges(c, Settings()))
+    return ece(c, y, w, bin_edges(c, CalibrationSettings()))
 
 
-def _part(name: str) -> Measure:
-    return mean(lambda row: row.grade.parts.get(name), undefined="applies to none of these questions")
+def _part(name: str, row: EvalRow) -> float | None:
+    return row.grade.parts.get(name)
 
 
 def _verdict(name: str) -> Callable[[EvalRow], bool]:
@@ -84,7 +77,7 @@ class Questions(Task[Example]):
     metrics: ClassVar[Mapping[str, Measure]] = {
         "accuracy": shown(share(_verdict("correct"))),
         "reward": shown(mean(lambda row: row.grade.reward or 0.0)),
-        **{name: _part(name) for name in VERIFIERS},
+        **{name: mean(partial(_part, name), undefined="applies to none of these questions") for name in VERIFIERS},
         "ece": shown(calibrated(_ece, is_tested=False)),
         "brier": shown(calibrated(scores.brier)),
         "base_rate_brier": calibrated(scores.base_rate_brier, None),
@@ -92,7 +85,13 @@ class Questions(Task[Example]):
         "auroc": calibrated(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
         "aurc": calibrated(scores.aurc),
         "mean_confidence": calibrated(scores.mean_confidence, None),
-        "line_share": share(has_line),
+        "line_share": share(  # the answer line names one answer, and a confidence line 0 to 100 %
+            lambda row: (
+                row.verdict.read_by == "answer"
+                and row.verdict.verdict in ("correct", "incorrect")
+                and row.verdict.confidence.status == "stated"
+            )
+        ),
         "stated_share": share(_confidence("stated")),
         "missing_share": share(_confidence("missing"), "lower"),
         "invalid_share": share(_confidence("invalid"), "lower"),
@@ -149,13 +148,12 @@ class Questions(Task[Example]):
     @staticmethod
     def beside(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
         """Return the ECE that these confidences would show if they were right: mean, 95th percentile."""
-        stated = [
-            row.grade.confidence for row in rows if row.grade.confidence is not None and row.grade.verdict != "no_claim"
-        ]
+        grades = (row.grade for row in rows)
+        stated = [each.confidence for each in grades if each.confidence is not None and each.verdict != "no_claim"]
         if not stated:
             return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibrated(_ece).undefined))
         c = np.array(stated, dtype=np.float64)
-        settings = Settings(draws=draws, seed=seed)
+        settings = CalibrationSettings(draws=draws, seed=seed)
         found = null_ece(c, bin_edges(c, settings), settings)
         values = zip(BY_CHANCE, (found.mean, found.q95), strict=True)
         return {name: Metric(value=value, n=len(c), note="by chance alone") for name, value in values}

@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from evals.refine.words import CONNECTIVES
+
 ID = r"[A-Za-z0-9_.:-]+"
 TAG = re.compile(r"<(/?)(answer|snippet)(?=[\s/>])([^<>]*)>", re.IGNORECASE)
 LIST = rf"({ID}(?:\s*,\s*{ID})*)"
@@ -18,39 +20,10 @@ WORD = re.compile(r"[^\W_]+")
 SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)(?<!\bal\.)(?<!\bca\.)(?<!\bcf\.)(?<!\b[Ff]ig\.)\s+|\n+"
 )
-CONNECTIVES = frozenset(
-    [
-        "a",
-        "also",
-        "although",
-        "an",
-        "and",
-        "as",
-        "because",
-        "but",
-        "however",
-        "in",
-        "furthermore",
-        "moreover",
-        "nor",
-        "or",
-        "so",
-        "the",
-        "then",
-        "therefore",
-        "thus",
-        "to",
-        "whereas",
-        "while",
-        "with",
-        "yet",
-    ]
-)
-"""Words that join claims and state nothing by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CitedClaim:
     """A span of an answer: its text, the ids it cites (empty if the list is broken), its characters."""
 
     text: str
@@ -69,14 +42,14 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedAnswer:
     """An answer as the grammar reads it; without a single, balanced block there are no claims.
 
     The flags are the checks that need no evidence. `body` is what stands in the block, tags and all.
     """
 
     body: str
-    claims: tuple[Claim, ...]
+    claims: tuple[CitedClaim, ...]
     uncited: tuple[Passage, ...]
     has_single_answer: bool
     has_balanced_tags: bool
@@ -86,7 +59,6 @@ class Reading:
 
     @property
     def is_wellformed(self) -> bool:
-        """Whether every hard check passes."""
         return self.has_single_answer and self.has_balanced_tags and self.has_wellformed_ids
 
     @property
@@ -95,48 +67,29 @@ class Reading:
         return not any(WORD.search(part.text) for part in (*self.claims, *self.uncited))
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A claim between its tags: where it starts with them, its text, where it ends with them."""
-
-    outer: tuple[int, int]
-    inner: tuple[int, int]
-    ids: tuple[str, ...]
-
-
-def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> Reading:
+def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
     """Return an answer as the grammar reads it; a leading block in one of `reasoning_tags` is skipped."""
     start = _after_reasoning(completion, reasoning_tags)
     tags = list(TAG.finditer(completion, start))
-    block = _block([tag for tag in tags if tag[2].lower() == "answer"])
-    if block is None:
-        return _without_block(completion[start:], [tag for tag in tags if tag[2].lower() != "answer"])
-    inside = [tag for tag in tags if tag.start() >= block[1] and tag.end() <= block[2]]
-    spans = _spans(inside)
-    body = completion[block[1] : block[2]]
-    outside = completion[start : block[0]].strip() or completion[block[3] :].strip()
-    return Reading(
+    block = [tag for tag in tags if tag[2].lower() == "answer"]
+    is_single = len(block) == 2 and not block[0][1] and bool(block[1][1]) and not (block[0][3] + block[1][3]).strip()
+    first, last, outside = start, len(completion), completion
+    if is_single:
+        first, last = block[0].end(), block[1].start()
+        outside = completion[start : block[0].start()] + completion[block[1].end() :]
+    inside = [tag for tag in tags if tag.start() >= first and tag.end() <= last and tag[2].lower() != "answer"]
+    spans = _spans(completion, inside)
+    body = completion[first:last]
+    has_block = is_single and spans is not None
+    return ParsedAnswer(
         body=body,
-        claims=tuple(_claim(completion, span) for span in spans or ()),
-        uncited=tuple(_uncited(completion, block[1], block[2], spans)) if spans is not None else (),
-        has_single_answer=True,
+        claims=tuple(claim for claim, _, _ in spans or ()) if has_block else (),
+        uncited=tuple(_uncited(completion, first, last, spans or ())) if has_block else (),
+        has_single_answer=is_single,
         has_balanced_tags=spans is not None,
         has_wellformed_ids=all(_ids(tag[3]) for tag in inside if not tag[1]),
-        has_nothing_outside=not outside,
+        has_nothing_outside=is_single and not outside.strip(),
         has_evidence_markup=EVIDENCE_MARKUP.search(body) is not None,
-    )
-
-
-def _without_block(text: str, tags: list[re.Match[str]]) -> Reading:
-    return Reading(
-        body=text,
-        claims=(),
-        uncited=(),
-        has_single_answer=False,
-        has_balanced_tags=_spans(tags) is not None,
-        has_wellformed_ids=all(_ids(tag[3]) for tag in tags if not tag[1]),
-        has_nothing_outside=False,
-        has_evidence_markup=EVIDENCE_MARKUP.search(text) is not None,
     )
 
 
@@ -152,27 +105,15 @@ def _after_reasoning(completion: str, names: Sequence[str]) -> int:
     return 0
 
 
-def _block(tags: list[re.Match[str]]) -> tuple[int, int, int, int] | None:
-    """Return the places around the opening and the closing answer tag; None unless there is one of each."""
-    if len(tags) != 2 or tags[0][1] or not tags[1][1] or tags[0][3].strip() or tags[1][3].strip():
+def _spans(text: str, tags: list[re.Match[str]]) -> list[tuple[CitedClaim, int, int]] | None:
+    """Return the claims between their tags, with where the tags begin and end; None if these are not balanced or nest."""
+    if len(tags) % 2 or any(bool(tag[1]) != bool(place % 2) for place, tag in enumerate(tags)):
         return None
-    return tags[0].start(), tags[0].end(), tags[1].start(), tags[1].end()
-
-
-def _spans(tags: list[re.Match[str]]) -> list[_Span] | None:
-    """Return the claims between their tags, in order; None if tags are not balanced or nest."""
-    spans: list[_Span] = []
-    opening: re.Match[str] | None = None
-    for tag in tags:
-        if bool(tag[1]) == (opening is None):
-            return None
-        if opening is None:
-            opening = tag
-        else:
-            outer, inner = (opening.start(), tag.end()), (opening.end(), tag.start())
-            spans.append(_Span(outer, inner, _ids(opening[3])))
-            opening = None
-    return spans if opening is None else None
+    found = []
+    for opening, closing in zip(tags[::2], tags[1::2], strict=True):
+        start, end = _stripped(text, opening.end(), closing.start())
+        found.append((CitedClaim(text[start:end], _ids(opening[3]), start, end), opening.start(), closing.end()))
+    return found
 
 
 def _ids(attributes: str) -> tuple[str, ...]:
@@ -184,32 +125,16 @@ def _ids(attributes: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in written.split(",")))
 
 
-def _claim(completion: str, span: _Span) -> Claim:
-    start, end = _stripped(completion, *span.inner)
-    return Claim(completion[start:end], span.ids, start, end)
-
-
-def _uncited(text: str, start: int, end: int, spans: list[_Span] | None) -> Iterator[Passage]:
+def _uncited(text: str, start: int, end: int, spans: Sequence[tuple[CitedClaim, int, int]]) -> Iterator[Passage]:
     """Yield the sentences between the claims that hold more than joining words."""
     at = start
-    for outer in (*(span.outer for span in spans or ()), (end, end)):
-        yield from _sentences(text, at, outer[0])
-        at = outer[1]
-
-
-def _sentences(text: str, start: int, end: int) -> Iterator[Passage]:
-    at = start
-    for gap in SENTENCE_END.finditer(text, start, end):
-        yield from _passage(text, at, gap.start())
-        at = gap.end()
-    yield from _passage(text, at, end)
-
-
-def _passage(text: str, start: int, end: int) -> Iterator[Passage]:
-    start, end = _stripped(text, start, end)
-    words = WORD.findall(text, start, end)
-    if words and not all(word.lower() in CONNECTIVES for word in words):
-        yield Passage(text[start:end], start, end)
+    for _, opens, closes in (*spans, (None, end, end)):
+        gaps = [gap.span() for gap in SENTENCE_END.finditer(text, at, opens)]
+        for first, last in zip((at, *(gap[1] for gap in gaps)), (*(gap[0] for gap in gaps), opens), strict=True):
+            left, right = _stripped(text, first, last)
+            if not CONNECTIVES.issuperset(word.lower() for word in WORD.findall(text, left, right)):
+                yield Passage(text[left:right], left, right)
+        at = closes
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
@@ -227,7 +152,7 @@ Evidence = Mapping[str, str]
 """Texts by id, in the order of the tool output."""
 
 
-class Block(NamedTuple):
+class EvidenceBlock(NamedTuple):
     """One piece of tool output: its id and text, and its characters with the tags."""
 
     id: str
@@ -246,7 +171,7 @@ def evidence_of(tool_output: str) -> Evidence:
     return MappingProxyType(found)
 
 
-def blocks(tool_output: str) -> Iterator[Block]:
+def blocks(tool_output: str) -> Iterator[EvidenceBlock]:
     """Yield the blocks of a tool output in order; ValueError for one without a legal id or an end."""
     for opening in OPENING.finditer(tool_output):
         shown = opening[0] if len(opening[0]) <= 60 else opening[0][:57] + "..."
@@ -259,14 +184,14 @@ def blocks(tool_output: str) -> Iterator[Block]:
             raise ValueError(f"{shown} is never closed; end it with </{kind}>")
         name = identity[1] or identity[2] or identity[3]
         text = tool_output[opening.end() : closing.start()].strip()
-        yield Block(name, text, opening.start(), closing.end())
+        yield EvidenceBlock(name, text, opening.start(), closing.end())
 
 
 HARD = ("single_answer", "balanced_tags", "ids_wellformed")
 SOFT = ("nothing_outside", "ids_known", "claims_nonempty", "has_claim", "no_evidence_markup")
 
 
-def format_checks(reading: Reading, evidence: Evidence, answerable: bool) -> dict[str, bool]:
+def format_checks(reading: ParsedAnswer, evidence: Evidence, answerable: bool) -> dict[str, bool]:
     """Return by name whether each check passes. Soft checks of a text without a block fail."""
     claims, has_block = reading.claims, reading.has_single_answer and reading.has_balanced_tags
     return {

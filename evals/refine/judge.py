@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import Field, field_validator
 
-from evals.refine.grammar import Claim, Evidence, Passage
+from evals.refine.grammar import CitedClaim, Evidence, Passage
 from evals.refine.rubric import Item
 from evals.refine.words import content, holds, is_opposed, numbers, tokens
 from evals.schema.record import Record
@@ -19,9 +19,8 @@ from evals.schema.record import Record
 class Inquiry:
     """All that is asked about one answer.
 
-    `cited` are, for each claim, the ids that a verdict is wanted for: known ones of claims within the
-    limits; where it is empty nothing is asked about the claim. `asks_citations` is false where
-    citations do not count.
+    `cited` are, for each claim, the ids that a verdict is wanted for: known ones of claims within the limits; where it
+    is empty nothing is asked about the claim. `asks_citations` is false where citations do not count.
     """
 
     record_id: str
@@ -29,7 +28,7 @@ class Inquiry:
     evidence: Evidence
     answer: str
     items: tuple[Item, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[CitedClaim, ...]
     cited: tuple[tuple[str, ...], ...]
     uncited: tuple[Passage, ...]
     scale: float
@@ -64,11 +63,9 @@ class Judge(Protocol):
     @property
     def label(self) -> str:
         """Who judges, in a few words."""
-        ...
 
     async def judge(self, inquiry: Inquiry) -> Verdicts:
         """Return the verdicts; what could not be judged is None."""
-        ...
 
 
 def missing(inquiry: Inquiry, problem: str) -> Verdicts:
@@ -107,12 +104,11 @@ SUPPORTED, HALF_SUPPORTED, RELEVANT = 0.6, 0.35, 0.3
 
 
 class HeuristicJudge:
-    """Gives verdicts by word overlap; its label says so wherever they are used."""
+    """Gives verdicts by word overlap, none ever missing; its label says so wherever they are used."""
 
     label: ClassVar[str] = "heuristic (word overlap, no language model; for smoke tests only)"
 
     async def judge(self, inquiry: Inquiry) -> Verdicts:
-        """Return verdicts; none is ever missing."""
         return compare_words(inquiry)
 
 
@@ -122,12 +118,20 @@ def compare_words(inquiry: Inquiry) -> Verdicts:
         support_by_words(claim.text, [inquiry.evidence[name] for name in ids])
         for claim, ids in zip(inquiry.claims, inquiry.cited, strict=True)
     )
-    needs = tuple(_need(each.text, inquiry) for each in inquiry.uncited)
+    known = frozenset().union(*(content(text) for text in inquiry.evidence.values()))
+    uncited = [(each.text, content(each.text)) for each in inquiry.uncited]
+    # a sentence needs a citation that states a number or talks about what the evidence talks about
+    needs = tuple(
+        float(not _is_abstention(text) and bool(numbers(said) or len(said & known) >= 3)) for text, said in uncited
+    )
     spoken = [part.text for part in (*inquiry.claims, *inquiry.uncited)]
     shares = [_presence(item, inquiry, spoken, support, needs) for item in inquiry.items]
+    # the part of the answer that shares most words with the item
+    wanted = (content(item.description) for item in inquiry.items)
+    nearest = (max(spoken, key=lambda text, said=said: len(content(text) & said), default="") for said in wanted)
     return Verdicts(
         raws=tuple(share * inquiry.scale for share in shares),
-        quotes=tuple(_quote(item, spoken) if share else "" for item, share in zip(inquiry.items, shares, strict=True)),
+        quotes=tuple(text if share else "" for text, share in zip(nearest, shares, strict=True)),
         support=support,
         relevance=tuple(
             tuple(float(_overlap(content(claim.text), content(inquiry.evidence[name])) >= RELEVANT) for name in ids)
@@ -149,42 +153,24 @@ def support_by_words(claim: str, cited: Sequence[str]) -> float:
     return 1.0 if share >= SUPPORTED else 0.5 if share >= HALF_SUPPORTED else 0.0
 
 
-def _need(passage: str, inquiry: Inquiry) -> float:
-    """Return 1 for a sentence that states a number or talks about what the evidence talks about."""
-    said = content(passage)
-    if _is_abstention(passage):
-        return 0.0
-    if numbers(said):
-        return 1.0
-    known = frozenset().union(*(content(text) for text in inquiry.evidence.values()))
-    return float(len(said & known) >= 3)
-
-
 def _presence(
     item: Item, inquiry: Inquiry, spoken: Sequence[str], support: Sequence[float], needs: Sequence[float]
 ) -> float:
-    """Return how far a behaviour is present, 0..1."""
-    if item.origin == "static":
-        return _static(item.title, inquiry, spoken, support, needs)
-    answer = tokens(" . ".join(spoken))
-    wanted = QUOTED.findall(item.description)
-    if wanted:
-        found = (any(holds(answer, tokens(way)) for way in each.split("|")) for each in wanted)
-        return float(all(found))
-    share = _overlap(content(item.description), frozenset(answer))
-    return min(1.0, max(0.0, (share - 0.2) / 0.6))
-
-
-def _static(
-    title: str, inquiry: Inquiry, spoken: Sequence[str], support: Sequence[float], needs: Sequence[float]
-) -> float:
-    """Return how far a behaviour of the static set is present, by the nearest thing words can show."""
-    if title == "Citation Discipline":
+    """Return how far a behaviour is present, 0..1; one of the static set by the nearest thing words can show."""
+    if item.origin != "static":
+        answer = tokens(" . ".join(spoken))
+        wanted = QUOTED.findall(item.description)
+        if wanted:
+            found = (any(holds(answer, tokens(way)) for way in each.split("|")) for each in wanted)
+            return float(all(found))
+        share = _overlap(content(item.description), frozenset(answer))
+        return min(1.0, max(0.0, (share - 0.2) / 0.6))
+    if item.title == "Citation Discipline":
         stated = len(support) + sum(needs)
         return sum(support) / stated if stated else float(any(map(_is_abstention, spoken)))
     if not spoken:
         return 0.0
-    if title == "Off-Query Padding":
+    if item.title == "Off-Query Padding":
         asked = content(inquiry.question)
         aside = sum(not (content(text) & asked or _is_abstention(text)) for text in spoken)
         repeated = len(spoken) - len({tokens(text) for text in spoken})
@@ -200,12 +186,6 @@ def _is_abstention(passage: str) -> bool:
     """Return whether a sentence says that something is not in what was given."""
     words = set(tokens(passage))
     return bool(words & DENIALS and words & GIVEN)
-
-
-def _quote(item: Item, spoken: Sequence[str]) -> str:
-    """Return the part of the answer that shares most words with an item; empty if there is none."""
-    wanted = content(item.description)
-    return max(spoken, key=lambda text: len(content(text) & wanted), default="")
 
 
 def _overlap(said: frozenset[str], known: frozenset[str]) -> float:
@@ -268,27 +248,19 @@ class StubJudge:
     label: ClassVar[str] = "stub (verdicts from a table)"
 
     async def judge(self, inquiry: Inquiry) -> Verdicts:
-        """Return what the table says."""
-        return read_table(inquiry)
-
-
-def read_table(inquiry: Inquiry) -> Verdicts:
-    """Return the verdicts of the inquiry's table, shares clamped to 0..1."""
-    table = inquiry.table if isinstance(inquiry.table, StubTable) else StubTable()
-    relevant = {(row.claim, row.id): row.relevant for row in table.attribution_relevant}
-    return Verdicts(
-        raws=tuple(number_of(table.rubric_raw.get(item.title)) for item in inquiry.items),
-        quotes=("",) * len(inquiry.items),
-        support=tuple(_share(_at(table.claim_support, place)) for place in range(len(inquiry.claims))),
-        relevance=tuple(
-            tuple(_share(relevant.get((place, name))) for name in ids) for place, ids in enumerate(inquiry.cited)
-        ),
-        needs=tuple(_share(each) for each in table.uncited_needs_citation),
-    )
-
-
-def _at(values: Sequence[object], place: int) -> object:
-    return values[place] if place < len(values) else None
+        """Return what the table says, shares clamped to 0..1."""
+        table = inquiry.table if isinstance(inquiry.table, StubTable) else StubTable()
+        relevant = {(row.claim, row.id): row.relevant for row in table.attribution_relevant}
+        support = dict(enumerate(table.claim_support))
+        return Verdicts(
+            raws=tuple(number_of(table.rubric_raw.get(item.title)) for item in inquiry.items),
+            quotes=("",) * len(inquiry.items),
+            support=tuple(_share(support.get(place)) for place in range(len(inquiry.claims))),
+            relevance=tuple(
+                tuple(_share(relevant.get((place, name))) for name in ids) for place, ids in enumerate(inquiry.cited)
+            ),
+            needs=tuple(_share(each) for each in table.uncited_needs_citation),
+        )
 
 
 def _share(value: object) -> float | None:

@@ -6,9 +6,9 @@ that its rubric or its reference needs; what still does not fit is left out and 
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from evals.refine.grammar import Block, blocks
+from evals.refine.grammar import EvidenceBlock, blocks
 from evals.schema import Message
 from evals.schema.refiner import RefinerRecord
 
@@ -32,8 +32,7 @@ def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple
     return (Message(role="system", content=system_prompt), *earlier, Message(role="user", content="\n".join(parts)))
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """Records within a budget; which passages were taken from which, and which did not fit at all."""
 
     records: tuple[RefinerRecord, ...]
@@ -59,9 +58,13 @@ def within_budget(records: Sequence[RefinerRecord], budget: int, tokens_of: Call
         shorter, taken = record, []
         spare = _spare(record)
         while spare and tokens_of(shorter) > budget:
-            block = spare.pop()
-            shorter = _without(shorter, block)
-            taken.append(block.id)
+            name = spare.pop().id
+            text = shorter.tool_output  # without the last passage of this id
+            last = [each for each in blocks(text) if each.id == name][-1]
+            kept_text = f"{text[: last.start].rstrip()}{text[last.end :]}".strip()
+            sources = {each: of for each, of in shorter.sources.items() if each != name}
+            shorter = shorter.model_copy(update={"tool_output": kept_text, "sources": sources})
+            taken.append(name)
         if tokens_of(shorter) > budget:
             dropped.append(record.id)
             continue
@@ -71,7 +74,7 @@ def within_budget(records: Sequence[RefinerRecord], budget: int, tokens_of: Call
     return Fitted(tuple(kept), trimmed, tuple(dropped))
 
 
-def _spare(record: RefinerRecord) -> list[Block]:
+def _spare(record: RefinerRecord) -> list[EvidenceBlock]:
     """Return the passages that can go, in order: nothing that is graded rests on them.
 
     Needed are those that the reference or an item names, and those with a phrase that a wanted behaviour
@@ -89,20 +92,6 @@ def _spare(record: RefinerRecord) -> list[Block]:
         for way in each.split("|")
         if way.casefold() not in kept
     }
-    spare = [
-        block
-        for block in found
-        if block.id not in named and not any(phrase in block.text.casefold() for phrase in phrases)
-    ]
-    if record.answerable and len(spare) == len(found):
-        return spare[1:]
-    return spare
-
-
-def _without(record: RefinerRecord, block: Block) -> RefinerRecord:
-    """Return a record without one passage, the last of its text and id."""
-    text = record.tool_output
-    last = [each for each in blocks(text) if each.id == block.id][-1]
-    shorter = f"{text[: last.start].rstrip()}{text[last.end :]}".strip()
-    sources = {name: of for name, of in record.sources.items() if name != block.id}
-    return record.model_copy(update={"tool_output": shorter, "sources": sources})
+    others = (block for block in found if block.id not in named)
+    spare = [block for block in others if not any(phrase in block.text.casefold() for phrase in phrases)]
+    return spare[1:] if record.answerable and len(spare) == len(found) else spare

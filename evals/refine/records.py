@@ -1,7 +1,5 @@
 """What the written records hold, counted, with checksums and their card."""
 
-import hashlib
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
+from evals import io
 from evals.errors import BadConfig
 from evals.io import read_rows
 from evals.questions.statistics import versions
@@ -18,7 +17,7 @@ from evals.refine.bank import VERSION
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import Inquiry, StubTable, fitting
 from evals.refine.rubric import items_of
-from evals.refine.score import Prepared, prepare
+from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
 
@@ -54,13 +53,12 @@ def read_records(path: Path) -> tuple[RefinerRecord, ...]:
 
 def as_jsonl(records: Iterable[RefinerRecord]) -> str:
     """Return records as the text of a JSONL file, keys sorted, so equal records are equal bytes."""
-    return "".join(_line(record) + "\n" for record in records)
+    return io.as_jsonl(records, exclude_defaults=True)
 
 
 def records_sha256(records: Iterable[RefinerRecord]) -> str:
     """Return a checksum of what the records say; their order does not matter."""
-    lines = sorted(_line(record) for record in records)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return io.data_sha256(records, exclude_defaults=True)
 
 
 def split_by_group(
@@ -85,11 +83,6 @@ def split_by_group(
     )
 
 
-def _line(record: RefinerRecord) -> str:
-    document = record.model_dump(mode="json", exclude_defaults=True)
-    return json.dumps(document, ensure_ascii=False, sort_keys=True)
-
-
 class Case(Record):
     """A row of cases: an answer, its record, how to reward it, and verdicts for the stub judge."""
 
@@ -112,7 +105,7 @@ class Case(Record):
             raise ValueError("the record has no rubric item and static_rubrics is off; add an item")
         return self
 
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedAnswer:
         """Return the answer read and checked."""
         return prepare(self.record, self.completion, self.config)
 
@@ -124,9 +117,6 @@ class Case(Record):
 def read_cases(path: Path) -> list[Case]:
     """Return the cases of a JSONL file; BadRow names line and field of what is wrong."""
     return read_rows(path, Case, key=lambda case: case.id)
-
-
-LICENCE = "apache-2.0"
 
 
 class RecordCounts(Record):
@@ -155,12 +145,25 @@ class RecordStatistics(Record):
 
 def statistics_of(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]], seed: int) -> RecordStatistics:
     """Return the statistics of each split, given with the text of its file."""
+    counts = {
+        name: RecordCounts(
+            records=len(records),
+            unanswerable=sum(not record.answerable for record in records),
+            groups=len({record.group for record in records}),
+            passages=sum(len(record.sources) for record in records),
+            rubric_items=sum(len(r.positive_rubrics) + len(r.negative_rubrics) for r in records),
+            origins=dict(sorted(Counter(record.origin or "unknown" for record in records).items())),
+            file_sha256=io.sha256_of_text(text),
+            data_sha256=records_sha256(records),
+        )
+        for name, (records, text) in splits.items()
+    }
     return RecordStatistics(
         name="refiner",
         label_source="synthetic",
-        licence=LICENCE,
+        licence="apache-2.0",
         seed=seed,
-        splits={name: _counts(records, text) for name, (records, text) in splits.items()},
+        splits=counts,
         versions={"refiner records": VERSION, **versions()},
     )
 
@@ -182,17 +185,4 @@ def card(statistics: RecordStatistics) -> str:
     table = "\n".join(f"| {what} | {a} | {b} |" for what, a, b in rows)
     return (
         text.replace("{counts}", table).replace("{seed}", str(statistics.seed)).replace("{licence}", statistics.licence)
-    )
-
-
-def _counts(records: Sequence[RefinerRecord], text: str) -> RecordCounts:
-    return RecordCounts(
-        records=len(records),
-        unanswerable=sum(not record.answerable for record in records),
-        groups=len({record.group for record in records}),
-        passages=sum(len(record.sources) for record in records),
-        rubric_items=sum(len(r.positive_rubrics) + len(r.negative_rubrics) for r in records),
-        origins=dict(sorted(Counter(record.origin or "unknown" for record in records).items())),
-        file_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        data_sha256=records_sha256(records),
     )

@@ -63,10 +63,7 @@ def value(item: Item, score: float | None) -> float | None:
 
 
 def rubric_score(items: Sequence[Item], raws: Iterable[float | None], scale: float) -> float | None:
-    """Return the weighted mean of what the items earn, 0..1; None if a verdict is missing.
-
-    Needs at least one item.
-    """
+    """Return the weighted mean of what the items earn, 0..1; None if a verdict is missing. Needs at least one item."""
     values = [value(item, share(raw, scale)) for item, raw in zip(items, raws, strict=True)]
     known = [each for each in values if each is not None]
     if len(known) < len(values):

@@ -1,10 +1,23 @@
-"""One answer with all that was made of it: claims with their citation checks, items, parts of the reward."""
+"""One answer with all that is made of it: citations, items, what it copies, and the parts of the reward."""
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from evals.errors import BadConfig
-from evals.refine.citation import NO_SCORES, CitationScores, asked_ids, broken_limit, citation_scores
-from evals.refine.grammar import HARD, Evidence, Reading, evidence_of, format_bonus, format_checks, parse
+from evals.refine.grammar import (
+    HARD,
+    WORD,
+    CitedClaim,
+    Evidence,
+    ParsedAnswer,
+    evidence_of,
+    format_bonus,
+    format_checks,
+    parse,
+)
 from evals.refine.judge import Inquiry, Verdicts
 from evals.refine.rubric import Item, items_of, rubric_score, share, value
 from evals.schema.refiner import (
@@ -17,11 +30,117 @@ from evals.schema.refiner import (
     UncitedPassage,
 )
 
+
+class CitationScores(NamedTuple):
+    """Three shares 0..1; all None if a verdict that they need is missing."""
+
+    precision: float | None = None
+    recall: float | None = None
+    f1: float | None = None
+
+
+def asked_ids(claim: CitedClaim, evidence: Evidence, config: RewardConfig) -> tuple[str, ...]:
+    """Return the ids of a claim that a judge is asked about; none if the claim breaks a limit."""
+    if broken_limit(claim, config) is not None:
+        return ()
+    return tuple(name for name in claim.ids if name in evidence)
+
+
+def broken_limit(claim: CitedClaim, config: RewardConfig) -> str | None:
+    """Return which limit a claim breaks, in words; None if it keeps to both."""
+    most_ids, most_words = config.max_ids_per_claim, config.max_words_per_claim
+    if most_ids and len(claim.ids) > most_ids:
+        return f"cites {len(claim.ids)} ids, more than {most_ids}"
+    if most_words and len(WORD.findall(claim.text)) > most_words:
+        return f"has more than {most_words} words"
+    return None
+
+
+def citation_scores(
+    claims: Sequence[CitedClaim],
+    cited: Sequence[Sequence[str]],
+    verdicts: Verdicts,
+    sources: Mapping[str, str] | None,
+    answerable: bool,
+) -> CitationScores:
+    """Return precision, recall and F1; `sources` counts per document instead of per snippet.
+
+    `cited` are the ids that were asked about, claim by claim.
+    """
+    support = [got if ids else 0.0 for got, ids in zip(verdicts.support, cited, strict=True)]
+    relevance = [
+        _relevance(claim, dict(zip(ids, got, strict=True)), sources)
+        for claim, ids, got in zip(claims, cited, verdicts.relevance, strict=True)
+    ]
+    needed = (*support, *verdicts.needs, *(each for row in relevance for each in row))
+    if any(each is None for each in needed):
+        return CitationScores()
+    need = math.fsum(each or 0.0 for each in verdicts.needs)
+    if not claims and not need:
+        score = 0.0 if answerable else 1.0
+        return CitationScores(score, score, score)
+    cells = [each or 0.0 for row in relevance for each in row]
+    precision = math.fsum(cells) / len(cells) if cells else 0.0
+    recall = math.fsum(each or 0.0 for each in support) / (len(claims) + need)
+    both = precision + recall
+    return CitationScores(precision, recall, 2 * precision * recall / both if both else 0.0)
+
+
+def _relevance(
+    claim: CitedClaim, got: Mapping[str, float | None], sources: Mapping[str, str] | None
+) -> list[float | None]:
+    """Return the relevance of each attribution of a claim; unknown ids and ids not asked about have 0.
+
+    Counted per document, a document is as relevant as its best snippet.
+    """
+    if sources is None:
+        return [got.get(name, 0.0) for name in claim.ids]
+    best: dict[str, float | None] = {}
+    for name in claim.ids:
+        document, now = sources.get(name, name), got.get(name, 0.0)
+        before = best.get(document, 0.0)
+        best[document] = None if now is None or before is None else max(now, before)
+    return list(best.values())
+
+
+RUN = 12
+"""Words in a row that stand so in a passage: fewer are a name or a turn of speech."""
+
+
+def copied(texts: Sequence[str], evidence: Evidence) -> float | None:
+    """Return the share of an answer's words in runs of twelve or more of one passage; None without words."""
+    known = [_known_runs(text) for text in evidence.values()]
+    total = taken = 0
+    for text in texts:
+        words = _words(text)
+        marked = [False] * len(words)
+        for at, run in enumerate(_runs(words)):
+            if any(run in passage for passage in known):
+                marked[at : at + RUN] = [True] * RUN
+        total, taken = total + len(words), taken + sum(marked)
+    return taken / total if total else None
+
+
+@lru_cache(maxsize=1024)
+def _known_runs(passage: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(_runs(_words(passage)))
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(text)]
+
+
+def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(words[at : at + RUN]) for at in range(max(0, len(words) - RUN + 1))]
+
+
+# ---- the whole answer -------------------------------------------------------------------------
+
 NO_CITATION = CitationScores(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedAnswer:
     """An answer that was read but not yet judged.
 
     `settled` says why its reward is 0 whatever a judge would say; None if it has to be judged.
@@ -30,7 +149,7 @@ class Prepared:
     record: RefinerRecord
     config: RewardConfig
     completion: str
-    reading: Reading
+    reading: ParsedAnswer
     evidence: Evidence
     items: tuple[Item, ...]
     cited: tuple[tuple[str, ...], ...]
@@ -59,8 +178,7 @@ class Prepared:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """The figures of an answer; None where a verdict that they need is missing. `reason` in words."""
 
     rubric: float | None
@@ -72,7 +190,7 @@ class Settled:
 
 def prepare(
     record: RefinerRecord, completion: str, config: RewardConfig, items: tuple[Item, ...] | None = None
-) -> Prepared:
+) -> PreparedAnswer:
     """Return an answer read and checked; `items` in place of all that the record is graded by.
 
     BadConfig if there is no item to grade by.
@@ -86,8 +204,15 @@ def prepare(
     evidence = evidence_of(record.tool_output)
     reading = parse(completion, config.reasoning_tags)
     checks = format_checks(reading, evidence, record.answerable)
-    bonus = format_bonus(checks)
-    return Prepared(
+    bonus, settled = format_bonus(checks), None
+    failed = [name for name, passed in checks.items() if not passed]
+    if set(HARD) & set(failed):
+        settled = f"not well formed: {', '.join(name for name in HARD if name in failed)}"
+    elif reading.is_empty and config.zero_if_empty:
+        settled = "the answer is empty"
+    elif config.gate == "require" and bonus < 1.0:
+        settled = f"format checks failed: {', '.join(failed)}"
+    return PreparedAnswer(
         record=record,
         config=config,
         completion=completion,
@@ -97,11 +222,11 @@ def prepare(
         cited=tuple(asked_ids(claim, evidence, config) for claim in reading.claims),
         checks=checks,
         bonus=bonus,
-        settled=_settled(reading, checks, bonus, config),
+        settled=settled,
     )
 
 
-def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
+def settle(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Settled:
     """Return the figures of an answer; `verdicts` None = nobody was asked.
 
     ValueError if nobody was asked although the reward depends on it.
@@ -112,7 +237,7 @@ def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
     if verdicts is None:
         if zero is None:
             raise ValueError(f"the answer to {prepared.record.id!r} has to be judged first")
-        return Settled(None, NO_SCORES, zero, zero, str(prepared.settled))
+        return Settled(None, CitationScores(), zero, zero, str(prepared.settled))
     config = prepared.config
     rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
     sources = prepared.record.sources if config.citation_level == "paper" else None
@@ -126,7 +251,7 @@ def settle(prepared: Prepared, verdicts: Verdicts | None) -> Settled:
     return Settled(rubric, citation, quality, config.verification_reward * quality, reason)
 
 
-def _quality(prepared: Prepared, rubric: float | None, citation: CitationScores) -> float | None:
+def _quality(prepared: PreparedAnswer, rubric: float | None, citation: CitationScores) -> float | None:
     """Return q, None if a part that it needs is missing."""
     config = prepared.config
     if rubric is None:
@@ -143,25 +268,13 @@ def _quality(prepared: Prepared, rubric: float | None, citation: CitationScores)
     return min(1.0, (1.0 - weight) * graded + weight * cited)
 
 
-def _settled(reading: Reading, checks: dict[str, bool], bonus: float, config: RewardConfig) -> str | None:
-    """Return why the reward is 0 without a judge; None if it is not."""
-    failed = [name for name in HARD if not checks[name]]
-    if failed:
-        return f"not well formed: {', '.join(failed)}"
-    if reading.is_empty and config.zero_if_empty:
-        return "the answer is empty"
-    if config.gate == "require" and bonus < 1.0:
-        return f"format checks failed: {', '.join(n for n, passed in checks.items() if not passed)}"
-    return None
-
-
-def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> ScoredAnswer:
+def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> ScoredAnswer:
     """Return an answer with every verdict at its place; `verdicts` None = nobody was asked.
 
     Character places are those of the whole completion, so a page can colour its text by them.
     """
     settled = settle(prepared, verdicts)
-    citation = settled.citation
+    needs = dict(enumerate(verdicts.needs if verdicts else ()))
     return ScoredAnswer(
         record_id=prepared.record.id,
         completion=prepared.completion,
@@ -169,13 +282,16 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
         is_judged=verdicts is not None,
         format_checks=prepared.checks,
         format_bonus=prepared.bonus,
-        claims=_claims(prepared, verdicts),
-        uncited=_uncited(prepared, verdicts),
-        items=_items(prepared, verdicts),
+        claims=tuple(_claims(prepared, verdicts)),
+        uncited=tuple(
+            UncitedPassage(text=each.text, start=each.start, end=each.end, needs_citation=needs.get(place))
+            for place, each in enumerate(prepared.reading.uncited)
+        ),
+        items=tuple(_items(prepared, verdicts)),
         rubric=settled.rubric,
-        citation_precision=citation.precision,
-        citation_recall=citation.recall,
-        citation_f1=citation.f1,
+        citation_precision=settled.citation.precision,
+        citation_recall=settled.citation.recall,
+        citation_f1=settled.citation.f1,
         quality=settled.quality,
         reward=settled.reward,
         reason=settled.reason,
@@ -183,60 +299,31 @@ def explain(prepared: Prepared, verdicts: Verdicts | None, judge: str) -> Scored
     )
 
 
-def _items(prepared: Prepared, verdicts: Verdicts | None) -> tuple[JudgedItem, ...]:
-    """Return the items of an answer with their verdicts; `verdicts` None = nobody was asked."""
-    found = []
+def _items(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Iterator[JudgedItem]:
     for place, item in enumerate(prepared.items):
         raw = verdicts.raws[place] if verdicts else None
         score = share(raw, prepared.config.score_scale)
-        found.append(
-            JudgedItem(
-                title=item.title,
-                description=item.description,
-                polarity=item.polarity,
-                origin=item.origin,
-                weight=item.weight,
-                raw=raw,
-                score=score,
-                value=value(item, score),
-                quote=verdicts.quotes[place] if verdicts else "",
-            )
-        )
-    return tuple(found)
+        quote = verdicts.quotes[place] if verdicts else ""
+        told = {name: getattr(item, name) for name in ("title", "description", "polarity", "origin", "weight")}
+        yield JudgedItem(**told, raw=raw, score=score, value=value(item, score), quote=quote)
 
 
-def _claims(prepared: Prepared, verdicts: Verdicts | None) -> tuple[CheckedClaim, ...]:
-    found = []
+def _claims(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Iterator[CheckedClaim]:
     for place, (claim, asked) in enumerate(zip(prepared.reading.claims, prepared.cited, strict=True)):
         support = verdicts.support[place] if verdicts else None
         limit = broken_limit(claim, prepared.config)
         unknown = None if asked else "cites nothing that is in the evidence"
         note = f"{limit}: counted as unsupported" if limit else unknown
-        given = dict(zip(asked, verdicts.relevance[place], strict=True)) if verdicts else {}
-        found.append(
-            CheckedClaim(
-                text=claim.text,
-                ids=claim.ids,
-                start=claim.start,
-                end=claim.end,
-                support=support if asked else 0.0,
-                citations=tuple(
-                    Relevance(
-                        id=name, is_known=name in prepared.evidence, relevant=given.get(name) if name in asked else 0.0
-                    )
-                    for name in claim.ids
-                ),
-                note=note,
-            )
+        given = dict(zip(asked, verdicts.relevance[place], strict=True)) if verdicts else dict.fromkeys(asked)
+        yield CheckedClaim(
+            text=claim.text,
+            ids=claim.ids,
+            start=claim.start,
+            end=claim.end,
+            support=support if asked else 0.0,
+            citations=tuple(
+                Relevance(id=name, is_known=name in prepared.evidence, relevant=given.get(name, 0.0))
+                for name in claim.ids
+            ),
+            note=note,
         )
-    return tuple(found)
-
-
-def _uncited(prepared: Prepared, verdicts: Verdicts | None) -> tuple[UncitedPassage, ...]:
-    needs = verdicts.needs if verdicts else ()
-    return tuple(
-        UncitedPassage(
-            text=each.text, start=each.start, end=each.end, needs_citation=needs[place] if place < len(needs) else None
-        )
-        for place, each in enumerate(prepared.reading.uncited)
-    )

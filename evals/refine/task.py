@@ -5,16 +5,15 @@ from functools import partial
 from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
-from evals.refine.citation import copied
 from evals.refine.grammar import HARD, WORD, evidence_of, parse
 from evals.refine.judge import HeuristicJudge, Inquiry, Verdicts, compare_words
 from evals.refine.prompt import SYSTEM_PROMPT, messages
 from evals.refine.records import records_sha256
-from evals.refine.score import explain, prepare
+from evals.refine.score import copied, explain, prepare
 from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
-from evals.task import Answer, Measure, Task, mean, shown
+from evals.task import Measure, StageAnswer, Task, mean, shown
 
 AskJudge = Callable[[Sequence[Inquiry]], Sequence[Verdicts]]
 """A judge as grading needs it: inquiries in, their verdicts out."""
@@ -80,7 +79,7 @@ class Refine(Task[RefinerRecord]):
         """Return what takes no model: silence, abstaining always, the first passage, the reference."""
         return {name: [policy(record) for record in asked] for name, policy in BASELINES.items()}
 
-    def row(self, example: RefinerRecord, prompt: tuple[Message, ...], answer: Answer, grade: Grade) -> RefinerRow:
+    def row(self, example: RefinerRecord, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> RefinerRow:
         """Return the row of a report."""
         reading = parse(answer.text, self.reward.reasoning_tags)
         texts = [part.text for part in (*reading.claims, *reading.uncited)]

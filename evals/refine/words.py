@@ -10,6 +10,8 @@ from evals.normalize import plain
 TOKEN = re.compile(r"-?\d+(?:[.,]\d+)*|[a-z][a-z0-9]*(?:-\d+)?")
 _WORDS: dict[str, list[str]] = tomllib.loads(files("evals.refine").joinpath("words.toml").read_text(encoding="utf-8"))
 STOP = frozenset(_WORDS["stop"])
+CONNECTIVES = frozenset(_WORDS["connectives"])
+"""Words that join claims and state nothing by themselves."""
 DIRECTIONS = {word: way for way in ("up", "down") for word in _WORDS[way]}
 OPPOSITE = {"up": "down", "down": "up"}
 

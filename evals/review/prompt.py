@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Protocol
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.papers.outline import Role, role_of
+from evals.papers.outline import role_of
 from evals.schema import Article
 from evals.schema.reviews import MODEL_CATEGORIES, SEVERITIES
 
@@ -180,7 +180,7 @@ def without_marks(article: Article, marks: Sequence[str] = ()) -> tuple[Article,
     return (article.model_copy(update=changed) if count else article), count
 
 
-RANKS: dict[Role, int] = {
+RANKS: dict[str, int] = {
     "methods": 0,
     "results": 1,
     "statement": 2,

@@ -85,7 +85,6 @@ class Article(Record):
 
     @property
     def is_title_only(self) -> bool:
-        """Whether there is nothing to read but a title."""
         return not self.abstract.strip() and not any(each.text.strip() for each in self.sections)
 
 

@@ -229,11 +229,10 @@ GroundTruth = Annotated[
 class Example(Record):
     """One question with its own answer and what is known about it.
 
-    `answer` is what a model is taught: an explanation, the line `Answer: …` and the line `Confidence: N%`.
-    `facts` are the ids of the facts that the question asks for (the unit of the train/test
-    split), `support` the ids of the figures that they are derived from. `cluster` groups
-    questions that are not independent (one gene set in one tissue): intervals resample clusters.
-    `subject` names what the question is about, for reading answers without an answer line.
+    `answer` is what a model is taught: an explanation, the line `Answer: …` and the line `Confidence: N%`. `facts` are
+    the ids of the facts that the question asks for (the unit of the train/test split), `support` the ids of the figures
+    that they are derived from. `cluster` groups questions that are not independent (one gene set in one tissue):
+    intervals resample clusters. `subject` names what the question is about, for reading answers without an answer line.
     """
 
     id: str
@@ -301,7 +300,6 @@ class Verdict(Record):
 
     @property
     def grade(self) -> Grade:
-        """The verdict as every task's grader gives it."""
         return Grade.model_construct(
             verdict=self.verdict,
             reward=self.reward,

@@ -20,7 +20,6 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 
 
 def _without_source(row: object) -> object:
-    """Return a stored row without `source`, which rubric items once had."""
     return {key: value for key, value in row.items() if key != "source"} if isinstance(row, dict) else row
 
 

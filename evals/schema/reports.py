@@ -24,17 +24,14 @@ class EvalRow(Record):
 
     @property
     def id(self) -> str:
-        """The question."""
         return self.example.id
 
     @property
     def cluster(self) -> str:
-        """The unit of resampling."""
         return self.example.cluster
 
     @property
     def grade(self) -> Grade:
-        """The verdict as every task's grader gives it."""
         return self.verdict.grade
 
 
@@ -158,21 +155,18 @@ class Macro(MeanRates):
     categories: MeanRates
 
 
-class SoftRates(Record):
-    """As the hard rates, pooled, but a match counts by its similarity; `macro` is the mean over articles."""
-
-    precision: float
-    recall: float
-    f1: float
-    macro: "SoftMeans"
-
-
 class SoftMeans(Record):
     """Soft rates averaged over articles, as `Macro` averages the hard ones."""
 
     precision: float
     recall: float
     f1: float
+
+
+class SoftRates(SoftMeans):
+    """As the hard rates, pooled, but a match counts by its similarity; `macro` is the mean over articles."""
+
+    macro: SoftMeans
 
 
 class LabelAccuracy(Record):
@@ -281,17 +275,14 @@ class ArticleScore(Record):
 
     @property
     def id(self) -> str:
-        """The article."""
         return self.article_id
 
     @property
     def cluster(self) -> str:
-        """The unit of resampling: each article for itself."""
         return self.article_id
 
     @property
     def grade(self) -> Grade:
-        """The counts as every task's grader gives them; F1 is the reward."""
         counted = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major", "soft")
         return Grade.model_construct(
             reward=self.f1,
@@ -517,17 +508,14 @@ class RefinerRow(Record):
 
     @property
     def id(self) -> str:
-        """The record."""
         return self.scored.record_id
 
     @property
     def completion(self) -> str:
-        """The whole answer."""
         return self.scored.completion
 
     @property
     def grade(self) -> Grade:
-        """The scored answer as every task's grader gives it."""
         return self.scored.grade
 
 

@@ -42,10 +42,9 @@ class Probe(Record):
 class BaseIdentity(Record):
     """The base model that a chain stands on.
 
-    `source` is what `training.models.base` resolves: "embedded", a Hub id or a local folder's name;
-    `weights_sha256` is over the file it came from, `template_sha256` over the chat template.
-    `packed_sha256` is that of the packed file, where a published copy was unpacked from one: what was
-    measured before knows the same weights by it.
+    `source` is what `training.models.base` resolves: "embedded", a Hub id or a local folder's name; `weights_sha256` is
+    over the file it came from, `template_sha256` over the chat template. `packed_sha256` is that of the packed file,
+    where a published copy was unpacked from one: what was measured before knows the same weights by it.
     """
 
     source: str

@@ -8,7 +8,6 @@ different numbers of raters, as for AC1, Gwet 2014, Handbook of Inter-Rater Reli
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -36,23 +35,6 @@ class Rating(NamedTuple):
     choice: str
 
 
-@dataclass(frozen=True)
-class Table:
-    """How often each category was chosen for each unit: `counts` (units, categories).
-
-    `pairs` (units, 2) holds the categories that exactly two raters chose, -1 where one did not; None
-    with more raters or fewer.
-    """
-
-    counts: Floats
-    pairs: np.ndarray | None
-
-    @property
-    def shared(self) -> int:
-        """How many units two raters or more have rated."""
-        return int((self.counts.sum(axis=1) >= 2).sum())
-
-
 def agreement(
     ratings: Iterable[Rating], categories: Iterable[str] = (), draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Metric]:
@@ -62,21 +44,40 @@ def agreement(
     Of a rater's several choices for a unit the last counts. A figure is None, with the reason, where it is
     undefined: no unit was rated twice, or nobody ever chose but one category.
     """
-    table = _table(ratings, categories)
-    if not table.shared:
-        note = "no unit was rated by two raters"
-        return {name: Metric(value=None, n=0, note=note) for name in NAMES}
-    units = Units.of([str(unit) for unit in range(len(table.counts))])
+    counts, pairs = _table(ratings, categories)
+    shared = int((counts.sum(axis=1) >= 2).sum())
+    if not shared:
+        return {name: Metric(value=None, n=0, note="no unit was rated by two raters") for name in NAMES}
+    units = Units.of([str(unit) for unit in range(len(counts))])
 
     def measure(weights: Floats) -> Mapping[str, Floats]:
-        return _figures(table, weights)
+        return _figures(counts, pairs, weights)
 
     values = measure(units.whole())
-    drawn = resample(measure, units, draws, seed) if table.shared >= FEWEST else {}
-    return {name: _metric(name, values, drawn, table) for name in NAMES}
+    drawn = resample(measure, units, draws, seed) if shared >= FEWEST else {}
+    found: dict[str, Metric] = {}
+    for name in NAMES:
+        value, span, note = float(values[name][0]), None, None
+        if np.isnan(value):
+            note = "all choices were the same, so chance alone explains the agreement"
+            if name == "cohen_kappa" and pairs is None:
+                note = "defined for exactly two raters; alpha, AC1 and Fleiss' kappa take any number"
+        elif not drawn:
+            note = f"no interval from fewer than {FEWEST} units rated twice"
+        else:
+            span = percentile_interval(drawn[name])
+            if span is None or is_point(span):
+                span, note = None, "no interval: the same in every draw"
+        low, high = span or (None, None)
+        found[name] = Metric(value=None if np.isnan(value) else value, n=shared, low=low, high=high, note=note)
+    return found
 
 
-def _table(ratings: Iterable[Rating], categories: Iterable[str]) -> Table:
+def _table(ratings: Iterable[Rating], categories: Iterable[str]) -> tuple[Floats, np.ndarray | None]:
+    """Return how often each category was chosen for each unit, and the pairs of choices of exactly two raters.
+
+    Shapes (units, categories) and (units, 2), -1 where one of the two did not choose; None for other numbers of raters.
+    """
     last = {(each.unit, each.rater): each.choice for each in ratings}
     kinds = sorted({*categories, *last.values()})
     units = list(dict.fromkeys(unit for unit, _ in last))
@@ -89,12 +90,11 @@ def _table(ratings: Iterable[Rating], categories: Iterable[str]) -> Table:
         counts[row[unit], column[choice]] += 1
         if chosen is not None:
             chosen[row[unit], raters.index(rater)] = column[choice]
-    return Table(counts, chosen)
+    return counts, chosen
 
 
-def _figures(table: Table, weights: Floats) -> dict[str, Floats]:
+def _figures(counts: Floats, pairs: np.ndarray | None, weights: Floats) -> dict[str, Floats]:
     """Return all figures for weights of shape (draws, units), nan where one is undefined."""
-    counts = table.counts
     rated = counts.sum(axis=1)
     is_shared = rated >= 2
     more = np.where(is_shared, rated - 1, 1)
@@ -111,7 +111,7 @@ def _figures(table: Table, weights: Floats) -> dict[str, Floats]:
             "krippendorff_alpha": _alpha(weights * is_shared, counts, equal, rated),
             "gwet_ac1": _above(observed, different),
             "fleiss_kappa": _above(observed, by_chance),
-            "cohen_kappa": _cohen(weights, table),
+            "cohen_kappa": _cohen(weights, pairs, counts.shape[1]),
         }
 
 
@@ -124,39 +124,18 @@ def _alpha(weights: Floats, counts: Floats, equal: Floats, rated: Floats) -> Flo
     return np.where(expected > 0, 1 - observed / expected, np.nan)
 
 
-def _cohen(weights: Floats, table: Table) -> Floats:
+def _cohen(weights: Floats, pairs: np.ndarray | None, kinds: int) -> Floats:
     """Return Cohen's kappa of two raters over the units that both rated."""
-    if table.pairs is None:
+    if pairs is None:
         return np.full(len(weights), np.nan)
-    both = weights * (table.pairs >= 0).all(axis=1)
-    kinds = np.arange(table.counts.shape[1])
-    first, second = (table.pairs[:, [side]] == kinds for side in (0, 1))
+    both = weights * (pairs >= 0).all(axis=1)
+    first, second = (pairs[:, [side]] == np.arange(kinds) for side in (0, 1))
     n = both.sum(axis=1, keepdims=True)
     by_chance = ((both @ first) / n * ((both @ second) / n)).sum(axis=1)
-    same = both @ (table.pairs[:, 0] == table.pairs[:, 1]).astype(float)
+    same = both @ (pairs[:, 0] == pairs[:, 1]).astype(float)
     return _above(same / n[:, 0], by_chance)
 
 
 def _above(observed: Floats, by_chance: Floats) -> Floats:
     """Return the share of the agreement beyond chance that was reached; nan where chance explains all."""
     return np.where(by_chance < 1, (observed - by_chance) / (1 - by_chance), np.nan)
-
-
-def _metric(name: str, values: Mapping[str, Floats], drawn: Mapping[str, Floats], table: Table) -> Metric:
-    value = float(values[name][0])
-    if np.isnan(value):
-        return Metric(value=None, n=table.shared, note=_undefined(name, table))
-    if not drawn:
-        note = f"no interval from fewer than {FEWEST} units rated twice"
-        return Metric(value=value, n=table.shared, note=note)
-    span = percentile_interval(drawn[name])
-    if span is None or is_point(span):
-        note = "no interval: the same in every draw"
-        return Metric(value=value, n=table.shared, note=note)
-    return Metric(value=value, n=table.shared, low=span[0], high=span[1])
-
-
-def _undefined(name: str, table: Table) -> str:
-    if name == "cohen_kappa" and table.pairs is None:
-        return "defined for exactly two raters; alpha, AC1 and Fleiss' kappa take any number"
-    return "all choices were the same, so chance alone explains the agreement"

@@ -5,7 +5,7 @@ metric is None and `note` says so. docs/calibration.md explains each metric, wit
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from evals.errors import BadConfig
 from evals.schema import Record
+from evals.stats import scores
 from evals.stats.intervals import (
     CELLS,
     DRAWS,
@@ -22,7 +23,6 @@ from evals.stats.intervals import (
     Floats,
     Interval,
     IntervalKind,
-    Measure,
     Units,
     Whole,
     bca_interval,
@@ -32,37 +32,30 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
-from evals.stats.scores import (
-    OVERCONFIDENT,
-    UNDERCONFIDENT,
-    RiskPoint,
-    aurc,
-    auroc,
-    base_rate_brier,
-    brier,
-    log_loss,
-    mean_accuracy,
-    mean_confidence,
-    optimal_aurc,
-    overconfidence_rate,
-    ratio,
-    risk_coverage,
-    smooth_ece,
-    underconfidence_rate,
-)
+from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT, RiskPoint, ratio, risk_coverage
 
 Binning = Literal["width", "mass"]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How confidences are binned, and how intervals are made."""
+class CalibrationSettings:
+    """How confidences are binned, and how intervals are made; BadConfig for what makes no sense."""
 
     bins: int = 10
     binning: Binning = "width"
     draws: int = DRAWS
     seed: int = 0
     interval: IntervalKind = "percentile"
+
+    def __post_init__(self) -> None:
+        if self.bins < 1:
+            raise BadConfig(f"the number of bins must be 1 or more, found {self.bins}; 10 is usual")
+        if self.binning not in ("width", "mass"):
+            raise BadConfig(f"binning must be width or mass, found {self.binning!r}")
+        if self.draws < 1:
+            raise BadConfig(f"an interval needs draws, found {self.draws}; 10000 is usual")
+        if self.interval not in ("percentile", "bca"):
+            raise BadConfig(f"an interval is percentile or bca, found {self.interval!r}")
 
 
 class NullEce(Record):
@@ -72,102 +65,10 @@ class NullEce(Record):
     q95: float
 
 
-@dataclass(frozen=True)
-class BrierParts:
-    """The Brier score is reliability - resolution + uncertainty + variance - covariance.
-
-    Variance and covariance are those within bins, and 0 where each bin holds one confidence.
-    """
-
-    reliability: Floats
-    resolution: Floats
-    uncertainty: Floats
-    within_variance: Floats
-    within_covariance: Floats
+# ---- bins ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BinSums:
-    """The rows of each draw summed by bin, over the bins that hold a row: shape (draws, bins)."""
-
-    mass: Floats
-    c: Floats
-    y: Floats
-    cc: Floats
-    cy: Floats
-
-    def accuracy(self) -> Floats:
-        """Return the share correct in each bin; nan where a draw has nothing in a bin."""
-        return ratio(self.y, self.mass)
-
-    def ece(self) -> Floats:
-        """Return the mean gap of the bins, weighted by how many rows they hold."""
-        return ratio(np.abs(self.y - self.c).sum(axis=1), self.mass.sum(axis=1))
-
-    def mce(self) -> Floats:
-        """Return the largest gap of a bin that holds a row."""
-        gaps = np.divide(np.abs(self.y - self.c), self.mass, out=np.zeros_like(self.c), where=self.mass > 0)
-        return np.where(self.mass.sum(axis=1) > 0, gaps.max(axis=1), np.nan)
-
-    def brier_parts(self) -> BrierParts:
-        """Return the five parts that make the Brier score."""
-        total = self.mass.sum(axis=1)
-        base = ratio(self.y.sum(axis=1), total)
-        share = 1 / np.where(self.mass > 0, self.mass, 1)  # sums of an empty bin are 0
-        spread = self.y - self.mass * base[:, None]
-        return BrierParts(
-            reliability=ratio(((self.c - self.y) ** 2 * share).sum(axis=1), total),
-            resolution=ratio((spread**2 * share).sum(axis=1), total),
-            uncertainty=base * (1 - base),
-            within_variance=ratio(np.maximum(self.cc - self.c**2 * share, 0).sum(axis=1), total),
-            within_covariance=ratio(2 * (self.cy - self.c * self.y * share).sum(axis=1), total),
-        )
-
-
-def bin_sums(c: Floats, y: Floats, w: Floats, edges: Floats) -> BinSums:
-    """Return the rows of each draw summed by bin; bins are those between inner `edges`."""
-    onehot = membership(c, edges)
-    onehot = onehot[:, onehot.any(axis=0)]
-    columns = (np.ones_like(c), c, y, c * c, c * y)
-    sums = w @ np.concatenate([onehot * column[:, None] for column in columns], axis=1)
-    return BinSums(*np.split(sums, len(columns), axis=1))
-
-
-def ece(c: Floats, y: Floats, w: Floats, edges: Floats) -> Floats:
-    """Return the expected calibration error: sum over bins of n_b/n |accuracy_b - confidence_b|."""
-    return bin_sums(c, y, w, edges).ece()
-
-
-def null_ece(c: Floats, edges: Floats, settings: Settings) -> NullEce:
-    """Return mean and 95th percentile of the ECE if every row were right with probability c.
-
-    Rows are independent of each other here, whatever clusters they belong to.
-    """
-    generator = np.random.default_rng(settings.seed)
-    level, counts = np.unique(c, return_counts=True)
-
-    def surplus(draws: int) -> Floats:
-        return generator.binomial(counts, level, size=(draws, len(level))) - counts * level
-
-    return _null(surplus, membership(level, edges), settings, len(c))
-
-
-def null_ece_together(c: Floats, units: Units, edges: Floats, settings: Settings) -> NullEce:
-    """Return the same if the rows of a cluster went right and wrong together.
-
-    One uniform number u per cluster makes its rows with c > u right: every row is still right with
-    probability c, and rows of one cluster depend on each other as much as that allows.
-    """
-    generator = np.random.default_rng(settings.seed)
-
-    def surplus(draws: int) -> Floats:
-        luck = generator.random((draws, len(units.counts)))[:, units.member]
-        return (luck < c) - c
-
-    return _null(surplus, membership(c, edges), settings, len(c))
-
-
-def bin_edges(c: Floats, settings: Settings) -> Floats:
+def bin_edges(c: Floats, settings: CalibrationSettings) -> Floats:
     """Return the inner edges of the bins.
 
     "width": i/bins in double precision, so 0.3 falls into the third of ten bins (3 * 0.1 > 0.3).
@@ -189,26 +90,44 @@ def membership(c: Floats, edges: Floats) -> Floats:
     return np.eye(len(edges) + 1)[places(c, edges)]
 
 
-def check_settings(settings: Settings) -> None:
-    """Return if the settings make sense; BadConfig says which do not."""
-    if settings.bins < 1:
-        raise BadConfig(f"the number of bins must be 1 or more, found {settings.bins}; 10 is usual")
-    if settings.binning not in ("width", "mass"):
-        raise BadConfig(f"binning must be width or mass, found {settings.binning!r}")
-    if settings.draws < 1:
-        raise BadConfig(f"an interval needs draws, found {settings.draws}; 10000 is usual")
-    if settings.interval not in ("percentile", "bca"):
-        raise BadConfig(f"an interval is percentile or bca, found {settings.interval!r}")
+def bin_sums(c: Floats, y: Floats, w: Floats, edges: Floats) -> list[Floats]:
+    """Return n, c, y, c * c and c * y of the rows of each draw summed by bin, over the bins that hold a row.
+
+    Each has shape (draws, bins); bins are those between inner `edges`.
+    """
+    onehot = membership(c, edges)
+    onehot = onehot[:, onehot.any(axis=0)]
+    columns = (np.ones_like(c), c, y, c * c, c * y)
+    sums = w @ np.concatenate([onehot * column[:, None] for column in columns], axis=1)
+    return np.split(sums, len(columns), axis=1)
 
 
-def _null(surplus: Callable[[int], Floats], onehot: Floats, settings: Settings, n: int) -> NullEce:
-    """Return the ECE of draws whose correct rows exceed the expected by `surplus` (draws, columns)."""
+def ece(c: Floats, y: Floats, w: Floats, edges: Floats) -> Floats:
+    """Return the expected calibration error: sum over bins of n_b/n |accuracy_b - confidence_b|."""
+    mass, stated, right, *_ = bin_sums(c, y, w, edges)
+    return ratio(np.abs(right - stated).sum(axis=1), mass.sum(axis=1))
+
+
+def null_ece(c: Floats, edges: Floats, settings: CalibrationSettings, units: Units | None = None) -> NullEce:
+    """Return mean and 95th percentile of the ECE if every row were right with probability c.
+
+    Rows are independent of each other; with `units`, those of a cluster go right and wrong together: one uniform
+    number u per cluster makes its rows with c > u right, so that rows of one cluster depend on each other as much as
+    their confidences allow.
+    """
+    generator = np.random.default_rng(settings.seed)
+    level, counts = np.unique(c, return_counts=True)
+    onehot = membership(level if units is None else c, edges)
+
+    def surplus(draws: int) -> Floats:
+        """Return by how much correct rows exceed the expected, shape (draws, columns)."""
+        if units is None:
+            return generator.binomial(counts, level, size=(draws, len(level))) - counts * level
+        return (generator.random((draws, len(units.counts)))[:, units.member] < c) - c
+
     step = max(1, CELLS // len(onehot))
-    parts = [
-        np.abs(surplus(min(step, settings.draws - start)) @ onehot).sum(axis=1) / n
-        for start in range(0, settings.draws, step)
-    ]
-    values = np.concatenate(parts)
+    sizes = (min(step, settings.draws - start) for start in range(0, settings.draws, step))
+    values = np.concatenate([np.abs(surplus(size) @ onehot).sum(axis=1) / len(c) for size in sizes])
     return NullEce(mean=float(values.mean()), q95=float(np.quantile(values, 0.95)))
 
 
@@ -255,13 +174,7 @@ class Sample:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether some cluster has several rows."""
-        return bool(self.n > self.units.n)
-
-    @property
-    def n(self) -> int:
-        """How many rows there are."""
-        return int(self.units.whole().sum())
+        return bool(self.units.whole().sum() > self.units.n)
 
 
 def reliability_bins(sample: Sample, edges: Floats, interval_of: Callable[[int], Interval | None]) -> tuple[Bin, ...]:
@@ -319,47 +232,6 @@ FEW = 10
 NO_BCA = "no BCa interval: draws on one side only, or undefined without some cluster"
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Every metric of a sample as it is, in each draw, and (for BCa) with each unit left out."""
-
-    sample: Sample
-    whole: Mapping[str, Floats]
-    drawn: Mapping[str, Floats]
-    left_out: Mapping[str, Floats] | None
-
-    def interval(self, name: str) -> Interval | None:
-        """Return the bootstrap interval, None where there is none or it is a point."""
-        span = self._span(name)
-        return None if span is None or is_point(span) else span
-
-    def reported(self, name: str) -> tuple[Interval | None, str | None]:
-        """Return the interval of a metric, and what a reader must know about it or its absence."""
-        values, value = self.drawn[name], float(self.whole[name][0])
-        if np.isnan(value):
-            return None, UNDEFINED.get(name, "undefined for these rows")
-        if np.isnan(values).all() or is_point((float(np.nanmin(values)), float(np.nanmax(values)))):
-            return self._without_spread(name, value)
-        span = self._span(name)
-        if span is None:
-            return None, NO_BCA
-        if is_point(span):
-            return self._without_spread(name, value)
-        return span, interval_note(values, self.sample.units.n)
-
-    def _span(self, name: str) -> Interval | None:
-        if self.left_out is None:
-            return percentile_interval(self.drawn[name])
-        return bca_interval(float(self.whole[name][0]), self.drawn[name], self.left_out[name])
-
-    def _without_spread(self, name: str, value: float) -> tuple[Interval | None, str]:
-        """Return Wilson's interval of a share that is 0 or 1 in every draw, none for the rest."""
-        if name in SHARES and value in (0.0, 1.0):
-            n = self.sample.units.holding(SHARES[name](self.sample.c))
-            return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"
-        return None, NO_SPREAD
-
-
 def interval_note(drawn: Floats, n_clusters: int) -> str | None:
     """Return what a reader must know about a bootstrap interval: draws lost, too few clusters.
 
@@ -371,16 +243,6 @@ def interval_note(drawn: Floats, n_clusters: int) -> str | None:
     if n_clusters < FEW:
         told.append(f"from {n_clusters} clusters: the interval is too narrow")
     return "; ".join(told) or None
-
-
-def spread_of(sample: Sample, measure: Measure, settings: Settings) -> Spread:
-    """Return every metric of a sample with its draws; the jackknife is taken for BCa only."""
-    return Spread(
-        sample=sample,
-        whole=measure(sample.units.whole()),
-        drawn=resample(measure, sample.units, settings.draws, settings.seed),
-        left_out=jackknife(measure, sample.units) if settings.interval == "bca" else None,
-    )
 
 
 class Method(Record):
@@ -437,108 +299,113 @@ def calibrate(
     confidence: Sequence[float | None],
     correct: Sequence[bool],
     clusters: Sequence[str] | None = None,
-    settings: Settings | None = None,
+    settings: CalibrationSettings | None = None,
 ) -> Calibration:
     """Return all calibration metrics; rows whose confidence is None are only counted.
 
-    `clusters` names what each row belongs to (None: every row is its own). BadConfig for settings
-    that make no sense; ValueError for a confidence outside 0..1 or lists of different length.
+    `clusters` names what each row belongs to (None: every row is its own). ValueError for a confidence outside 0..1
+    or lists of different length.
     """
-    settings = settings or Settings()
-    check_settings(settings)
+    settings = settings or CalibrationSettings()
     names = [str(i) for i in range(len(correct))] if clusters is None else list(clusters)
-    stated = [
-        (value, outcome, name)
-        for value, outcome, name in zip(confidence, correct, names, strict=True)
-        if value is not None
-    ]
+    stated = [each for each in zip(confidence, correct, names, strict=True) if each[0] is not None]
     missing = len(correct) - len(stated)
     if not stated:
         note = "no row states a confidence" if missing else "no rows"
         return Calibration(n=len(correct), n_missing_confidence=missing, note=note)
-    c = np.array([value for value, _, _ in stated], dtype=np.float64)
-    y = np.array([outcome for _, outcome, _ in stated], dtype=np.float64)
+    found, outcomes, groups = zip(*stated, strict=True)
+    c, y = np.array(found, dtype=np.float64), np.array(outcomes, dtype=np.float64)
     inside = (c >= 0) & (c <= 1)
     if not inside.all():
         raise ValueError(f"a confidence is a share 0..1, found {c[~inside][0]}")
-    sample = Sample.of(c, y, [name for _, _, name in stated])
-    return _measured(sample, bin_edges(c, settings), settings).model_copy(
-        update={"n": len(correct), "n_missing_confidence": missing}
-    )
-
-
-def measure(c: Floats, y: Floats, w: Floats, edges: Floats) -> dict[str, Floats]:
-    """Return every metric by name for weights (draws, rows), nan where it is undefined.
-
-    `edges` are the inner edges of the bins. Weights count rows: whole numbers.
-    """
-    return _measure(c, y, w, bin_sums(c, y, w, edges))
-
-
-def _measured(sample: Sample, edges: Floats, settings: Settings) -> Calibration:
-    """Return the calibration of a sample; who calls fills in how many rows there were at first."""
-    c, y, whole = sample.c, sample.y, sample.units.whole()
-    columns = {place: i for i, place in enumerate(np.unique(places(c, edges)).tolist())}
+    sample = Sample.of(c, y, list(groups))
+    edges = bin_edges(c, settings)
+    c, y, units, whole = sample.c, sample.y, sample.units, sample.units.whole()
 
     def in_draws(w: Floats) -> dict[str, Floats]:
-        binned = bin_sums(c, y, w, edges)
-        shares = binned.accuracy().T if sample.is_clustered else ()
-        return _measure(c, y, w, binned) | {_bin(i): each for i, each in enumerate(shares)}
+        return measure(c, y, w, edges, by_bin=sample.is_clustered)
 
-    spread = spread_of(sample, in_draws, settings)
-    values = measure(c, y, whole, edges)
-    reported = {name: spread.reported(name) for name in values}
+    values, at = measure(c, y, whole, edges), in_draws(whole)
+    drawn = resample(in_draws, units, settings.draws, settings.seed)
+    left_out = jackknife(in_draws, units) if settings.interval == "bca" else None
+
+    def span_of(name: str) -> Interval | None:
+        if left_out is None:
+            return percentile_interval(drawn[name])
+        return bca_interval(float(at[name][0]), drawn[name], left_out[name])
+
+    columns = {place: i for i, place in enumerate(np.unique(places(c, edges)).tolist())}
+
+    def interval_of(place: int) -> Interval | None:
+        span = span_of(f"accuracy of bin {columns[place]}")
+        return None if span is None or is_point(span) else span
+
+    reported = {name: _reported(name, sample, float(values[name][0]), drawn[name], span_of) for name in values}
     return Calibration(
-        n=sample.n,
-        n_missing_confidence=0,
-        n_clusters=sample.units.n,
+        n=len(correct),
+        n_missing_confidence=missing,
+        n_clusters=units.n,
         ece_if_calibrated=null_ece(np.repeat(c, whole[0].astype(int)), edges, settings),
-        ece_if_dependent=(null_ece_together(c, sample.units, edges, settings) if sample.is_clustered else None),
+        ece_if_dependent=null_ece(c, edges, settings, units) if sample.is_clustered else None,
         intervals={name: span for name, (span, _) in reported.items() if span is not None},
         interval_notes={name: note for name, (_, note) in reported.items() if note is not None},
-        bins=reliability_bins(sample, edges, lambda place: spread.interval(_bin(columns[place]))),
+        bins=reliability_bins(sample, edges, interval_of),
         risk_coverage=risk_coverage(c, y, whole),
-        method=Method(
-            bins=settings.bins,
-            binning=settings.binning,
-            interval=settings.interval,
-            level=LEVEL,
-            draws=settings.draws,
-            seed=settings.seed,
-        ),
-    ).model_copy(update={name: _number(value) for name, value in values.items()})
+        method=Method(**asdict(settings), level=LEVEL),
+    ).model_copy(update={name: None if np.isnan(each[0]) else float(each[0]) for name, each in values.items()})
 
 
-def _bin(column: int) -> str:
-    """Return what the share correct of a bin that holds rows is called among the draws."""
-    return f"accuracy of bin {column}"
+def _reported(
+    name: str, sample: Sample, value: float, drawn: Floats, span_of: Callable[[str], Interval | None]
+) -> tuple[Interval | None, str | None]:
+    """Return the interval of a metric, and what a reader must know about it or its absence."""
+    if np.isnan(value):
+        return None, UNDEFINED.get(name, "undefined for these rows")
+    if not np.isnan(drawn).all() and not is_point((float(np.nanmin(drawn)), float(np.nanmax(drawn)))):
+        span = span_of(name)
+        if span is None:
+            return None, NO_BCA
+        if not is_point(span):
+            return span, interval_note(drawn, sample.units.n)
+    if name in SHARES and value in (0.0, 1.0):  # Wilson's interval of a share that is the same in every draw
+        n = sample.units.holding(SHARES[name](sample.c))
+        return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"
+    return None, NO_SPREAD
 
 
-def _measure(c: Floats, y: Floats, w: Floats, binned: BinSums) -> dict[str, Floats]:
-    parts = binned.brier_parts()
-    area, best = aurc(c, y, w), optimal_aurc(c, y, w)
+def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = False) -> dict[str, Floats]:
+    """Return every metric by name for weights (draws, rows), nan where it is undefined.
+
+    `edges` are the inner edges of the bins; `by_bin` adds the share correct of each that holds a row. Weights count
+    rows: whole numbers. The Brier score is reliability -
+    resolution + uncertainty + variance - covariance; the last two are those within bins, and 0 where each bin holds
+    one confidence.
+    """
+    mass, stated, right, cc, cy = bin_sums(c, y, w, edges)
+    total = mass.sum(axis=1)
+    base = ratio(right.sum(axis=1), total)
+    each = 1 / np.where(mass > 0, mass, 1)  # sums of an empty bin are 0
+    gaps = np.abs(right - stated)
+    area, best = scores.aurc(c, y, w), scores.optimal_aurc(c, y, w)
     return {
-        "ece": binned.ece(),
-        "mce": binned.mce(),
-        "smece": smooth_ece(c, y, w),
-        "brier": brier(c, y, w),
-        "brier_reliability": parts.reliability,
-        "brier_resolution": parts.resolution,
-        "brier_uncertainty": parts.uncertainty,
-        "brier_within_variance": parts.within_variance,
-        "brier_within_covariance": parts.within_covariance,
-        "base_rate_brier": base_rate_brier(c, y, w),
-        "log_loss": log_loss(c, y, w),
-        "auroc": auroc(c, y, w),
+        "ece": ratio(gaps.sum(axis=1), total),
+        "mce": np.where(total > 0, np.divide(gaps, mass, out=np.zeros_like(gaps), where=mass > 0).max(axis=1), np.nan),
+        "smece": scores.smooth_ece(c, y, w),
+        "brier": scores.brier(c, y, w),
+        "brier_reliability": ratio(((stated - right) ** 2 * each).sum(axis=1), total),
+        "brier_resolution": ratio(((right - mass * base[:, None]) ** 2 * each).sum(axis=1), total),
+        "brier_uncertainty": base * (1 - base),
+        "brier_within_variance": ratio(np.maximum(cc - stated**2 * each, 0).sum(axis=1), total),
+        "brier_within_covariance": ratio(2 * (cy - stated * right * each).sum(axis=1), total),
+        "base_rate_brier": scores.base_rate_brier(c, y, w),
+        "log_loss": scores.log_loss(c, y, w),
+        "auroc": scores.auroc(c, y, w),
         "aurc": area,
         "aurc_optimal": best,
         "e_aurc": area - best,
-        "overconfidence_rate": overconfidence_rate(c, y, w),
-        "underconfidence_rate": underconfidence_rate(c, y, w),
-        "mean_confidence": mean_confidence(c, y, w),
-        "mean_accuracy": mean_accuracy(c, y, w),
+        "overconfidence_rate": scores.overconfidence_rate(c, y, w),
+        "underconfidence_rate": scores.underconfidence_rate(c, y, w),
+        "mean_confidence": scores.mean_confidence(c, y, w),
+        "mean_accuracy": scores.mean_accuracy(c, y, w),
+        **{f"accuracy of bin {i}": each for i, each in enumerate(ratio(right, mass).T) if by_bin},
     }
-
-
-def _number(values: Floats) -> float | None:
-    return None if np.isnan(values[0]) else float(values[0])

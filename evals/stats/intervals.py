@@ -115,11 +115,7 @@ def bootstrap(
     """
     if not clusters:
         return {}
-
-    def measure(weights: Floats) -> dict[str, Floats]:
-        return {name: metric(weights) for name, metric in metrics.items()}
-
-    values = resample(measure, Units.of(clusters), draws, seed)
+    values = resample(lambda w: {name: metric(w) for name, metric in metrics.items()}, Units.of(clusters), draws, seed)
     spans = {name: percentile_interval(each) for name, each in values.items()}
     return {name: span for name, span in spans.items() if span is not None}
 
@@ -161,8 +157,11 @@ def bca_interval(estimate: float, values: Floats, left_out: Floats, level: float
     below = (np.mean(kept < estimate) + np.mean(kept <= estimate)) / 2
     if not 0 < below < 1:
         return None
-    bias, acceleration = NORMAL.inv_cdf(below), _acceleration(left_out)
-    shares = []
+    away = left_out.mean() - left_out
+    spread = float((away**2).sum())
+    # a sixth of the skewness of the jackknife; 0 where all values are equal
+    acceleration = float((away**3).sum()) / (6 * spread**1.5) if spread > POINT**2 else 0.0
+    bias, shares = NORMAL.inv_cdf(below), []
     for tail in ((1 - level) / 2, (1 + level) / 2):
         shifted = bias + NORMAL.inv_cdf(tail)
         shares.append(NORMAL.cdf(bias + shifted / (1 - acceleration * shifted)))
@@ -173,13 +172,6 @@ def bca_interval(estimate: float, values: Floats, left_out: Floats, level: float
 def is_point(span: Interval) -> bool:
     """Return whether resampling showed no spread at all (up to rounding): that is no certainty."""
     return span[1] - span[0] < POINT
-
-
-def _acceleration(left_out: Floats) -> float:
-    """Return a sixth of the skewness of the jackknife; 0 where all values are equal."""
-    away = left_out.mean() - left_out
-    spread = float((away**2).sum())
-    return float((away**3).sum()) / (6 * spread**1.5) if spread > POINT**2 else 0.0
 
 
 def _joined(parts: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:

@@ -12,22 +12,16 @@ its own octave.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from evals.schema import Record, Share
 from evals.stats.intervals import Floats, Whole
 
 
-@dataclass(frozen=True)
-class Levels:
-    """Each confidence that occurs, ascending, and how much weight is right and wrong there.
-
-    `confidence` has shape (levels,), `right` and `wrong` (draws, levels). A level that a draw does
-    not hold has no weight in it.
-    """
+class Levels(NamedTuple):
+    """Each confidence that occurs, ascending (levels,), and how much weight is right and wrong there (draws, levels)."""
 
     confidence: Floats
     right: Floats
@@ -39,8 +33,7 @@ def levels(c: Floats, y: Floats, w: Floats) -> Levels:
     order = np.argsort(c, kind="stable")
     ordered = c[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
-    is_sorted = bool((order[1:] > order[:-1]).all())
-    weights = w if is_sorted else w[:, order]
+    weights = w if (order[1:] > order[:-1]).all() else w[:, order]
     both = np.add.reduceat(weights, starts, axis=1)
     right = np.add.reduceat(weights * y[order], starts, axis=1)
     return Levels(ordered[starts], right, both - right)
@@ -149,19 +142,14 @@ def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
     share = np.divide(wrong, tied, out=np.zeros_like(wrong), where=tied > 0)
     steps = np.diff(harmonic, axis=1, prepend=0.0)
     excess = np.cumsum(wrong, axis=1) - wrong - before * share
-    total = answered[:, -1]
-    return _per_row((excess * steps + wrong).sum(axis=1), total)
+    return ratio((excess * steps + wrong).sum(axis=1), answered[:, -1])
 
 
 def optimal_aurc(c: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the AURC if every correct row stated more than every wrong one.
-
-    With R rows right of n: the mean over i > R of (i - R) / i.
-    """
-    right = w @ y
-    total = w.sum(axis=1)
+    """Return the AURC if every correct row stated more than every wrong one: mean of (i - R) / i over i > R, R right."""
+    right, total = w @ y, w.sum(axis=1)
     harmonic = _harmonic(np.stack([right, total], axis=1))
-    return _per_row(total - right - right * (harmonic[:, 1] - harmonic[:, 0]), total)
+    return ratio(total - right - right * (harmonic[:, 1] - harmonic[:, 0]), total)
 
 
 def _harmonic(counts: Floats) -> Floats:
@@ -171,10 +159,6 @@ def _harmonic(counts: Floats) -> Floats:
         raise ValueError("risk and coverage count rows: weights must be whole numbers")
     known = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, whole.max(initial=0) + 1))])
     return known[whole]
-
-
-def _per_row(sums: Floats, total: Floats) -> Floats:
-    return np.divide(sums, total, out=np.full_like(sums, np.nan), where=total > 0)
 
 
 FINEST = 2.0**-8
@@ -216,7 +200,6 @@ class _Waves:
     """Residuals as cosines, enough of them for widths down to `narrowest`."""
 
     def __init__(self, c: Floats, residual: Floats, narrowest: float) -> None:
-        """Take confidences (rows,) and residuals (draws, rows)."""
         count = math.ceil(DAMPED / (math.pi * narrowest)) + 1
         self.order = math.pi * np.arange(count)
         self.sums = residual @ np.cos(np.outer(c, self.order))
@@ -235,10 +218,6 @@ class _Waves:
         even = damped[:, ::2] @ self.cosines[::2]
         odd = damped[:, 1::2] @ self.cosines[1::2]
         return np.maximum(np.abs(even), np.abs(odd)).mean(axis=1)
-
-    def keep(self, draws: npt.NDArray[np.bool_]) -> None:
-        """Go on with these draws only."""
-        self.sums = self.sums[draws]
 
 
 def _thinned(c: Floats, residual: Floats) -> tuple[Floats, Floats]:
@@ -264,7 +243,7 @@ def _search(c: Floats, residual: Floats) -> Floats:
         waves = _Waves(c, residual[left], lower)
         below = waves.error(np.full(len(left), lower)) - lower
         inside = below > 0
-        waves.keep(inside)
+        waves.sums = waves.sums[inside]
         found[left[inside]] = _root(waves, (lower, upper), (below[inside], above[inside]))
         left, above, upper = left[~inside], below[~inside], lower
     found[left] = above + upper

@@ -1,1 +1,35 @@
-"""One module per noun of the `assay` command; each exposes a typer `app` or one function."""
+"""The commands of `assay`, and options that several of them take."""
+
+import inspect
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
+Remote = Annotated[
+    bool, typer.Option("--allow-remote", help="Let a server on another machine read evidence and answers.")
+]
+Command = Callable[..., None]
+
+
+def with_options(
+    options: Callable[..., object], name: str, without: Collection[str] = ()
+) -> Callable[[Command], Command]:
+    """Give a command the options that `options` takes; what it returns is the command's argument `name`."""
+    added = {each: told for each, told in inspect.signature(options).parameters.items() if each not in without}
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            command(**{name: options(**{each: given.pop(each) for each in added})}, **given)
+
+        own = [each for each in inspect.signature(command).parameters.values() if each.name != name]
+        both = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *added.values())]
+        called.__annotations__ = {each.name: each.annotation for each in both}
+        vars(called)["__signature__"] = inspect.Signature(both)
+        return called
+
+    return decorate

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 import typer
+from rich.console import Group
+from rich.table import Table
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import as_jsonl, first_of, read_text, write_whole
@@ -25,17 +27,17 @@ from evals.questions import (
     pathway_training,
     register,
 )
-from evals.questions.importing import Options, import_rows
-from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examples_of, file_of, raw_rows
+from evals.questions.importing import ImportOptions, import_rows
+from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examine, examples_of, file_of, raw_rows
 from evals.questions.statistics import DataStatistics, split_statistics, versions
 from evals.schema import Example
+from lab.commands import Json
 from lab.commands.tables import emit, notes, table_of
 from lab.settings import from_environment
 
 if TYPE_CHECKING:
-    from evals.questions.pairs import PairSet, Sample
+    from evals.questions.pairs import Sample
     from evals.review.corpus import Recipe
-    from evals.review.prompt import Budget
     from evals.schema import ReviewExample
     from evals.schema.reviewruns import CorpusStatistics
     from training.data.samples import Draws
@@ -44,9 +46,7 @@ TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
 """Splits that a corpus has rows of; test papers are never taught."""
 EVERY = 100
 """Papers between two words of progress."""
-REFINER_FILES = ("train.jsonl", "test.jsonl", "README.md", "statistics.json")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")]
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ def check(
     """
     path = file_of(file)
     if path is not None:
-        report = checking.check(path)
+        report = checking.report_on(examine(path), path.name)
     else:
         report = checking.report_on(QuestionSet(load_questions(file, fetch), (), (), is_own=True), file)
     _show(report, as_json=as_json)
@@ -137,7 +137,7 @@ def import_set(
         raise BadConfig(f"{out} would hold JSONL; give it a name that ends in .jsonl")
     if split is not None and split not in SPLITS:
         raise BadConfig(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
-    options = Options(split, group, source, licence, skip_bad)
+    options = ImportOptions(split, group, source, licence, skip_bad)
     rows, skipped = import_rows(_benchmark_rows(file), layout, file.stem, options)
     for each in skipped:
         notes.print(f"left out: {each}", soft_wrap=True)
@@ -147,7 +147,6 @@ def import_set(
 
 
 def _benchmark_rows(file: Path) -> list[Raw]:
-    """Return the rows of a benchmark's file; LabError for one that cannot be read."""
     if file.suffix == ".parquet":
         import pyarrow
         import pyarrow.parquet as pq
@@ -170,24 +169,30 @@ def _benchmark_rows(file: Path) -> list[Raw]:
 
 
 def _show(report: checking.SetReport, *, as_json: bool) -> None:
-    emit(report, as_json=as_json)
-    if as_json:
-        return
+    tables = []
     if report.faults:
         rows = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
         columns = ("line", "id", "field", "what is wrong", "what to do")
-        emit(None, as_json=False, table=table_of(f"Bad rows of {report.file}", columns, rows))
+        tables.append(table_of(f"Bad rows of {report.file}", columns, rows))
     if report.warnings:
         told = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
-        columns = ("", "what was found", "rows, such as", "what to do")
-        emit(None, as_json=False, table=table_of("To look at", columns, told))
+        tables.append(table_of("To look at", ("", "what was found", "rows, such as", "what to do"), told))
     counted = {"split": "splits", "kind of truth": "kinds", "choices": "options", "licence": "licences"}
     counts = [(by, name, n) for by, field in counted.items() for name, n in getattr(report, field).items()]
     counts += [("groups", "", report.groups), ("with explanation", "", report.explained)]
-    emit(None, as_json=False, table=table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts))
+    tables.append(table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts))
     scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
     title = f"What answers without a model score on {report.scored_on} rows"
-    emit(None, as_json=False, table=table_of(title, ("policy", "right", "share"), scores))
+    tables.append(table_of(title, ("policy", "right", "share"), scores))
+    emit(report, as_json=as_json, table=Group(*tables))
+
+
+def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
+    """Write files, each whole, the last one as the seal; and print what was written."""
+    for name, text in texts.items():
+        write_whole(out / name, text)
+    emit(document, as_json=as_json, table=table)
+    notes.print(f"written to {out}: {', '.join(texts)}", soft_wrap=True)
 
 
 @app.command()
@@ -277,26 +282,24 @@ def _write_questions(
     *,
     as_json: bool,
 ) -> None:
-    """Write three files, each whole, the statistics last, as the seal; and print what was written."""
     rows = {"train": train, "test": test}
     texts = {split: as_jsonl(found) for split, found in rows.items()}
     splits = {split: split_statistics(found, texts[split]) for split, found in rows.items()}
     statistics = DataStatistics(name=name, settings=settings, splits=splits, versions=versions())
-    for split, text in texts.items():
-        write_whole(out / f"{split}.jsonl", text)
-    write_whole(out / "statistics.json", statistics.model_dump_json(indent=1) + "\n")
+    files = {f"{split}.jsonl": text for split, text in texts.items()}
+    files["statistics.json"] = statistics.model_dump_json(indent=1) + "\n"
     counts = {
         group: [Counter(getattr(splits[split], f"{group}s")) for split in ("train", "test")]
         for group in ("kind", "tissue")
     }
-    table = [
+    cells = [
         (group, each, of_train[each], of_test[each])
         for group, (of_train, of_test) in counts.items()
         for each in dict.fromkeys((*of_train, *of_test))
     ]
-    table.append(("total", "", len(train), len(test)))
-    emit(statistics, as_json=as_json, table=table_of(f"{name} questions", ("by", "name", "train", "test"), table))
-    notes.print(f"written to {out}: train.jsonl, test.jsonl, statistics.json", soft_wrap=True)
+    cells.append(("total", "", len(train), len(test)))
+    table = table_of(f"{name} questions", ("by", "name", "train", "test"), cells)
+    _write(out, files, statistics, table, as_json=as_json)
 
 
 @app.command(epilog="Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs")
@@ -326,7 +329,9 @@ def pairs(
     as_json: Json = False,
 ) -> None:
     """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
-    from evals.questions.pairs import make_calibrated_pairs, make_pairs
+    from evals.questions.pairs import make_pairs
+    from hub.cards.dataset import pairs_card
+    from lab.compare.export import CARD, LINE_ENDS, ROWS, STATISTICS
     from training.data.questions import public_name
     from training.data.samples import Draws, RunSamples, run_samples
     from training.run.folder import RunFolder
@@ -352,8 +357,20 @@ def pairs(
         }
     if calibrate:
         settings["confidence"] = "how often answers of the kind are right"
-    make = make_calibrated_pairs if calibrate else make_pairs
-    _write_pairs(out, make(found.samples, margin, per_question, found.unknown_questions), settings, as_json=as_json)
+    made = make_pairs(found.samples, margin, per_question, found.unknown_questions, calibrate=calibrate)
+    lines = "".join(row.model_dump_json().translate(LINE_ENDS) + "\n" for row in made.rows)
+    statistics = made.statistics(settings, ROWS, lines.encode())
+    rows: list[tuple[str, object]] = [(f"{rule} pairs", count) for rule, count in statistics.by_rule.items()]
+    rows += [(f"of kind {kind}", count) for kind, count in statistics.by_kind.items()]
+    rows += [(f"left out: {why}", count) for why, count in statistics.left_out.items()]
+    rows += [
+        (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
+        for kind, part in statistics.accuracy.items()
+    ]
+    rows.append(("pairs", statistics.rows))
+    files = {ROWS: lines, CARD: str(pairs_card(statistics)), STATISTICS: statistics.model_dump_json(indent=1) + "\n"}
+    table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
+    _write(out, files, statistics, table, as_json=as_json)
     if not calibrate:
         notes.print(
             "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
@@ -379,32 +396,9 @@ def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[S
     return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage)))
 
 
-def _write_pairs(out: Path, made: "PairSet", settings: dict[str, str | int | float], *, as_json: bool) -> None:
-    """Write rows, card and, as the seal, statistics; and print what was written."""
-    from hub.cards.dataset import pairs_card
-    from lab.compare.export import CARD, LINE_ENDS, ROWS, STATISTICS
-
-    lines = "".join(row.model_dump_json().translate(LINE_ENDS) + "\n" for row in made.rows)
-    statistics = made.statistics(settings, ROWS, lines.encode())
-    write_whole(out / ROWS, lines)
-    write_whole(out / CARD, str(pairs_card(statistics)))
-    write_whole(out / STATISTICS, statistics.model_dump_json(indent=1) + "\n")
-    rows: list[tuple[str, object]] = [(f"{rule} pairs", count) for rule, count in statistics.by_rule.items()]
-    rows += [(f"of kind {kind}", count) for kind, count in statistics.by_kind.items()]
-    rows += [(f"left out: {why}", count) for why, count in statistics.left_out.items()]
-    rows += [
-        (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
-        for kind, part in statistics.accuracy.items()
-    ]
-    rows.append(("pairs", statistics.rows))
-    table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
-    emit(statistics, as_json=as_json, table=table)
-    notes.print(f"written to {out}: {ROWS}, {CARD}, {STATISTICS}", soft_wrap=True)
-
-
 @app.command(epilog="Example: assay data refiner --out data/refiner")
 def refiner(
-    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(REFINER_FILES)}.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, README.md, statistics.json.")],
     seed: Annotated[int, typer.Option(help="Chooses records, passages beside, and order.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -416,20 +410,16 @@ def refiner(
     from evals.refine import records
     from evals.refine.bank import refiner_bank
 
-    bank = refiner_bank(seed)
-    splits = {name: (found, records.as_jsonl(found)) for name, found in (("train", bank.train), ("test", bank.test))}
+    splits = {name: (found, records.as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
     statistics = records.statistics_of(splits, seed)
-    for name, (_, text) in splits.items():
-        write_whole(out / f"{name}.jsonl", text)
-    write_whole(out / "README.md", records.card(statistics))
-    write_whole(out / "statistics.json", statistics.model_dump_json(indent=1) + "\n")
+    files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
+    files |= {"README.md": records.card(statistics), "statistics.json": statistics.model_dump_json(indent=1) + "\n"}
     rows = [
         (what.replace("_", " "), *(getattr(statistics.splits[split], what) for split in ("train", "test")))
         for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
     ]
     table = table_of("refiner records (synthetic)", ("what", "train", "test"), rows)
-    emit(statistics, as_json=as_json, table=table)
-    notes.print(f"written to {out}: {', '.join(REFINER_FILES)}", soft_wrap=True)
+    _write(out, files, statistics, table, as_json=as_json)
 
 
 @app.command(epilog="Example: assay data review --corpus a --out data/review")
@@ -460,17 +450,31 @@ def review(
     --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
     statistics file, and the instructions they teach.
     """
-    from evals.review.corpus import CORPORA
+    from evals.papers.collection import read_collection
+    from evals.papers.families import split_by_family, without_leaks
+    from evals.review.corpus import CORPORA, Recipe
     from evals.review.prompt import Budget, system_prompt
     from hub.cards.dataset import write_rows_card
 
     if corpus is not None and corpus.lower() not in CORPORA:
         raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
-    examples, left_out = _reviewed_papers(papers, seed)
-    budget = Budget(context, reply_reserve, overlap, max_parts)
+    collection = read_collection(papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"))
+    left_out = {f"concern: {why}": count for why, count in collection.left_out.items()}
+    if collection.has_splits:
+        examples, leaks = without_leaks(collection.examples)
+        left_out |= {f"paper: {why}": count for why, count in leaks.items()}
+    else:
+        examples = split_by_family(collection.examples, seed)
     made: dict[str, tuple[CorpusStatistics, str]] = {}
     if corpus:
-        recipe = _recipe(corpus, base, budget, min_confidence, min_concerns)
+        from training.data.tokens import ChatCounter
+        from training.models.base import find_base, load_tokenizer
+
+        given = {"min_confidence": min_confidence, "min_concerns": min_concerns}
+        rules = replace(CORPORA[corpus.lower()], **{name: each for name, each in given.items() if each is not None})
+        found = find_base(base, lambda _, message: notes.print(message))
+        budget = Budget(context, reply_reserve, overlap, max_parts)
+        recipe = Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
         made = {split: _corpus(examples, split, recipe, papers) for split in TAUGHT}
     by_split = {split: [each for each in examples if each.split == split] for split in SPLITS}
     if not dry_run:
@@ -493,53 +497,20 @@ def review(
         }
         for split, mine in by_split.items()
     }
-    columns = ("split", *counts["train"])
     corpora = {split: statistics.model_dump() for split, (statistics, _) in made.items()}
     document = {"splits": counts, "left_out": left_out, "corpora": corpora}
     rows = [(split, *row.values()) for split, row in counts.items()]
-    emit(document, as_json=as_json, table=table_of("reviewed papers", columns, rows))
+    tables = [table_of("reviewed papers", ("split", *counts["train"]), rows)]
+    emit(document, as_json=as_json, table=Group(*tables, *(_corpus_table(each) for each, _ in made.values())))
     for why, count in left_out.items():
         notes.print(f"left out, {why}: {count}")
-    if not as_json:
-        for statistics, _ in made.values():
-            _show_corpus(statistics)
     dry = f"nothing was written: this was a dry run of --out {shlex.quote(str(out))}"
     notes.print(dry if dry_run else f"written to {out}", soft_wrap=True)
-
-
-def _reviewed_papers(papers: str, seed: int) -> "tuple[tuple[ReviewExample, ...], dict[str, int]]":
-    """Return the papers with their splits, families whole, and what was left out by reason."""
-    from evals.papers.collection import read_collection
-    from evals.papers.families import split_by_family, without_leaks
-
-    collection = read_collection(papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"))
-    left_out = {f"concern: {why}": count for why, count in collection.left_out.items()}
-    if not collection.has_splits:
-        return split_by_family(collection.examples, seed), left_out
-    repair = without_leaks(collection.examples)
-    left_out |= {f"paper: {why}": count for why, count in repair.left_out.items()}
-    return repair.examples, left_out
-
-
-def _recipe(corpus: str, base: str, budget: "Budget", min_confidence: float | None, fewest: int | None) -> "Recipe":
-    """Return how rows are made; MissingModel if the base's tokenizer cannot be had."""
-    from evals.review.corpus import CORPORA, Recipe
-    from training.data.tokens import ChatCounter
-    from training.models.base import find_base, load_tokenizer
-
-    rules = CORPORA[corpus.lower()]
-    if min_confidence is not None:
-        rules = replace(rules, min_confidence=min_confidence)
-    if fewest is not None:
-        rules = replace(rules, min_concerns=fewest)
-    found = find_base(base, lambda _, message: notes.print(message))
-    return Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
 
 
 def _corpus(
     examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
 ) -> "tuple[CorpusStatistics, str]":
-    """Return statistics and rows (as JSONL) of a split that is taught."""
     from evals.review.corpus import make_corpus, statistics_of
 
     def tell(done: int, of: int) -> None:
@@ -551,7 +522,7 @@ def _corpus(
     return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text
 
 
-def _show_corpus(found: "CorpusStatistics") -> None:
+def _corpus_table(found: "CorpusStatistics") -> Table:
     tokens, budget, audit = found.input_tokens, found.budget, found.truncation.overall
     rows = [
         ("papers kept", f"{found.articles_kept} of {found.articles_read}"),
@@ -565,5 +536,4 @@ def _show_corpus(found: "CorpusStatistics") -> None:
         ("reply: median, longest", f"{found.reply_tokens.median:g}, {found.reply_tokens.high:g}"),
         ("context, counted by", f"{budget.context}, {budget.tokenizer}"),
     ]
-    table = table_of(f"corpus {found.corpus}, {found.split}", ("what", "value"), rows)
-    emit(None, as_json=False, table=table)
+    return table_of(f"corpus {found.corpus}, {found.split}", ("what", "value"), rows)

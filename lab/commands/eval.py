@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
+from rich.console import Group as Tables
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from typer.core import TyperCommand
@@ -21,24 +22,19 @@ from evals.errors import BadConfig, LabError
 from evals.model import Progress, Sampling
 from evals.schema import Record, Share
 from evals.task import TASKS
-from lab.commands import verify
+from lab.commands import Json, verify, with_options
 from lab.commands.tables import (
     calibration_tables,
-    change_table,
     comparison_table,
     counted,
     emit,
     notes,
-    reading_table,
-    rescored_table,
+    rescored_tables,
     save_standings,
-    shift_table,
     standings_table,
     summary_table,
 )
-from lab.commands.verify import Read
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+from lab.commands.verify import Read, ReadingJudge, reading_judge
 
 
 class OutcomeRow(Record):
@@ -79,14 +75,14 @@ def calibration(
     Example: assay eval calibration rows.jsonl --binning mass --interval bca
     """
     from evals.io import read_rows
-    from evals.stats.calibration import Settings, calibrate
+    from evals.stats.calibration import CalibrationSettings, calibrate
 
     read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
     measured = calibrate(
         [row.confidence for row in read],
         [row.correct for row in read],
         [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
-        Settings(bins, binning, bootstrap, seed, interval),
+        CalibrationSettings(bins, binning, bootstrap, seed, interval),
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
@@ -179,16 +175,12 @@ def compare(
     emit(found, as_json=as_json, table=comparison_table(found))
 
 
+@with_options(reading_judge, "asked")
 def rescore(
     report: Annotated[Path, typer.Argument(help="A report with full texts.")],
+    asked: ReadingJudge,
     out: Annotated[Path | None, typer.Option(help="Where the new report goes; the same file if not given.")] = None,
     read: Read = "auto",
-    judge: verify.Url = "",
-    judge_model: verify.Model = "",
-    key_env: verify.KeyEnv = "",
-    allow_remote: verify.Remote = False,
-    labels: verify.Labels = None,
-    any_judge: verify.AnyJudge = False,
     show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
     task: TaskName = "questions",
     as_json: Json = False,
@@ -205,7 +197,7 @@ def rescore(
     from evals.run import rescore as judge_again
 
     stored = load_report(report)
-    tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    tried = verify.tried_judge(read, asked)
     found = judge_again(stored, check_way(read), tried)
     if tried is not None:
         found = found.model_copy(update={"report": tried.marked(found.report)})
@@ -227,14 +219,7 @@ def rescore(
         "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
-    tables = [reading_table(found), *([rescored_table(found)] if changed else [])]
-    tables += [
-        *([shift_table(found)] if found.shifts else []),
-        *([change_table(found)] if show and found.changes else []),
-    ]
-    emit(document, as_json=as_json)
-    for table in () if as_json else tables:
-        emit(document, as_json=False, table=table)
+    emit(document, as_json=as_json, table=rescored_tables(found, show))
 
 
 def _within(report: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
@@ -283,8 +268,10 @@ PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 
 
 @app.command("run", cls=ByTask)
+@with_options(reading_judge, "asked")
 def run(
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
+    asked: ReadingJudge,
     data: Annotated[
         str,
         typer.Option(
@@ -304,12 +291,6 @@ def run(
         Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
     ] = "bfloat16",
     read: Read = "auto",
-    judge: verify.Url = "",
-    judge_model: verify.Model = "",
-    key_env: verify.KeyEnv = "",
-    allow_remote: verify.Remote = False,
-    labels: verify.Labels = None,
-    any_judge: verify.AnyJudge = False,
     task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
@@ -322,8 +303,7 @@ def run(
 
     Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
     """
-    from evals.questions import SYSTEM_PROMPT
-    from evals.questions.sets import load_questions
+    from evals.questions import SYSTEM_PROMPT, load_questions
     from evals.questions.task import Questions
     from evals.readers import check_way
     from evals.report import Origin, build_report, instrument, save_report
@@ -334,8 +314,8 @@ def run(
     from training.run.folder import versions
 
     way = check_way(read)
-    tried = verify.tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
-    examples = load_questions(data, from_hub, part="test")[:limit]
+    tried = verify.tried_judge(read, asked)
+    examples = load_questions(data, from_hub, part="test")[:limit]  # of a set of one's own its test rows
     partial = out.with_name(out.name + ".partial.jsonl")
     with progress_bar("loading the chain", 100) as progress:
         loaded = load_chain(chain, dtype, progress, base=base, cache=from_environment().cache)
@@ -370,7 +350,7 @@ def run(
             max_new_tokens=max_new_tokens,
             read=None if way == "auto" else way,
             judge="URL" if tried else None,
-            judge_model=judge_model or None,
+            judge_model=asked.model or None,
             **options,
         ),
         libraries={name: each for name, each in versions().items() if name not in instrument()},
@@ -468,9 +448,7 @@ def leaderboard(
     if out is not None:
         for path in save_standings(found, out):
             notes.print(f"wrote {path}")
-    emit(found, as_json=as_json)
-    for board in () if as_json else found:
-        emit(board, as_json=False, table=standings_table(board))
+    emit(found, as_json=as_json, table=Tables(*map(standings_table, found)))
 
 
 app.command("leaderboard", cls=ByTask)(leaderboard)

@@ -123,9 +123,9 @@ def infer(
 
 def _articles(papers: str, split: str, limit: int) -> "list[Article]":
     """Return the papers, without what reviewers said of them."""
+    from evals.papers import read_article_file
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family
-    from evals.papers.reading import read_article_file
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):

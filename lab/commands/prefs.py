@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from evals.errors import LabError
-from lab.commands.tables import counted, emit, notes, table_of
+from lab.commands import Json
+from lab.commands.tables import counted, emit, figure, notes, table_of
 from lab.services import open_store
 from lab.settings import from_environment
 
 if TYPE_CHECKING:
-    from evals.schema.publishing import Removal
     from lab.store.answers import Store
 
 app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 RECEIPTS = Path("forgotten")
 
 
@@ -65,18 +64,15 @@ def agreement(as_json: Json = False) -> None:
     ratings = list(ratings_of(store.preference_pairs()))
     store.close()
     figures = agreed(ratings, CHOICES)
-    rows = []
-    for name, figure in figures.items():
-        value = "–" if figure.value is None else f"{figure.value:.3f}"
-        has_interval = figure.low is not None and figure.high is not None
-        rows.append((NAMES[name], value, f"{figure.low:.2f} to {figure.high:.2f}" if has_interval else "–", figure.n))
-    raters, units = ({each[place] for each in ratings} for place in (1, 0))
+    spans = {name: "–" if each.low is None else f"{each.low:.2f} to {each.high:.2f}" for name, each in figures.items()}
+    rows = [(NAMES[name], figure(each.value), spans[name], each.n) for name, each in figures.items()]
+    raters, units = {each.rater for each in ratings}, {each.unit for each in ratings}
     title = f"{counted(len(raters), 'rater')}, {counted(len(units), 'pair')} of answers"
     document = {"raters": len(raters), "units": len(units), **figures}
     columns = ("figure", "value", "95 % interval", "pairs rated twice")
     emit(document, as_json=as_json, table=table_of(title, columns, rows))
-    for note in dict.fromkeys(figure.note for figure in figures.values() if figure.note):
-        about = [NAMES[name] for name, figure in figures.items() if figure.note == note]
+    for note in dict.fromkeys(each.note for each in figures.values() if each.note):
+        about = [NAMES[name] for name, each in figures.items() if each.note == note]
         notes.print(f"{', '.join(about)}: {note}.", soft_wrap=True)
 
 
@@ -139,7 +135,16 @@ def forget(
         if not dry_run and not yes:
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
         if repo:
-            removal = _remove(repo, names, None if dry_run else receipts)
+            from hub.client import connect
+            from hub.publish import write_removal
+            from hub.votes import plan_removal, remove
+
+            if dry_run:
+                removal = plan_removal(connect(), repo, names)
+            else:
+                removal = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
+                if removal.revision:
+                    notes.print(f"wrote {write_removal(removal, receipts)}", soft_wrap=True)
         gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
     finally:
         store.close()
@@ -174,17 +179,3 @@ def forget(
             soft_wrap=True,
             markup=False,
         )
-
-
-def _remove(repo: str, names: set[str], receipts: Path | None) -> "Removal":
-    """Remove the lines on the Hub and keep the receipt, if there was anything to remove; None only plans it."""
-    from hub.client import connect
-    from hub.publish import write_removal
-    from hub.votes import plan_removal, remove
-
-    if receipts is None:
-        return plan_removal(connect(), repo, names)
-    removed = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
-    if removed.revision:
-        notes.print(f"wrote {write_removal(removed, receipts)}", soft_wrap=True)
-    return removed

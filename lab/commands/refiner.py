@@ -1,22 +1,19 @@
 """`assay refiner`: score answers whose claims cite evidence, run a chain on records, compare stages."""
 
-import inspect
-import json
 import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from evals.errors import BadConfig, IncomparableReports
 from evals.io import write_whole
-from lab.commands.tables import counted, emit, notes, summary_table, table_of
+from lab.commands import Json, KeyEnv, Remote, with_options
+from lab.commands.tables import counted, emit, figure, notes, summary_table, table_of
 from lab.ui.text import say
 from training.judge.questions import MAX_VOTES, HttpSettings
 
@@ -38,12 +35,6 @@ DTYPE = "float32"
 MAX_NEW_TOKENS = 128
 FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first records alone says of its data."""
-KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
-Remote = Annotated[
-    bool, typer.Option("--allow-remote", help="Let a server on another machine read evidence and answers.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-JUDGE = "heuristic (word overlap), or the address of a server."
 JUDGE_OR_STUB = (
     "Who judges: stub (a table in each row), heuristic (word overlap, for smoke tests), or the address of an"
     " OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
@@ -54,8 +45,10 @@ app = typer.Typer(
 )
 
 
-def judge_options(judge_help: str = JUDGE) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a judge, which it gets as one record, `server`."""
+def judge_options(
+    judge_help: str = "heuristic (word overlap), or the address of a server.",
+) -> Callable[..., HttpSettings]:
+    """Return the options of a judge of cited answers."""
 
     def options(
         judge: Annotated[str, typer.Option("--judge", help=judge_help)],
@@ -71,21 +64,7 @@ def judge_options(judge_help: str = JUDGE) -> Callable[[Callable[..., None]], Ca
     ) -> HttpSettings:
         return HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
 
-    added = inspect.signature(options).parameters
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def called(**given: Any) -> None:
-            server = options(**{name: given.pop(name) for name in added})
-            command(server=server, **given)
-
-        own = [each for each in inspect.signature(command).parameters.values() if each.name != "server"]
-        both = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *added.values())]
-        called.__annotations__ = {each.name: each.annotation for each in both}
-        vars(called)["__signature__"] = inspect.Signature(both)
-        return called
-
-    return decorate
+    return options
 
 
 def judge_of_answers(server: HttpSettings) -> "tuple[Judge, str]":
@@ -167,7 +146,6 @@ def _write(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Build a report, write it and print its means."""
     from evals.refine.task import Refine
     from evals.report import build_report, save_report
 
@@ -178,7 +156,7 @@ def _write(
 
 
 @app.command(epilog="Example: assay refiner run --chain runs/refiner --judge heuristic --out report.json")
-@judge_options()
+@with_options(judge_options(), "server")
 def run(
     chain: Annotated[str, typer.Option(help="A run folder or chain.json of a refiner.")],
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
@@ -232,7 +210,7 @@ def run(
 
 
 @app.command(epilog="Example: assay refiner rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json")
-@judge_options()
+@with_options(judge_options(), "server")
 def rescore(
     report: Annotated[Path, typer.Argument(help="A report of `assay refiner run`.")],
     out: Annotated[Path, typer.Option(help="Where the new report goes, a .json file.")],
@@ -248,7 +226,7 @@ def rescore(
     from evals.report import Origin, load_report
     from evals.run import graded
     from evals.schema.reports import RefinerReport
-    from evals.task import Answer
+    from evals.task import StageAnswer
     from training.judge.questions import VERSION
     from training.run.folder import public_path, versions
 
@@ -261,7 +239,7 @@ def rescore(
     rows = graded(
         task,
         [by_id[row.id] for row in old.rows],
-        [Answer(row.stage, row.completion, row.finish_reason) for row in old.rows],
+        [StageAnswer(row.stage, row.completion, row.finish_reason) for row in old.rows],
     )
     again = command_of("rescore", ("REPORT.json",), {"data": public_path(data)}, server)
     origin = Origin(
@@ -293,24 +271,17 @@ def _records(old: "RefinerReport", source: str, count: int | None) -> "Sequence[
     return records
 
 
-class Format(StrEnum):
-    """The forms of `lab.refine.export`, as the command line offers them."""
-
-    SFT = "sft"
-    DPO = "dpo"
-
-
 @app.command(epilog="Example: assay refiner export --format sft --out refined.jsonl")
 def export(
     out: Annotated[Path, typer.Option(help="The JSONL file to write.")],
     form: Annotated[
-        Format,
+        Literal["sft", "dpo"],
         typer.Option(
             "--format",
             help="sft: records whose reference is the answer; dpo: prompt, chosen, rejected.",
             case_sensitive=False,
         ),
-    ] = Format.SFT,
+    ] = "sft",
     as_json: Json = False,
 ) -> None:
     """Write the answers that people corrected or rated good in the lab's Refine tab.
@@ -327,9 +298,9 @@ def export(
     store = open_store(from_environment().database_url)
     graded = store.documents("refine").everything()
     store.close()
-    rows = rows_of(graded, form.value, held_out())
+    rows = rows_of(graded, form, held_out())
     write_whole(out, rows.text)
-    document = {"format": form.value, "file": str(out), "rows": rows.n, "left_out": rows.left_out}
+    document = {"format": form, "file": str(out), "rows": rows.n, "left_out": rows.left_out}
     counts = [(f"left out: {why.replace('_', ' ')}", n) for why, n in rows.left_out.items()]
     table = table_of(str(out), ("", "count"), [("rows", rows.n), *counts])
     emit(document, as_json=as_json, table=table)
@@ -353,7 +324,7 @@ def compare(
 
 
 @app.command(epilog="Example: assay refiner score cases.jsonl --judge http://127.0.0.1:8000/v1 --json")
-@judge_options(JUDGE_OR_STUB)
+@with_options(judge_options(JUDGE_OR_STUB), "server")
 def score(
     cases: Annotated[Path, typer.Argument(help="JSONL: id, record, completion, config, stub_judge.")],
     server: HttpSettings,
@@ -405,21 +376,10 @@ def score(
 
 def _row(name: str, scored: "ScoredAnswer") -> dict[str, object]:
     """Return a row as others read it: the contract's fields, who judged, and the verdicts one by one."""
-    return {
-        "id": name,
-        "format_checks": scored.format_checks,
-        "format_bonus": scored.format_bonus,
-        "claims": [{"text": claim.text, "ids": list(claim.ids)} for claim in scored.claims],
-        "rubric": scored.rubric,
-        "citation_precision": scored.citation_precision,
-        "citation_recall": scored.citation_recall,
-        "citation_f1": scored.citation_f1,
-        "reward": scored.reward,
-        "reason": scored.reason,
-        "judge": scored.judge,
-        "problems": list(scored.problems),
-        "verdicts": json.loads(scored.model_dump_json(include={"claims", "uncited", "items"})),
-    }
+    told = scored.model_dump(mode="json", exclude={"record_id", "completion", "is_judged", "quality"})
+    verdicts = {key: told.pop(key) for key in ("claims", "uncited", "items")}
+    claims = [{"text": claim.text, "ids": list(claim.ids)} for claim in scored.claims]
+    return {"id": name, **told, "claims": claims, "verdicts": verdicts}
 
 
 def _table(scored: "list[tuple[str, ScoredAnswer]]") -> "Table":
@@ -433,16 +393,10 @@ def _table(scored: "list[tuple[str, ScoredAnswer]]") -> "Table":
             name,
             f"{each.format_bonus:.1f}",
             len(each.claims),
-            _shown(each.rubric),
-            _shown(each.citation_f1),
-            _shown(each.reward),
+            *("missing" if one is None else figure(one) for one in (each.rubric, each.citation_f1, each.reward)),
             why,
         )
         for (name, each), why in zip(scored, reasons, strict=True)
     ]
     columns = ("id", "format", "claims", "rubric", "citation F1", "reward", "why")
     return table_of("scored answers", columns, rows)
-
-
-def _shown(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.3f}"

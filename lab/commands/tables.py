@@ -15,10 +15,10 @@ from rich.table import Table
 from evals.compare import Comparisons, Difference
 from evals.io import write_whole
 from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
-from evals.readers import Agreement, ReaderReport
+from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
-from evals.schema import Claim, Metric, Record, Share, Verdict
+from evals.schema import Claim, Metric, Record, Share
 from evals.schema.reports import Report, ReviewScore
 from evals.stats.calibration import Calibration, NullEce
 from evals.task import narrow, task_class
@@ -88,9 +88,9 @@ def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
         (
             row.id,
             f"{row.verdict}\n{WAYS[row.read_by or 'none']}",
-            _share(row.stated_confidence),
-            *(_share(row.scores[name]) for name in VERIFIERS),
-            _share(row.reward),
+            figure(row.stated_confidence),
+            *(figure(row.scores[name]) for name in VERIFIERS),
+            figure(row.reward),
             row.reason,
         )
         for row in rows
@@ -113,13 +113,11 @@ def verdict_totals(rows: Sequence[VerifiedRow]) -> Table:
     statuses = Counter(row.confidence_status for row in rows)
     cells: list[tuple[str, object]] = [*verdicts.most_common(), ("read by", read_totals(rows))]
     cells += [(f"confidence {status}", count) for status, count in statuses.most_common()]
-    for name in VERIFIERS:
-        scores = [score for row in rows if (score := row.scores[name]) is not None]
+    for name in (*VERIFIERS, "reward"):
+        found = (row.reward if name == "reward" else row.scores[name] for row in rows)
+        scores = [score for score in found if score is not None]
         mean = sum(scores) / len(scores) if scores else None
-        cells.append((f"mean {name} of {counted(len(scores), 'answer')}", _share(mean)))
-    rewards = [row.reward for row in rows if row.reward is not None]
-    mean = sum(rewards) / len(rewards) if rewards else None
-    cells.append((f"mean reward of {counted(len(rewards), 'answer')}", _share(mean)))
+        cells.append((f"mean {name} of {counted(len(scores), 'answer')}", figure(mean)))
     return table_of(counted(len(rows), "answer"), ("", "value"), cells)
 
 
@@ -131,7 +129,7 @@ def summary_table(report: Report[Any]) -> Table:
     rows = [
         (
             s.stage if s.is_baseline else f"{s.stage} (stage)",
-            *(_interval(s.metrics[name]) for name in names if name in s.metrics),
+            *(_measured(s.metrics[name]) for name in names if name in s.metrics),
             reading(s.read_by).replace(", ", "\n"),
         )
         for s in shown
@@ -144,10 +142,13 @@ def summary_table(report: Report[Any]) -> Table:
     return table_of(title, ("answers of", *names, "read by"), rows)
 
 
-def readers_table(found: ReaderReport) -> Table:
-    """Return how far every way of reading agrees with the labels, and two labellers with each other."""
-    rows = [
-        (each.reader, each.n, each.n_unread, _interval(each.correct), _interval(each.verdicts))
+def readers_tables(found: ReaderReport, show: bool) -> Group:
+    """Return how far every way of reading agrees with the labels, by verdict and kind; `show` lists the others.
+
+    A line of the title says how far two labellers agree with each other.
+    """
+    rows: list[tuple[object, ...]] = [
+        (each.reader, each.n, each.n_unread, _measured(each.correct), _measured(each.verdicts))
         for each in found.readers
     ]
     title = f"{counted(found.n, 'labelled answer')} to {counted(found.n_questions, 'question')}, 95 % intervals"
@@ -156,32 +157,25 @@ def readers_table(found: ReaderReport) -> Table:
         span = "" if kappa.low is None or kappa.high is None else f" [{kappa.low:.2f}, {kappa.high:.2f}]"
         value = kappa.note if kappa.value is None else f"kappa {kappa.value:.2f}{span}, n {kappa.n}"
         title += f"\ntwo labellers on the same answers: {value}"
-    return table_of(title, ("reader", "reads", "does not", "correct or not", "four verdicts"), rows)
-
-
-def confusion_table(each: Agreement) -> Table:
-    """Return how often a label was read as which verdict."""
-    rows = [(label, *counts.values()) for label, counts in each.confusion.items()]
-    return table_of(f"Label, and what {each.reader} reads", ("label", *each.confusion), rows)
-
-
-def kind_table(each: Agreement) -> Table:
-    """Return the agreement by kind of question."""
-    rows = [(kind, tally.n, tally.correct, tally.verdicts) for kind, tally in each.by_kind.items()]
-    columns = ("kind", "answers", "correct or not", "four verdicts")
-    return table_of(f"Answers on which {each.reader} and label agree", columns, rows)
-
-
-def misread_table(each: Agreement) -> Table:
-    """Return every answer whose verdict is none of its labels."""
-    rows = [(one.id, " or ".join(one.labels), one.verdict, one.reason) for one in each.misread]
-    return table_of(f"What {each.reader} reads otherwise", ("id", "label", "verdict", "reason"), rows)
+    tables = [table_of(title, ("reader", "reads", "does not", "correct or not", "four verdicts"), rows)]
+    for each in (one for one in found.readers if one.n):
+        rows = [(label, *counts.values()) for label, counts in each.confusion.items()]
+        tables.append(table_of(f"Label, and what {each.reader} reads", ("label", *each.confusion), rows))
+        rows = [(kind, tally.n, tally.correct, tally.verdicts) for kind, tally in each.by_kind.items()]
+        columns = ("kind", "answers", "correct or not", "four verdicts")
+        tables.append(table_of(f"Answers on which {each.reader} and label agree", columns, rows))
+        if show:
+            rows = [(one.id, " or ".join(one.labels), one.verdict, one.reason) for one in each.misread]
+            columns = ("id", "label", "verdict", "reason")
+            tables.append(table_of(f"What {each.reader} reads otherwise", columns, rows))
+    return Group(*tables)
 
 
 def calibration_tables(measured: Calibration) -> Group:
     """Return every calibration metric with its interval or why it has none, and the bins."""
+    spans, why = measured.intervals, measured.interval_notes
     rows = [
-        (name, _figures_cell(getattr(measured, name)), _span(measured, name))
+        (name, figure(getattr(measured, name)), f"{_brackets(spans.get(name))} {why.get(name, '')}".strip())
         for name in type(measured).model_fields
         if name not in UNLISTED
     ]
@@ -190,8 +184,8 @@ def calibration_tables(measured: Calibration) -> Group:
         (
             f"{one.lower:.2f} to {one.upper:.2f}",
             one.n,
-            *(_figures_cell(value) for value in (one.confidence, one.accuracy, one.gap)),
-            "" if one.interval is None else f"{_brackets(one.interval)} {one.interval_by}",
+            *map(figure, (one.confidence, one.accuracy, one.gap)),
+            f"{_brackets(one.interval)} {one.interval_by}" if one.interval else "",
         )
         for one in measured.bins
         if one.n
@@ -204,30 +198,15 @@ UNLISTED = ("intervals", "interval_notes", "bins", "risk_coverage", "method", "n
 """Fields of a calibration that are no line of the table of metrics."""
 
 
-def _figures_cell(value: object) -> str:
+def figure(value: object) -> str:
+    """Return a number as tables show it: three digits, a dash where there is none."""
     if isinstance(value, NullEce):
         return f"mean {value.mean:.3f}, q95 {value.q95:.3f}"
     return f"{value:.3f}" if isinstance(value, float) else "–" if value is None else str(value)
 
 
-def _span(measured: Calibration, name: str) -> str:
-    span, note = measured.intervals.get(name), measured.interval_notes.get(name)
-    return " ".join(part for part in (span and _brackets(span), note) if part)
-
-
-def _brackets(span: tuple[float, float]) -> str:
-    return f"[{span[0]:.3f}, {span[1]:.3f}]"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _interval(metric: Metric) -> str:
-    if metric.value is None:
-        return "–"
-    span = "" if metric.low is None or metric.high is None else f"\n[{metric.low:.2f}, {metric.high:.2f}]"
-    return f"{metric.value:.3f}, n {metric.n}{span}"
+def _brackets(span: tuple[float, float] | None) -> str:
+    return "" if span is None else f"[{span[0]:.3f}, {span[1]:.3f}]"
 
 
 NARROW = 3
@@ -266,51 +245,39 @@ def comparison_table(found: Comparisons) -> Table:
     return table_of(title, columns, rows)
 
 
-def reading_table(found: Rescored) -> Table:
-    """Return how the answers of every stage and baseline are read, over all scored questions."""
-    rows = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
-    return table_of("How answers are read", ("stage", "answers read by"), rows)
-
-
-def rescored_table(found: Rescored) -> Table:
-    """Return how many answers went from which verdict to which, of every stage where any moved."""
-    moved = {count.stage for count in found.counts if count.before != count.after}
-    rows = [
-        (count.stage, count.before, count.after, count.n)
-        for count in found.counts
-        if count.stage in moved and count.before != count.after
-    ]
-    before, after = (_versions(one) for one in (found.before, found.report.versions))
-    return table_of(f"Verdicts that changed, {before} to {after}", ("stage", "before", "after", "answers"), rows)
-
-
-def shift_table(found: Rescored) -> Table:
-    """Return the metrics of the headline questions that moved, as they were stored and as they are."""
-    rows = [
-        (shift.stage, shift.metric, _value(shift.before), _value(shift.after))
-        for shift in found.shifts
-        if shift.before is not None and _value(shift.before) != _value(shift.after)
-    ]
-    return table_of("Metrics that moved", ("stage", "metric", "before", "after"), rows)
-
-
-def change_table(found: Rescored) -> Table:
-    """Return every answer that is judged otherwise than before, with both reasons."""
-    rows = [
-        (
-            change.stage,
-            change.example_id,
-            f"{change.before.verdict}, reward {_reward(change.before)}\n{change.before.reason}",
-            f"{change.after.verdict}, reward {_reward(change.after)}\n{change.after.reason}",
-            change.completion,
-        )
-        for change in found.changes
-    ]
-    return table_of("Answers judged otherwise", ("stage", "question", "before", "after", "answer"), rows)
-
-
-def _reward(verdict: Verdict) -> str:
-    return "–" if verdict.reward is None else f"{verdict.reward:.3f}"
+def rescored_tables(found: Rescored, show: bool) -> Group:
+    """Return how answers are read, the verdicts that changed, the metrics that moved, and with `show` every answer."""
+    read = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
+    tables = [table_of("How answers are read", ("stage", "answers read by"), read)]
+    if any(change.is_of_verdict for change in found.changes):
+        rows = [(each.stage, each.before, each.after, each.n) for each in found.counts if each.before != each.after]
+        before, after = (_versions(one) for one in (found.before, found.report.versions))
+        title = f"Verdicts that changed, {before} to {after}"
+        tables.append(table_of(title, ("stage", "before", "after", "answers"), rows))
+    if found.shifts:
+        moved = [
+            (shift.stage, shift.metric, figure(shift.before.value), figure(shift.after and shift.after.value))
+            for shift in found.shifts
+            if shift.before is not None
+        ]
+        rows = [each for each in moved if each[2] != each[3]]
+        tables.append(table_of("Metrics that moved", ("stage", "metric", "before", "after"), rows))
+    if show and found.changes:
+        rows = [
+            (
+                change.stage,
+                change.example_id,
+                *(
+                    f"{each.verdict}, reward {figure(each.reward)}\n{each.reason}"
+                    for each in (change.before, change.after)
+                ),
+                change.completion,
+            )
+            for change in found.changes
+        ]
+        columns = ("stage", "question", "before", "after", "answer")
+        tables.append(table_of("Answers judged otherwise", columns, rows))
+    return Group(*tables)
 
 
 def standings_table(board: Standings) -> Table:
@@ -322,10 +289,10 @@ def standings_table(board: Standings) -> Table:
         (
             rank,
             _name(row),
-            *(_measured(row.metrics.get(name), "\n") for name in shown),
+            *(_measured(row.metrics.get(name)) for name in shown),
             *([reading(row.read_by).replace(", ", "\n")] if task.says_reading else []),
         )
-        for rank, row in zip(_ranks(board), board.rows, strict=True)
+        for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
     ]
     title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
     if not metrics[board.order].is_tested:
@@ -342,10 +309,11 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
         shown = tuple(dict.fromkeys((board.order, *narrow(task.metrics), *compared, *task.controls)))
         columns = ("rank", "answers of", *shown, *(["read by"] if task.says_reading else []))
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        for rank, row in zip(_ranks(board), board.rows, strict=True):
-            cells = [rank, _name(row), *(_measured(row.metrics.get(n)) for n in shown)]
+        for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True):
+            cells = [rank, _name(row), *(_measured(row.metrics.get(n), " ") for n in shown)]
             cells += [reading(row.read_by)] if task.says_reading else []
-            lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+            escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+            lines.append(f"| {' | '.join(escaped)} |")
         untested = [] if task.metrics[board.order].is_tested else [UNTESTED]
         parts += [
             f"## {board.data_name}, {board.group} {task.asked}, by {board.order}",
@@ -357,25 +325,19 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
 
 
 def save_standings(boards: Sequence[Standings], folder: Path) -> tuple[Path, Path]:
-    """Write leaderboard.md and leaderboard.json into a folder, each whole; return both paths.
-
-    LabError if they cannot be written there.
-    """
+    """Write leaderboard.md and leaderboard.json into a folder, each whole; return both paths."""
     document = json.dumps(plain(list(boards)), ensure_ascii=False, indent=1)
-    contents = {folder / "leaderboard.md": standings_markdown(boards), folder / "leaderboard.json": document + "\n"}
-    for path, text in contents.items():
-        write_whole(path, text)
-    markdown, rows = contents
+    markdown, rows = folder / "leaderboard.md", folder / "leaderboard.json"
+    write_whole(markdown, standings_markdown(boards))
+    write_whole(rows, document + "\n")
     return markdown, rows
 
 
 def _compared(d: Difference) -> tuple[str, ...]:
-    values = ("–" if value is None else f"{value:.3f}" for value in (d.first, d.second))
-    figures = (d.metric, str(d.n), "\n".join(values))
+    figures = (d.metric, str(d.n), f"{figure(d.first)}\n{figure(d.second)}")
     if d.value is None:
         return *figures, f"– {d.note}", "", ""
-    spread = d.low is not None and d.high is not None
-    span = f"[{d.low:+.3f}, {d.high:+.3f}]" if spread else ""
+    span = f"[{d.low:+.3f}, {d.high:+.3f}]" if d.low is not None and d.high is not None else ""
     span = " ".join(part for part in (span, d.note) if part)
     if not d.is_tested:
         return *figures, f"{d.value:+.3f} {span}", "not tested", ""
@@ -385,13 +347,7 @@ def _compared(d: Difference) -> tuple[str, ...]:
 
 
 def _p(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _ranks(board: Standings) -> list[str]:
-    return shown_ranks([row.rank for row in board.rows])
+    return "< 0.001" if value is not None and value < 0.001 else figure(value)
 
 
 def _name(row: LeaderboardRow) -> str:
@@ -402,26 +358,16 @@ def _named(stage: str, chain: str) -> str:
     return stage if stage == chain else f"{stage} of {chain}"
 
 
-def _measured(metric: Metric | None, gap: str = " ") -> str:
-    """Return "0.475, n 59 [0.339, 0.603]"; a dash where it is undefined or not measured."""
+def _measured(metric: Metric | None, gap: str = "\n") -> str:
+    """Return "0.475, n 59", a gap and "[0.339, 0.603]"; a dash where it is undefined or not measured."""
     if metric is None or metric.value is None:
         return "–"
-    value = f"{metric.value:.3f}, n {metric.n}"
-    if metric.low is None or metric.high is None:
-        return value
-    return f"{value}{gap}[{metric.low:.2f}, {metric.high:.2f}]"
-
-
-def _value(metric: Metric | None) -> str:
-    return "–" if metric is None or metric.value is None else f"{metric.value:.3f}"
+    span = "" if metric.low is None or metric.high is None else f"{gap}[{metric.low:.2f}, {metric.high:.2f}]"
+    return f"{metric.value:.3f}, n {metric.n}{span}"
 
 
 def _versions(versions: dict[str, str]) -> str:
     return ", ".join(versions.values())
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
@@ -441,14 +387,10 @@ def report_tables(report: "SystemsReport") -> Group:
         )
         for each in report.systems
     ]
-    gates = [
-        (
-            each.score.system,
-            *("pass" if passes else "hold" for passes in (g.f1.passes, g.recall.passes, g.as_documented, g.as_coded)),
-        )
-        for each in report.systems
-        for g in (each.gates,)
-    ]
+    gates = []
+    for each in report.systems:
+        passed = (each.gates.f1.passes, each.gates.recall.passes, each.gates.as_documented, each.gates.as_coded)
+        gates.append((each.score.system, *("pass" if one else "hold" for one in passed)))
     tables = [
         table_of("scores", ("system", named("f1_above_permuted"), *SCORED, "answered"), scores),
         *_made((each.score.system, each.score.made_by) for each in report.systems),
@@ -473,7 +415,6 @@ def board_tables(
 
 
 def _made(systems: "Iterable[tuple[str, MadeBy | None]]") -> list[Table]:
-    """Return who answered, none where no system's rows tell."""
     from evals.review.page import COLUMNS, made_rows
 
     rows = made_rows(systems)

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from evals.errors import BadConfig
-from evals.schema import GroundTruth, Record, Verdict
-from lab.commands.refiner import KeyEnv, Remote
+from evals.schema import GroundTruth, Record
+from lab.commands import Json, KeyEnv, Remote, with_options
 from lab.commands.tables import (
     VerifiedRow,
-    confusion_table,
     counted,
     emit,
-    kind_table,
-    misread_table,
     notes,
     plain,
     read_totals,
-    readers_table,
+    readers_tables,
     verdict_table,
     verdict_totals,
 )
@@ -34,24 +31,46 @@ if TYPE_CHECKING:
     from evals.verifiers.judged import Reading, ReadRequest
     from training.judge.extraction import AnswerJudge
 
-__all__ = ["AnyJudge", "KeyEnv", "Labels", "Model", "Remote", "TriedJudge", "Url", "tried_judge"]
 
 SAMPLE = 100
 """Labelled answers that a judge reads beside those that it is asked to."""
-Url = Annotated[
-    str,
-    typer.Option(
-        "--judge", help="For --read judge: address of an OpenAI-compatible server whose model says what answers say."
-    ),
-]
-Model = Annotated[str, typer.Option("--judge-model", help="Model to ask of the server; empty = the one that it lists.")]
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        help=f"For --read judge: labelled answers, of which {SAMPLE} are read too; the agreement stands beside the result."
-    ),
-]
-AnyJudge = Annotated[bool, typer.Option("--any-judge", help="Go on with a judge that reads known answers wrong.")]
+
+
+class ReadingJudge(NamedTuple):
+    """Who says what answers say, where they are read by a judge."""
+
+    url: str = ""
+    model: str = ""
+    key_env: str = ""
+    allow_remote: bool = False
+    labels: Path | None = None
+    any_judge: bool = False
+
+
+def reading_judge(
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="For --read judge: address of an OpenAI-compatible server whose model says what answers say."
+        ),
+    ] = "",
+    judge_model: Annotated[str, typer.Option(help="Model to ask of the server; empty = the one that it lists.")] = "",
+    key_env: KeyEnv = "",
+    allow_remote: Remote = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            help=f"For --read judge: labelled answers, of which {SAMPLE} are read too; the agreement stands beside the"
+            " result.",
+        ),
+    ] = None,
+    any_judge: Annotated[
+        bool, typer.Option("--any-judge", help="Go on with a judge that reads known answers wrong.")
+    ] = False,
+) -> ReadingJudge:
+    """Return the judge that the options of a command name."""
+    return ReadingJudge(judge, judge_model, key_env, allow_remote, labels, any_judge)
 
 
 @dataclass
@@ -91,29 +110,20 @@ class TriedJudge:
         notes.print("; ".join(f"{name}: {value}" for name, value in self.facts().items()), soft_wrap=True)
 
 
-def tried_judge(
-    read: str,
-    url: str,
-    model: str = "",
-    key_env: str = "",
-    allow_remote: bool = False,
-    labels: Path | None = None,
-    any_judge: bool = False,
-    sample: bool = True,
-) -> TriedJudge | None:
+def tried_judge(read: str, asked: ReadingJudge, sample: bool = True) -> TriedJudge | None:
     """Return the judge that the options name, None where answers are read without one.
 
-    It is asked the canary questions, and with `sample` to read some labelled answers: those of `labels`, else
+    It is asked the canary questions, and with `sample` to read some labelled answers: those of the options, else
     those that come with Assay. Its readings are kept in the cache folder. BadConfig for options that do not go
     together and for a judge that is not fit.
     """
     if read != "judge":
-        if url:
+        if asked.url:
             raise BadConfig(f"--judge is given, but answers are read by {read!r}; add --read judge")
         return None
-    if not url.startswith(("http://", "https://")):
+    if not asked.url.startswith(("http://", "https://")):
         raise BadConfig(
-            f"--read judge needs the address of a server, found {url!r}; add --judge, such as"
+            f"--read judge needs the address of a server, found {asked.url!r}; add --judge, such as"
             " --judge http://127.0.0.1:8000/v1"
         )
     from lab.settings import from_environment
@@ -122,10 +132,10 @@ def tried_judge(
 
     judge = AnswerJudge(
         HttpSettings(
-            base_url=url,
-            model=model,
-            key_variable=key_env,
-            allow_remote=allow_remote,
+            base_url=asked.url,
+            model=asked.model,
+            key_variable=asked.key_env,
+            allow_remote=asked.allow_remote,
             cache=from_environment().cache / "judge.sqlite",
         )
     )
@@ -133,10 +143,10 @@ def tried_judge(
         tried = TriedJudge(judge, failed_canaries(judge))
     if tried.failed:
         notes.print(f"the judge read wrong: {'; '.join(tried.failed)}", style="yellow", soft_wrap=True)
-    refuse_unless_fit(judge.label, tried.failed, anyway=any_judge)
+    refuse_unless_fit(judge.label, tried.failed, anyway=asked.any_judge)
     if sample:
         with notes.status("reading labelled answers"):
-            tried.agreement = _agreement(judge, labels)
+            tried.agreement = _agreement(judge, asked.labels)
     return tried
 
 
@@ -174,17 +184,6 @@ class AnswerRow(Record):
     ground_truth: GroundTruth
 
 
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        help="What each verifier weighs: assay (the usual), mve, full, phase4, or a list such as"
-        " V1=.3,V2=.15,V3=.1,V4=.45."
-    ),
-]
-Mode = Annotated[
-    str,
-    typer.Option("--v4", help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware."),
-]
 Read = Annotated[
     str,
     typer.Option(
@@ -192,22 +191,24 @@ Read = Annotated[
         " line alone; text = the text alone; judge = a model says what the answer says (--judge)."
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
+@with_options(reading_judge, "asked")
 def verify(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
+    asked: ReadingJudge,
     read: Read = "auto",
-    judge: Url = "",
-    judge_model: Model = "",
-    key_env: KeyEnv = "",
-    allow_remote: Remote = False,
-    labels: Labels = None,
-    any_judge: AnyJudge = False,
-    weights: Weights = None,
-    v4: Mode = "proper",
-    out: Out = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="What each verifier weighs: assay (the usual), mve, full, phase4, or a list such as"
+            " V1=.3,V2=.15,V3=.1,V4=.45."
+        ),
+    ] = None,
+    v4: Annotated[
+        str, typer.Option(help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware.")
+    ] = "proper",
+    out: Annotated[Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")] = None,
     as_json: Json = False,
 ) -> None:
     r"""Judge answers that are on file: verdict, what was read and how, stated confidence, scores, reward.
@@ -240,43 +241,40 @@ def verify(
     if out is not None and out.resolve() == rows.resolve():
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
     answers = read_rows(rows, AnswerRow, key=lambda row: row.id)
-    tried = tried_judge(read, judge, judge_model, key_env, allow_remote, labels, any_judge)
+    tried = tried_judge(read, asked)
     with notes.status(f"judging {counted(len(answers), 'answer')}"):
-        asked = [Answer(row.ground_truth, row.prompt, row.completion) for row in answers]
-        verdicts = verdicts_on(asked, way, scoring, tried)
-    judged = [_row(row.id, verdict) for row, verdict in zip(answers, verdicts, strict=True)]
+        texts = [Answer(row.ground_truth, row.prompt, row.completion) for row in answers]
+        verdicts = verdicts_on(texts, way, scoring, tried)
+    judged = [
+        VerifiedRow(
+            id=row.id,
+            verdict=each.verdict,
+            answer=each.answer,
+            read_by=each.read_by,
+            stated_confidence=each.confidence.value,
+            confidence_status=each.confidence.status,
+            scores=each.scores,
+            reward=each.reward,
+            reason=each.reason,
+            claims=each.claims,
+        )
+        for row, each in zip(answers, verdicts, strict=True)
+    ]
     versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
     notes.print(f"judged {counted(len(judged), 'answer')} by {versions}; read by {read_totals(judged)}", soft_wrap=True)
     if tried is not None:
         tried.tell()
     if out is not None:
-        write_whole(out, "".join(_line(row) for row in judged))
+        write_whole(out, "".join(json.dumps(plain(row), ensure_ascii=False) + "\n" for row in judged))
         notes.print(f"wrote {out}")
     table = verdict_table(judged) if out is None else verdict_totals(judged)
     emit(judged, as_json=as_json, table=table)
 
 
-def _row(name: str, verdict: Verdict) -> VerifiedRow:
-    return VerifiedRow(
-        id=name,
-        verdict=verdict.verdict,
-        answer=verdict.answer,
-        read_by=verdict.read_by,
-        stated_confidence=verdict.confidence.value,
-        confidence_status=verdict.confidence.status,
-        scores=verdict.scores,
-        reward=verdict.reward,
-        reason=verdict.reason,
-        claims=verdict.claims,
-    )
-
-
-def _line(row: VerifiedRow) -> str:
-    return json.dumps(plain(row), ensure_ascii=False) + "\n"
-
-
+@with_options(reading_judge, "asked", without=("labels",))
 def readers(
     labels: Annotated[Path, typer.Argument(help="JSONL: rows of `assay eval verify` with a label.")],
+    asked: ReadingJudge,
     texts: Annotated[
         Path | None, typer.Option(help="Folder of the files that hold the texts, where the labels only name them.")
     ] = None,
@@ -286,11 +284,6 @@ def readers(
             help="answer, text, auto, or judge (--judge); may be given several times. The first three if not given."
         ),
     ] = None,
-    judge: Url = "",
-    judge_model: Model = "",
-    key_env: KeyEnv = "",
-    allow_remote: Remote = False,
-    any_judge: AnyJudge = False,
     show: Annotated[bool, typer.Option("--show", help="List every answer that is read otherwise.")] = False,
     draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
@@ -313,18 +306,10 @@ def readers(
 
     ways = [check_way(way) for way in dict.fromkeys(read or READINGS)]
     way = "judge" if "judge" in ways else "auto"
-    tried = tried_judge(way, judge, judge_model, key_env, allow_remote, any_judge=any_judge, sample=False)
+    tried = tried_judge(way, asked, sample=False)
     rows = with_texts(read_rows(labels, LabelRow, key=lambda row: row.id), texts)
     with notes.status(f"reading {counted(len(rows), 'answer')}"):
         found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
     if tried is not None:
         tried.tell()
-    emit(found, as_json=as_json)
-    if as_json:
-        return
-    tables = [readers_table(found)]
-    for each in found.readers:
-        if each.n:
-            tables += [confusion_table(each), kind_table(each), *([misread_table(each)] if show else [])]
-    for table in tables:
-        emit(found, as_json=False, table=table)
+    emit(found, as_json=as_json, table=readers_tables(found, show))

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.schema import Record, RunRecord
-from evals.stats.calibration import Settings, bin_edges, ece
+from evals.stats.calibration import CalibrationSettings, bin_edges, ece
 from lab.ui.text import say
 from training.config import STAGES, GrpoSettings
 from training.launch.accelerate import environment
@@ -383,7 +383,7 @@ def batch_ece(answers: "Sequence[Sampled]") -> float | None:
     if not judged:
         return None
     c, y = (np.array(column, dtype=np.float64) for column in zip(*judged, strict=True))
-    return float(ece(c, y, np.ones((1, len(c))), bin_edges(c, Settings()))[0])
+    return float(ece(c, y, np.ones((1, len(c))), bin_edges(c, CalibrationSettings()))[0])
 
 
 State = Literal["starting", "running", "stopping", "finished", "failed", "stopped", "stalled"]

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from evals.questions import pathway_heldout
-from evals.stats.calibration import Settings, calibrate
+from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.stats.intervals import DRAWS, IntervalKind
 from tests.bench._measure import SMALL, Way, Ways, compare
 
@@ -29,7 +29,7 @@ def rows(is_distinct: bool) -> tuple[list[float], list[bool], list[str]]:
 
 def ours(is_distinct: bool, interval: IntervalKind) -> Callable[[], object]:
     """Return the work of this repository: every metric, intervals over clusters, null ECE, bins."""
-    return lambda: calibrate(*rows(is_distinct), Settings(interval=interval))
+    return lambda: calibrate(*rows(is_distinct), CalibrationSettings(interval=interval))
 
 
 def reference() -> Callable[[], object]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from evals.stats.calibration import Settings, bin_edges, measure
+from evals.stats.calibration import CalibrationSettings, bin_edges, measure
 from evals.stats.scores import smoothed_error
 
 Floats = npt.NDArray[np.float64]
@@ -80,11 +80,11 @@ def samples(n: int) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _ours(c: Floats, y: Floats) -> dict[str, float]:
-    once, settings = np.ones((1, len(c))), Settings()
+    once, settings = np.ones((1, len(c))), CalibrationSettings()
     values = {k: float(v[0]) for k, v in measure(c, y, once, bin_edges(c, settings)).items()}
     parts = ("reliability", "resolution", "uncertainty", "within_variance", "within_covariance")
     values[SUM] = sum(sign * values[f"brier_{part}"] for sign, part in zip((1, -1, 1, 1, -1), parts, strict=True))
-    values[BY_MASS] = float(measure(c, y, once, bin_edges(c, Settings(binning="mass")))["ece"][0])
+    values[BY_MASS] = float(measure(c, y, once, bin_edges(c, CalibrationSettings(binning="mass")))["ece"][0])
     return values | {FIXED: float(smoothed_error(c, y, once, 0.1)[0])}
 
 

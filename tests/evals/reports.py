@@ -1,15 +1,15 @@
 """A small report made by the real pipeline from scripted answers, for tests that need one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from evals.model import ScriptedModel
+from evals.model import Sampling
 from evals.questions import pathway_heldout
 from evals.questions.task import Questions
 from evals.report import Origin, build_report
 from evals.run import RunSettings, baseline_rows, run_task
-from evals.schema import EvalReport, EvalRow, Example, StatedConfidence, Verdict
+from evals.schema import Completion, EvalReport, EvalRow, Example, Message, StatedConfidence, Verdict
 
 ORIGIN = Origin(
     data_name="pathways-heldout",
@@ -19,6 +19,23 @@ ORIGIN = Origin(
     created_at=datetime(2026, 1, 2, tzinfo=UTC),
     command="assay eval run --chain scripted",
 )
+
+
+class ScriptedModel:
+    """A model whose answers are written down beforehand: (stage, last user text) -> text; KeyError for any other."""
+
+    def __init__(self, script: Mapping[tuple[str, str], str]) -> None:
+        self.script = script
+        self.stages = tuple(dict.fromkeys(stage for stage, _ in script))
+
+    def generate(
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
+    ) -> list[list[Completion]]:
+        def answer(stage: str, question: str) -> Completion:
+            text = self.script[stage, question]
+            return Completion(stage=stage, text=text, n_tokens=len(text.split()), finish_reason="stop")
+
+        return [[answer(stage, prompt[-1].content) for stage in stages] for prompt in prompts]
 
 
 def few(n: int = 12) -> tuple[Example, ...]:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from evals.compare import Resampled, difference, with_permutation
 from evals.report import MEASURES, Cell, Tally
-from evals.stats.calibration import Settings, calibrate
+from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.stats.intervals import Floats, IntervalKind
 from evals.stats.paired import ALPHA, Swaps
 
@@ -75,7 +75,7 @@ def above_band(sets: int, *, together: bool) -> dict[str, float]:
         c = anything(generator, BAND_ROWS)
         luck = generator.random(BAND_ROWS)
         luck = luck[np.arange(BAND_ROWS) // 2] if together else luck
-        found = calibrate(c.tolist(), (luck < c).tolist(), clusters, Settings(draws=DRAWS))
+        found = calibrate(c.tolist(), (luck < c).tolist(), clusters, CalibrationSettings(draws=DRAWS))
         for name, band in zip(hits, (found.ece_if_calibrated, found.ece_if_dependent), strict=True):
             hits[name] += band is not None and found.ece is not None and found.ece > band.q95
     return {name: n / sets for name, n in hits.items()}
@@ -88,7 +88,7 @@ def coverage(rows: int, kind: IntervalKind, sets: int) -> dict[str, float]:
     for _ in range(sets):
         c = anything(generator, rows)
         y = generator.random(rows) < c
-        spans = calibrate(c.tolist(), y.tolist(), settings=Settings(draws=DRAWS, interval=kind)).intervals
+        spans = calibrate(c.tolist(), y.tolist(), settings=CalibrationSettings(draws=DRAWS, interval=kind)).intervals
         for name, truth in COVERED.items():
             held[name] += [spans[name][0] <= truth <= spans[name][1]] if name in spans else []
     return {name: sum(each) / max(len(each), 1) for name, each in held.items()}

@@ -15,7 +15,6 @@ from evals.facts import (
     load_hallmark,
     load_kmp,
     load_provenance,
-    pathway_names,
 )
 
 TABLES = files("evals.facts")
@@ -77,8 +76,8 @@ def test_mission_correlations_are_those_of_the_enrichment_table_and_levels_have_
 
 
 def test_no_name_or_synonym_belongs_to_two_gene_sets():
-    names = [name.casefold() for row in pathway_names().values() for name in row]
-    assert len(pathway_names()) == 50 and len(names) == len(set(names))
+    names = [name.casefold() for row in load_hallmark().values() for name in (row.name, *row.synonyms)]
+    assert len(load_hallmark()) == 50 and len(names) == len(set(names))
     assert all(name == name.strip() and name for name in names)
 
 

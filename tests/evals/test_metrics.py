@@ -18,7 +18,7 @@ from evaluate import EvaluationModule
 from evals.compare import Pairing, compare
 from evals.questions import pathway_heldout
 from evals.report import instrument
-from evals.stats.calibration import Settings, calibrate
+from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.verifiers import verify
 from tests.evals.reports import judged, report_of
 from tests.imports import imports_of
@@ -60,7 +60,7 @@ def sample(seed: int, n: int = 60) -> tuple[list[float | None], list[int], list[
 @pytest.mark.parametrize("seed", range(3))
 def test_calibration_is_the_same_as_in_our_reports(seed: int) -> None:
     c, y, clusters = sample(seed)
-    ours = calibrate(c, [bool(each) for each in y], clusters, Settings(draws=4000))
+    ours = calibrate(c, [bool(each) for each in y], clusters, CalibrationSettings(draws=4000))
     theirs = load("stated_calibration").compute(predictions=c, references=y, clusters=clusters, n_resamples=1000)
     for name in SHARED:
         assert theirs[name] == pytest.approx(getattr(ours, name), abs=1e-12), name

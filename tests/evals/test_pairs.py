@@ -4,16 +4,7 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.questions import DATASETS, conversation, kmp_test, pathway_heldout
-from evals.questions.pairs import (
-    HIGHEST,
-    LOWEST,
-    Accuracy,
-    Sample,
-    SampleOrigin,
-    make_calibrated_pairs,
-    make_pairs,
-    may_state,
-)
+from evals.questions.pairs import HIGHEST, LOWEST, Accuracy, Sample, SampleOrigin, make_pairs, may_state
 from evals.schema import Example, RubricTruth
 
 ORIGIN = SampleOrigin(source="embedded", stage="sft", seed=0, temperature=1.0)
@@ -93,7 +84,7 @@ def test_a_held_out_question_gives_no_pair_and_no_confidence_whatever_its_row_sa
     assert ({row.example_id for row in made.rows}, made.left_out) == ({FIRST.id}, {"held_out": 1})
     for held_out in (pathway_heldout()[0], kmp_test()[0]):
         kept = [sample(held_out.answer, held_out)] * 8
-        made = make_calibrated_pairs([*kept, *answers(FIRST, 1, 1), *answers(SECOND, 1, 1)], 0.2, 2)
+        made = make_pairs([*kept, *answers(FIRST, 1, 1), *answers(SECOND, 1, 1)], 0.2, 2, calibrate=True)
         assert ({row.example_id for row in made.rows}, made.left_out) == ({FIRST.id, SECOND.id}, {"held_out": 1})
         assert sum(part.claims for part in made.accuracy.values()) == 4
 
@@ -103,14 +94,14 @@ def test_a_held_out_question_gives_no_pair_and_no_confidence_whatever_its_row_sa
 
 def of_first(drawn: list[Sample], per_question: int = 2) -> list:
     """Return the pairs of FIRST, half of the answers to SECOND being right."""
-    made = make_calibrated_pairs([*drawn, *answers(SECOND, 4, 4)], 0.2, per_question)
+    made = make_pairs([*drawn, *answers(SECOND, 4, 4)], 0.2, per_question, calibrate=True)
     return [row for row in made.rows if row.example_id == FIRST.id]
 
 
 def test_both_answers_of_a_verdict_pair_state_how_often_answers_to_other_questions_are_right():
     levels = {(0, 0): 50, (5, 10): 50, (8, 8): 90, (0, 8): 10, (500, 500): HIGHEST, (0, 500): LOWEST}
     assert {each: may_state(Accuracy(right=each[0], claims=each[1])) for each in levels} == levels
-    made = make_calibrated_pairs([*answers(FIRST, 1, 1), *answers(SECOND, 1, 7)], 0.2, 2)
+    made = make_pairs([*answers(FIRST, 1, 1), *answers(SECOND, 1, 7)], 0.2, 2, calibrate=True)
     found = {row.example_id: row for row in made.rows if row.rule == "verdict"}
     # of the second question 1 of 8 is right: (1 + 1) / (8 + 2); of the first 1 of 2
     told = [(found[x.id].confidence_chosen, found[x.id].confidence_rejected) for x in (FIRST, SECOND)]
@@ -147,12 +138,12 @@ def test_what_is_close_cut_or_claims_nothing_teaches_no_confidence_and_the_wides
 def test_answers_without_others_or_without_a_confidence_are_left_out_and_counted():
     other = next(row for row in ROWS if row.ground_truth.kind != "direct")
     drawn = [*answers(FIRST, 1, 1), *answers(SECOND, 1, 1), *[sample(other.answer, other)] * 2]
-    made = make_calibrated_pairs(drawn, 0.2, 2)
+    made = make_pairs(drawn, 0.2, 2, calibrate=True)
     assert ({row.example_id for row in made.rows}, made.left_out) == ({FIRST.id, SECOND.id}, {"no_others": 1})
-    made = make_calibrated_pairs([*[sample(right(None, THIRD), THIRD)] * 8, *answers(FIRST, 1, 1)], 0.2, 2)
+    made = make_pairs([*[sample(right(None, THIRD), THIRD)] * 8, *answers(FIRST, 1, 1)], 0.2, 2, calibrate=True)
     assert ({row.confidence_chosen for row in made.rows}, made.left_out) == ({0.90}, {"no_confidence": 1})
     assert made.accuracy == {"direct": Accuracy(right=9, claims=10)}
     with pytest.raises(LabError, match="1 no confidence"):
-        make_calibrated_pairs([sample(right(None))] * 3, 0.2, 2)
+        make_pairs([sample(right(None))] * 3, 0.2, 2, calibrate=True)
     with pytest.raises(BadConfig, match="margin is 0"):
-        make_calibrated_pairs(answers(FIRST, 1, 1), 0.0, 2)
+        make_pairs(answers(FIRST, 1, 1), 0.0, 2, calibrate=True)

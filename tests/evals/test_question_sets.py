@@ -10,8 +10,8 @@ import yaml
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import conversation, find, is_held_out, kmp_test, load_questions, register, write_examples
-from evals.questions.checking import check
-from evals.questions.importing import Options, import_rows
+from evals.questions.checking import report_on
+from evals.questions.importing import ImportOptions, import_rows
 from evals.questions.sets import EXAMPLES, examine, question_row, right_answer, to_example
 from evals.questions.task import Questions
 from evals.report import Origin, build_report
@@ -26,6 +26,10 @@ NCBI = "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG"
 NAMES = CASES["amino acids"]
 CHOICE = {"kind": "choice", "value": "up", "options": ["up", "down"]}
 ROW = {"id": "a", "prompt": "Which way?", "truth": CHOICE, "group": "g", "split": "train"}
+
+
+def check(path: Path):
+    return report_on(examine(path), path.name)
 
 
 def put(path: Path, *rows: dict) -> Path:
@@ -217,7 +221,7 @@ def test_rows_without_a_known_answer_are_named_and_left_out_only_if_asked():
     rows = [first, {**second, "answer": -1}, {**second, "choices": ["a"]}]
     with pytest.raises(BadRow, match=r"line 2, field 'answer'.*seen -1.*1 more bad row: line 3, field 'choices'"):
         imported(rows)
-    made, skipped = imported(rows, Options(split="test", skip_bad=True))
+    made, skipped = imported(rows, ImportOptions(split="test", skip_bad=True))
     assert ([row["id"] for row in made], [each.line for each in skipped]) == (["x/1"], [2, 3])
     with pytest.raises(LabError, match="fields text, label, and no layout"):
         imported([{"text": "a", "label": 1}])

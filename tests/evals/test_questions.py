@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.facts import load_enrichment, load_hallmark, load_kmp, pathway_names
+from evals.facts import load_enrichment, load_hallmark, load_kmp
 from evals.questions import (
     DATASETS,
     SYSTEM_PROMPT,
@@ -30,7 +30,7 @@ from evals.questions import (
 )
 from evals.questions.bank import normalised
 from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
-from evals.questions.pathways import pathway_tissues, succession
+from evals.questions.pathways import succession
 from evals.schema import DirectTruth
 from evals.verifiers import verify
 
@@ -38,6 +38,7 @@ STANDARD = ("eye", "thymus")
 WORDS = {"UP": r"\b(upregulated|goes up|higher|activated)\b", "DOWN": r"\b(downregulated|goes down|lower|suppressed)\b"}
 EVERYTHING = pathway_training(held_out=())
 WORDINGS = kmp_wordings()
+TISSUES = tuple(dict.fromkeys(row.tissue for row in load_enrichment()))
 
 
 def kinds(rows) -> Counter:
@@ -156,7 +157,7 @@ def test_the_kmp_test_asks_what_follows_from_the_figures_and_rewordings_stand_in
 
 
 def test_tissues_are_held_out_by_name():
-    assert (pathway_heldout(()), pathway_training(pathway_tissues())) == ((), ())
+    assert (pathway_heldout(()), pathway_training(TISSUES)) == ((), ())
     for function in (pathway_training, pathway_heldout):
         for name in ("Eye", "lung", "", "multi"):
             with pytest.raises(BadConfig, match=rf"{name!r}.*known are liver, .*eye"):
@@ -165,7 +166,7 @@ def test_tissues_are_held_out_by_name():
 
 def test_no_training_row_names_a_held_out_tissue_or_shares_anything_with_a_test_row():
     wrong = []
-    for held_out in (*((one,) for one in pathway_tissues()), *combinations(pathway_tissues(), 2), pathway_tissues()):
+    for held_out in (*((one,) for one in TISSUES), *combinations(TISSUES, 2), TISSUES):
         named = re.compile(rf"(?<![a-z])({'|'.join(held_out)})(?![a-z])")
         train, test = pathway_training(held_out), pathway_heldout(held_out)
         wrong += [(held_out, row.id) for row in train if named.search(row.model_dump_json().casefold())]
@@ -180,7 +181,7 @@ def test_no_training_row_names_a_held_out_tissue_or_shares_anything_with_a_test_
 def test_a_question_names_both_directions_or_none_and_its_answer_the_one_that_the_truth_has():
     for row in EVERYTHING:
         if row.kind != "mechanism" and isinstance(truth := row.ground_truth, DirectTruth):
-            name = pathway_names()[truth.pathway][0]
+            name = load_hallmark()[truth.pathway].name
             text, asked = row.answer.replace(name, ""), row.prompt.replace(name, "")
             assert name in row.answer and name in row.prompt and truth.tissue in row.answer
             assert {way for way, words in WORDS.items() if re.search(words, text)} == {truth.direction}, row.answer

@@ -13,7 +13,7 @@ from scipy import stats
 
 from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, agreement
-from evals.stats.calibration import Binning, Calibration, Settings, calibrate
+from evals.stats.calibration import Binning, Calibration, CalibrationSettings, calibrate
 from evals.stats.intervals import (
     CELLS,
     Floats,
@@ -41,7 +41,7 @@ from evals.stats.scores import (
 from tests.evals.agreement import agreements
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
-QUICK = Settings(draws=100)
+QUICK = CalibrationSettings(draws=100)
 PAIRS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
 few = settings(max_examples=50)
 
@@ -83,12 +83,12 @@ def test_parts_make_the_brier_score_errors_stand_in_order_and_betting_against_ch
     pairs: list[tuple[float, bool]], bins: int, binning: Binning
 ) -> None:
     c, y = zip(*pairs, strict=True)
-    found = calibrate(c, y, settings=Settings(bins=bins, binning=binning, draws=1))
+    found = calibrate(c, y, settings=CalibrationSettings(bins=bins, binning=binning, draws=1))
     parts = found.brier_reliability - found.brier_resolution + found.brier_uncertainty
     assert parts + found.brier_within_variance - found.brier_within_covariance == pytest.approx(found.brier, abs=1e-12)
     gap = abs(found.mean_accuracy - found.mean_confidence)
     assert gap - 1e-12 <= found.ece <= found.mce + 1e-12 <= 1 + 2e-12
-    back = calibrate([1 - v for v in c], [not v for v in y], settings=Settings(draws=1))
+    back = calibrate([1 - v for v in c], [not v for v in y], settings=CalibrationSettings(draws=1))
     assert (back.brier, back.brier_uncertainty) == pytest.approx((found.brier, found.brier_uncertainty), abs=1e-9)
 
 
@@ -96,13 +96,15 @@ def test_parts_make_the_brier_score_errors_stand_in_order_and_betting_against_ch
 @given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=2, max_size=40))
 def test_ranks_do_not_care_how_confidences_are_spaced(pairs: list[tuple[int, bool]]) -> None:
     levels, y = zip(*pairs, strict=True)
-    even, uneven = (calibrate([(v / 20) ** p for v in levels], y, settings=Settings(draws=1)) for p in (1, 3))
+    even, uneven = (
+        calibrate([(v / 20) ** p for v in levels], y, settings=CalibrationSettings(draws=1)) for p in (1, 3)
+    )
     assert (even.auroc, even.aurc) == (uneven.auroc, uneven.aurc)
 
 
 def test_bins_are_cut_in_double_precision_and_of_equal_mass_keep_ties_together() -> None:
     def filled(c: list[float], **options: object) -> dict[int, int]:
-        bins = calibrate(c, [True] * len(c), settings=Settings(draws=10, **options)).bins
+        bins = calibrate(c, [True] * len(c), settings=CalibrationSettings(draws=10, **options)).bins
         return {index: each.n for index, each in enumerate(bins) if each.n}
 
     assert filled([0.3, 0.6, 0.7, 1.0]) == {2: 1, 5: 1, 6: 1, 9: 1}
@@ -114,7 +116,7 @@ def test_bins_are_cut_in_double_precision_and_of_equal_mass_keep_ties_together()
 
 def test_chance_is_told_for_rows_and_for_clusters_that_go_together() -> None:
     c, names = [0.7] * 100, [str(i // 5) for i in range(100)]
-    found = calibrate(c, [True] * 70 + [False] * 30, names, Settings(draws=3000))
+    found = calibrate(c, [True] * 70 + [False] * 30, names, CalibrationSettings(draws=3000))
     # the mean of |share - 0.7| over n trials is near sqrt(2 / pi * 0.21 / n)
     assert found.ece_if_calibrated.mean == pytest.approx(math.sqrt(2 / math.pi * 0.21 / 100), rel=0.05)
     assert found.ece_if_dependent.mean == pytest.approx(math.sqrt(2 / math.pi * 0.21 / 20), rel=0.06)
@@ -125,13 +127,13 @@ def test_an_interval_over_clusters_is_wider_than_over_their_rows_and_a_seed_repe
     c, y = sample(60, 3)
     c3, y3 = np.repeat(c, 3).tolist(), np.repeat(y, 3).tolist()
     thrice = [str(i) for i in range(60) for _ in range(3)]
-    chosen = Settings(draws=1500)
+    chosen = CalibrationSettings(draws=1500)
     alone, together, single = (
         calibrate(*rows, settings=chosen).intervals["brier"] for rows in ((c3, y3), (c3, y3, thrice), (c, y))
     )
     assert together[1] - together[0] > 1.4 * (alone[1] - alone[0])
     assert together == pytest.approx(single, abs=0.012)
-    first, again, other = (calibrate(c, y, settings=Settings(draws=99, seed=s)).intervals for s in (1, 1, 2))
+    first, again, other = (calibrate(c, y, settings=CalibrationSettings(draws=99, seed=s)).intervals for s in (1, 1, 2))
     assert first == again != other
 
 
@@ -147,7 +149,7 @@ def test_nothing_to_measure_is_none_and_not_zero() -> None:
 def test_senseless_settings_and_confidences_outside_zero_to_one_are_refused() -> None:
     for wrong in ({"bins": 0}, {"draws": 0}, {"binning": "odd"}, {"interval": "odd"}):
         with pytest.raises(BadConfig):
-            calibrate([0.5], [True], settings=Settings(**wrong))
+            calibrate([0.5], [True], settings=CalibrationSettings(**wrong))
     for value in (1.4, -0.1, math.nan):
         with pytest.raises(ValueError, match=r"share 0\.\.1"):
             calibrate([value], [True], settings=QUICK)
@@ -161,7 +163,9 @@ def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_widt
     assert "no spread" in one.interval_notes["ece"]
     pairs = [str(i // 2) for i in range(12)]
     for right, interval in ((True, "percentile"), (False, "percentile"), (True, "bca"), (False, "bca")):
-        found = calibrate([0.1, 0.85, 0.9, 0.95] * 3, [right] * 12, pairs, Settings(draws=200, interval=interval))
+        found = calibrate(
+            [0.1, 0.85, 0.9, 0.95] * 3, [right] * 12, pairs, CalibrationSettings(draws=200, interval=interval)
+        )
         assert found.aurc == found.aurc_optimal == 1 - right and found.mean_accuracy == right
         low, high = found.intervals["mean_accuracy"]
         assert high - low == pytest.approx(0.39, abs=0.01)  # 6 clusters, not 12 rows
@@ -171,7 +175,7 @@ def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_widt
         assert all(high > low for low, high in found.intervals.values())
     # The worst bin holds 5 of 300 rows: 7 draws of 1000 miss them all, too few for a percentile.
     rare = calibrate(
-        [0.95] * 5 + [0.55] * 295, [False] * 5 + [True, False] * 147 + [True], settings=Settings(draws=3000)
+        [0.95] * 5 + [0.55] * 295, [False] * 5 + [True, False] * 147 + [True], settings=CalibrationSettings(draws=3000)
     )
     assert (rare.mce, "mce" in rare.intervals, "ece" in rare.intervals) == (pytest.approx(0.95), False, True)
     assert "no spread" in rare.interval_notes["mce"]
@@ -181,11 +185,16 @@ def test_every_metric_has_an_interval_or_a_note_that_says_why_not_and_the_method
     c, y = sample(60, 3)
     beside = {"n", "n_missing_confidence", "n_clusters", "ece_if_calibrated", "note", "method", "ece_if_dependent"}
     metrics = set(Calibration.model_fields) - beside - {"intervals", "interval_notes", "bins", "risk_coverage"}
-    for chosen in (Settings(draws=200), Settings(bins=5, binning="mass", draws=50, seed=3, interval="bca")):
+    for chosen in (
+        CalibrationSettings(draws=200),
+        CalibrationSettings(bins=5, binning="mass", draws=50, seed=3, interval="bca"),
+    ):
         found = calibrate(c, y, settings=chosen)
         assert set(found.intervals) | set(found.interval_notes) == metrics and len(metrics) == 19
         assert found.method.model_dump() == {**vars(chosen), "level": 0.95}
-    lost = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=Settings(draws=500)).interval_notes["auroc"]
+    lost = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=CalibrationSettings(draws=500)).interval_notes[
+        "auroc"
+    ]
     assert re.match(r"undefined in \d+\.\d % of the draws", lost)
 
 
@@ -193,7 +202,7 @@ def test_a_bin_gets_wilson_for_rows_alone_and_draws_of_clusters_otherwise() -> N
     c = [0.15] * 20 + [0.95] * 40 + [0.55] * 6
     y = [True, False] * 10 + ([True] * 2 + [False] * 2) * 10 + [True] * 6
     names = [f"alone {i}" for i in range(20)] + [f"pair {i // 2}" for i in range(40)] + ["one"] * 6
-    bins = calibrate(c, y, names, Settings(draws=3000)).bins
+    bins = calibrate(c, y, names, CalibrationSettings(draws=3000)).bins
     told = {i: (bins[i].n, bins[i].n_clusters, bins[i].interval_by) for i in (1, 9, 5)}
     assert told == {1: (20, 20, "wilson"), 9: (40, 20, "bootstrap"), 5: (6, 1, "wilson over clusters")}
     assert (bins[1].interval, bins[5].interval, bins[0].interval_by) == (wilson(10, 20), wilson(1, 1), None)
@@ -215,7 +224,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
 def test_rows_that_are_alike_give_the_intervals_that_naming_each_gives() -> None:
     """Rows without a cluster are counted by (confidence, outcome) instead of drawn one by one."""
     c, y = sample(400)
-    counted = calibrate(c, y, settings=Settings(draws=3000)).intervals["brier"]
+    counted = calibrate(c, y, settings=CalibrationSettings(draws=3000)).intervals["brier"]
     drawn = bootstrap({"brier": partial(brier, array(*c), array(*y))}, [str(i) for i in range(400)], 3000)
     assert counted == pytest.approx(drawn["brier"], abs=0.005)
 

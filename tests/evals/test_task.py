@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from evals.compare import Pairing, compare
 from evals.errors import BadConfig
 from evals.leaderboard import leaderboard, standings
-from evals.model import ScriptedModel
 from evals.papers.collection import read_collection
 from evals.questions import kmp_test
 from evals.questions.task import Questions
@@ -26,7 +25,7 @@ from lab.commands.tables import standings_markdown, summary_table
 from lab.results.calibration import figures
 from lab.results.leaderboard import columns_of
 from lab.results.reports import calibrated as calibrated_of
-from tests.evals.reports import ORIGIN, small_report
+from tests.evals.reports import ORIGIN, ScriptedModel, small_report
 
 ROOT = Path(__file__).parents[2]
 STORED = (

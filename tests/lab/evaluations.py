@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from evals.model import ScriptedModel
 from evals.questions import DATASETS
 from evals.questions.task import Questions
 from evals.report import Origin, build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
+from tests.evals.reports import ScriptedModel
 from tests.lab.votes import NOON
 
 STAGES = {"base": (0.35, (80, 90, 100)), "sft": (0.6, (60, 70, 80)), "grpo": (0.75, (60, 80, 90))}

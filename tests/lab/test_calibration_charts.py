@@ -3,13 +3,13 @@
 import pytest
 
 from evals.report import calibration_of
-from evals.stats.calibration import Settings
+from evals.stats.calibration import CalibrationSettings
 from lab.results.calibration import ALL, diagram
 from lab.results.evaluations import Evaluations
 from lab.ui.charts import reliability
 from tests.lab.evaluations import scripted_report
 
-FEW = Settings(draws=100)
+FEW = CalibrationSettings(draws=100)
 
 
 def trace(figure, name, kind="scatter"):

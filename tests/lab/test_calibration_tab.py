@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.report import calibration_of, rows_of, stages_of
-from evals.stats.calibration import Calibration, NullEce, Settings
+from evals.stats.calibration import Calibration, CalibrationSettings, NullEce
 from lab.results import calibration
 from lab.results.calibration import ALL, diagram, sentence
 from lab.results.evaluations import Evaluations, Outdated
@@ -22,7 +22,7 @@ from lab.ui.components import interval, measure
 from tests.lab.evaluations import MUTE, scripted_report
 from tests.lab.votes import services_in
 
-FEW = Settings(draws=100)
+FEW = CalibrationSettings(draws=100)
 
 
 def plain(html):

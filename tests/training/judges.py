@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from evals.refine.judge import Verdicts
-from evals.refine.score import Prepared, settle
+from evals.refine.score import PreparedAnswer, settle
 from tests.evals.refiner.answers import GOOD, prepared
 from tests.training.judge_server import Asked, Behaviour, JudgeServer, Reply, says, well
 from training.judge.extraction import canaries
@@ -16,7 +16,7 @@ KNOWN = {harmless(each.answer): (each.says[0], each.confidence) for each in cana
 FAST = {"timeout_seconds": 5.0, "backoff_seconds": 0.001, "retries": 2}
 
 
-def case(text: str = GOOD) -> Prepared:
+def case(text: str = GOOD) -> PreparedAnswer:
     return prepared(text, static_rubrics=False)
 
 

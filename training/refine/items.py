@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from evals.refine.citation import copied
 from evals.refine.grammar import WORD
 from evals.refine.judge import Verdicts, support_by_words
 from evals.refine.rubric import Item, share, value
-from evals.refine.score import Prepared, Settled
+from evals.refine.score import PreparedAnswer, Settled, copied
 
 Figures = Mapping[str, float | None]
 
 
-def figures_of(prepared: Prepared, verdicts: Verdicts | None, settled: Settled) -> Figures:
+def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Settled) -> Figures:
     """Return the figures of one answer by the name they are logged under."""
     reading = prepared.reading
     ids = [name for claim in reading.claims for name in claim.ids]
@@ -50,7 +49,7 @@ def means(rows: Iterable[Figures]) -> dict[str, float]:
     return {name: fmean(column) for name, column in columns.items()}
 
 
-def from_negatives(prepared: Prepared, verdicts: Verdicts | None) -> float | None:
+def from_negatives(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
     """Return the share of the rubric score that is earned by what an answer does not do."""
     if verdicts is None or any(raw is None for raw in verdicts.raws):
         return None
@@ -61,7 +60,7 @@ def from_negatives(prepared: Prepared, verdicts: Verdicts | None) -> float | Non
     return earned["negative"] / total if total else None
 
 
-def over_words(prepared: Prepared, verdicts: Verdicts | None) -> float | None:
+def over_words(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
     """Return how much more support the judge sees for the claims than a comparison of words, -1..1."""
     if verdicts is None:
         return None

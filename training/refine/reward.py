@@ -20,7 +20,7 @@ from evals.errors import BadConfig
 from evals.refine.judge import Judge, Verdicts
 from evals.refine.records import CheckedRecord
 from evals.refine.rubric import items_of
-from evals.refine.score import Prepared, Settled, prepare, settle
+from evals.refine.score import PreparedAnswer, Settled, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.config import HEURISTIC, RefinerSettings
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
@@ -45,7 +45,7 @@ class Judging:
 class _Row:
     """One answer with all that was made of it; `verdicts` None where nobody was asked."""
 
-    prepared: Prepared
+    prepared: PreparedAnswer
     verdicts: Verdicts | None
     settled: Settled
 
@@ -107,7 +107,7 @@ class RefinerReward:
 
     async def _rows(self, records: Sequence[RefinerRecord], completions: Sequence[Answer]) -> list[_Row]:
         """Return the answers graded, each read while others wait for their judge; all ends at the deadline."""
-        cases: list[Prepared] = []
+        cases: list[PreparedAnswer] = []
 
         def work() -> Iterator[Coroutine[Any, Any, Verdicts]]:
             for record, answer in zip(records, completions, strict=True):

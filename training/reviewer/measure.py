@@ -93,7 +93,7 @@ def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]
     collection = read_collection(source)
     examples = collection.examples
     if collection.has_splits:
-        examples = without_leaks(examples).examples
+        examples, _ = without_leaks(examples)
     elif source == OWN:
         examples = split_by_family(examples, 0)
     found = tuple(each for each in examples if each.split == "dev")

@@ -4,7 +4,7 @@ Everything is written out in plain formulas, one file to read. A test of Assay h
 the implementation that its own reports use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import datasets
 import evaluate
@@ -85,7 +85,7 @@ class StatedCalibration(evaluate.Metric):
         stated = ~np.isnan(c)
         c, y, names = c[stated], y[stated], names[stated]
         found: dict[str, object] = {"n": len(stated), "n_missing_confidence": int((~stated).sum())}
-        found |= {name: rounded(metric(c, y, n_bins)) for name, metric in METRICS.items()}
+        found |= {name: None if np.isnan(value) else value for name, value in measures(c, y, n_bins).items()}
         by_chance = ece_by_chance(c, n_bins, n_resamples, seed) if len(c) and n_resamples else None
         spans = intervals(c, y, names, n_bins, n_resamples, seed) if len(c) and n_resamples else {}
         found["smece"] = smooth_ece(c, y) if len(c) else None
@@ -125,38 +125,10 @@ def bins(c: Floats, y: Floats, n_bins: int) -> tuple[Floats, Floats, Floats]:
 def ece(c: Floats, y: Floats, n_bins: int) -> float:
     """Return the mean gap between confidence and accuracy of the bins, weighted by their rows."""
     held, confidence, accuracy = bins(c, y, n_bins)
-    return weighted(np.abs(confidence - accuracy), held)
+    return float(np.abs(confidence - accuracy) @ held / len(c))
 
 
-def mce(c: Floats, y: Floats, n_bins: int) -> float:
-    """Return the largest gap of a bin."""
-    _, confidence, accuracy = bins(c, y, n_bins)
-    return float(np.abs(confidence - accuracy).max()) if len(c) else np.nan
-
-
-def reliability(c: Floats, y: Floats, n_bins: int) -> float:
-    """Return the mean squared gap of the bins: what the Brier score has of miscalibration."""
-    held, confidence, accuracy = bins(c, y, n_bins)
-    return weighted((confidence - accuracy) ** 2, held)
-
-
-def resolution(c: Floats, y: Floats, n_bins: int) -> float:
-    """Return how far the accuracies of the bins lie from the overall one, squared."""
-    held, _, accuracy = bins(c, y, n_bins)
-    return weighted((accuracy - mean(y)) ** 2, held)
-
-
-def base_rate_brier(c: Floats, y: Floats, n_bins: int) -> float:
-    """Return the Brier score of always stating the share correct, which is its uncertainty."""
-    return mean(y) * (1 - mean(y))
-
-
-def log_loss(c: Floats, y: Floats, n_bins: int) -> float:
-    """Return the mean of -log(probability given to what happened)."""
-    return mean(-np.log(np.clip(np.where(y > 0, c, 1 - c), 1e-12, 1)))
-
-
-def auroc(c: Floats, y: Floats, n_bins: int) -> float:
+def auroc(c: Floats, y: Floats) -> float:
     """Return the chance that a right row has the higher confidence than a wrong one, ties one half."""
     right, wrong = c[y > 0], np.sort(c[y == 0])
     if not len(right) or not len(wrong):
@@ -165,10 +137,8 @@ def auroc(c: Floats, y: Floats, n_bins: int) -> float:
     return float(below.mean() / 2 / len(wrong))
 
 
-def aurc(c: Floats, y: Floats, n_bins: int) -> float:
+def aurc(c: Floats, y: Floats) -> float:
     """Return the mean share wrong over the k most confident rows, k = 1..n, ties in random order."""
-    if not len(c):
-        return np.nan
     levels, place = np.unique(-c, return_inverse=True)
     answered = np.cumsum(np.bincount(place, minlength=len(levels)))
     wrong = np.cumsum(np.bincount(place, weights=1 - y, minlength=len(levels)))
@@ -191,32 +161,49 @@ def smooth_ece(c: Floats, y: Floats, cells: int = 4000) -> float:
     return high
 
 
-def weighted(values: Floats, weights: Floats) -> float:
-    """Return the weighted mean, nan of nothing."""
-    return float(values @ weights / weights.sum()) if len(values) else np.nan
-
-
 def mean(values: Floats) -> float:
     """Return the mean, nan of nothing."""
     return float(values.mean()) if len(values) else np.nan
 
 
-METRICS: dict[str, Callable[[Floats, Floats, int], float]] = {
-    "ece": ece,
-    "mce": mce,
-    "brier": lambda c, y, n_bins: mean((c - y) ** 2),
-    "brier_reliability": reliability,
-    "brier_resolution": resolution,
-    "brier_uncertainty": base_rate_brier,
-    "base_rate_brier": base_rate_brier,
-    "log_loss": log_loss,
-    "auroc": auroc,
-    "aurc": aurc,
-    "overconfidence_rate": lambda c, y, n_bins: mean(1 - y[c > 0.8]),
-    "underconfidence_rate": lambda c, y, n_bins: mean(y[c < 0.3]),
-    "mean_confidence": lambda c, y, n_bins: mean(c),
-    "mean_accuracy": lambda c, y, n_bins: mean(y),
-}
+def measures(c: Floats, y: Floats, n_bins: int) -> dict[str, float]:
+    """Return every metric by name, nan where it is undefined: all of them without a row."""
+    if not len(c):
+        return dict.fromkeys(METRICS, np.nan)
+    held, confidence, accuracy = bins(c, y, n_bins)
+    base = mean(y)
+    values = (
+        ece(c, y, n_bins),
+        float(np.abs(confidence - accuracy).max()),
+        mean((c - y) ** 2),
+        float((confidence - accuracy) ** 2 @ held / len(c)),
+        float((accuracy - base) ** 2 @ held / len(c)),
+        base * (1 - base),
+        base * (1 - base),
+        mean(-np.log(np.clip(np.where(y > 0, c, 1 - c), 1e-12, 1))),
+        auroc(c, y),
+        aurc(c, y),
+        mean(1 - y[c > 0.8]),
+        mean(y[c < 0.3]),
+        mean(c),
+        base,
+    )
+    return dict(zip(METRICS, values, strict=True))
+
+
+METRICS = (
+    *(
+        "ece",
+        "mce",
+        "brier",
+        "brier_reliability",
+        "brier_resolution",
+        "brier_uncertainty",
+        "base_rate_brier",
+        "log_loss",
+    ),
+    *("auroc", "aurc", "overconfidence_rate", "underconfidence_rate", "mean_confidence", "mean_accuracy"),
+)
 
 
 def ece_by_chance(c: Floats, n_bins: int, draws: int, seed: int) -> dict[str, float]:
@@ -236,16 +223,11 @@ def intervals(
     for _ in range(draws):
         picked = generator.integers(len(members), size=len(members))
         rows = np.concatenate([members[index] for index in picked])
-        for name, metric in METRICS.items():
-            drawn[name].append(metric(c[rows], y[rows], n_bins))
+        for name, value in measures(c[rows], y[rows], n_bins).items():
+            drawn[name].append(value)
     spans = {}
     for name, values in drawn.items():
         kept = np.array(values)[~np.isnan(values)]
         if len(kept) and np.ptp(kept) > 1e-12:
             spans[name] = [float(bound) for bound in np.quantile(kept, [0.025, 0.975])]
     return spans
-
-
-def rounded(value: float) -> float | None:
-    """Return the value as it is, None for nan, which JSON cannot hold."""
-    return None if np.isnan(value) else value

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import strategies as st
 
 from evals.refine.judge import Verdicts
-from evals.refine.score import Prepared, prepare
+from evals.refine.score import PreparedAnswer, prepare
 from evals.report import Origin
 from evals.schema.refiner import RefinerRecord, RewardConfig, RubricItem
 
@@ -39,7 +39,7 @@ def record(**changes: object) -> RefinerRecord:
     return RefinerRecord.model_validate({**given, **changes})
 
 
-def verdicts(of: Prepared, share: float | None = 1.0, need: float = 0.0, **changes: object) -> Verdicts:
+def verdicts(of: PreparedAnswer, share: float | None = 1.0, need: float = 0.0, **changes: object) -> Verdicts:
     """Return the same verdict everywhere, but for these changes."""
     relevance = tuple((share,) * len(ids) for ids in of.cited)
     support, needs = (share,) * len(of.reading.claims), (need,) * len(of.reading.uncited)
@@ -47,7 +47,7 @@ def verdicts(of: Prepared, share: float | None = 1.0, need: float = 0.0, **chang
     return Verdicts(**{"quotes": ("",) * len(of.items), **given, **changes})
 
 
-def prepared(text: str, about: RefinerRecord | None = None, **config: object) -> Prepared:
+def prepared(text: str, about: RefinerRecord | None = None, **config: object) -> PreparedAnswer:
     """Return an answer read and checked."""
     return prepare(about or record(), text, RewardConfig.model_validate(config))
 

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from evals.facts import load_kmp
 from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.bank import normalised
-from evals.questions.kmp import degs, long
+from evals.questions.kmp import contrast_name, degs
 from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import compare_words
@@ -43,7 +43,7 @@ def test_nothing_of_the_held_out_tissues_of_the_kmp_test_or_of_a_study_in_testin
             figure.id
             for figure in load_kmp().counts
             for text in evidence_of(each.tool_output).values()
-            if f"mouse {figure.tissue}, {long(figure.contrast)}: {degs(figure.genes)} " in text
+            if f"mouse {figure.tissue}, {contrast_name(figure.contrast)[1]}: {degs(figure.genes)} " in text
         }
         assert len(stated) == len(each.sources) and not any(support <= stated for support in supports)
     documents = [{d for each in part for d in each.sources.values()} for part in (bank.train, bank.test)]

@@ -12,16 +12,15 @@ from typer.testing import CliRunner
 from evals.compare import compare
 from evals.errors import BadConfig, BadRow, IncomparableReports
 from evals.refine.bank import refiner_bank
-from evals.refine.citation import copied
 from evals.refine.judge import Verdicts
 from evals.refine.rubric import items_of, static_items
-from evals.refine.score import Prepared, explain, prepare, settle
+from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
 from evals.refine.task import Refine
 from evals.report import build_report, load_report, save_report, summarise
 from evals.run import baseline_rows, graded
 from evals.schema.refiner import PRESETS, RewardConfig, RubricItem
 from evals.schema.reports import RefinerReport, RefinerRow
-from evals.task import Answer
+from evals.task import StageAnswer
 from lab.cli import app
 from tests.evals.refiner.answers import CASES, GOOD, ORIGIN, PARTS, prepared, record, verdicts, written
 from tests.training.judge_server import JudgeServer
@@ -30,7 +29,7 @@ GATES = ("off", "multiply", "require")
 RAWS = (2.0, 0.0, 2.0, 0.0, 1.0)
 
 
-def random_verdicts(case: Prepared, seed: int) -> Verdicts:
+def random_verdicts(case: PreparedAnswer, seed: int) -> Verdicts:
     source = random.Random(seed)
     return verdicts(
         case,
@@ -277,7 +276,7 @@ TASK = Refine()
 def rows_of(stage: str, *texts: str) -> tuple[RefinerRow, ...]:
     """Return a row per text, two records to a cluster."""
     records = [record(id=f"r{place}", split_group=f"g{place // 2}") for place in range(len(texts))]
-    return graded(TASK, records, [Answer(stage, text) for text in texts])
+    return graded(TASK, records, [StageAnswer(stage, text) for text in texts])
 
 
 def report(*rows: RefinerRow, **changes: object) -> RefinerReport:
