@@ -7,7 +7,7 @@ from pathlib import Path
 import gradio as gr
 
 from evals.errors import LabError
-from evals.schema import Comparison, StagePairCounts, VoteCounts
+from evals.schema import Comparison, VoteCounts
 from evals.schema.votes import ExportFormat
 from lab.commands.tables import counted
 from lab.compare.export import build_export, zip_export
@@ -44,32 +44,30 @@ def overview(counts: VoteCounts) -> Html:
         (say("preferences.withdrawn"), counts.withdrawn),
     )
     columns = ("Stages", "First preferred", "Tie", "Both bad", "Second preferred", "Outcome")
-    rows = [
-        (
-            f"{stage_name(pair.first)} and {stage_name(pair.second)}",
-            pair.first_chosen,
-            pair.ties,
-            pair.both_bad,
-            pair.second_chosen,
-            _split(pair),
-        )
-        for pair in counts.by_stages
-    ]
+    rows = []
+    for pair in counts.by_stages:
+        fell = (pair.first_chosen, pair.ties, pair.both_bad, pair.second_chosen)
+        parts = zip(("first", "tie", "bad", "second"), fell, strict=True)  # a part nobody chose has no width
+        bars = "".join(f'<i class="assay-{kind}" style="flex:{n}"></i>' for kind, n in parts if n)
+        split = Html(f'<span class="assay-split" aria-hidden="true">{bars}</span>')
+        rows.append((f"{stage_name(pair.first)} and {stage_name(pair.second)}", *fell, split))
     return Html(tiles(facts) + grid(say("preferences.by_stages"), columns, rows))
 
 
 def latest(votes: Sequence[Comparison]) -> Html:
     """Return the newest votes as a table, without the raters."""
-    rows = [
-        (
-            Html(f'<span class="assay-plain">{shown(_shortened(vote.question))}</span>'),
-            stage_name(vote.left_stage),
-            stage_name(vote.right_stage),
-            _outcome(vote),
-            Html(f'<span class="assay-when">{vote.voted_at:%Y-%m-%d %H:%M} UTC</span>'),
-        )
-        for vote in votes
-    ]
+    rows = []
+    for vote in votes:
+        line = " ".join(vote.question.split())
+        line = line if len(line) <= QUESTION_CHARACTERS else line[: QUESTION_CHARACTERS - 1] + "…"
+        asked = Html(f'<span class="assay-plain">{shown(line)}</span>')
+        left, right = stage_name(vote.left_stage), stage_name(vote.right_stage)
+        if vote.choice in ("left", "right"):
+            outcome = say("preferences.preferred", stage=left if vote.choice == "left" else right)
+        else:
+            outcome = say(f"preferences.outcome.{vote.choice}")
+        when = Html(f'<span class="assay-when">{vote.voted_at:%Y-%m-%d %H:%M} UTC</span>')
+        rows.append((asked, left, right, outcome, when))
     columns = ("Question", "Left", "Right", "Outcome", "When")
     return grid(say("preferences.latest"), columns, rows)
 
@@ -111,22 +109,3 @@ def build(services: Services, tab: gr.Tab) -> None:
 
     tab.select(show, None, [figures, recent], api_name="preferences")
     panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")
-
-
-def _split(pair: StagePairCounts) -> Html:
-    """Return the four counts as one bar; a part nobody chose has no width."""
-    parts = (("first", pair.first_chosen), ("tie", pair.ties), ("bad", pair.both_bad), ("second", pair.second_chosen))
-    bars = "".join(f'<i class="assay-{kind}" style="flex:{n}"></i>' for kind, n in parts if n)
-    return Html(f'<span class="assay-split" aria-hidden="true">{bars}</span>')
-
-
-def _outcome(vote: Comparison) -> str:
-    if vote.choice == "tie" or vote.choice == "both_bad":
-        return say(f"preferences.outcome.{vote.choice}")
-    chosen = vote.left_stage if vote.choice == "left" else vote.right_stage
-    return say("preferences.preferred", stage=stage_name(chosen))
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= QUESTION_CHARACTERS else line[: QUESTION_CHARACTERS - 1] + "…"

@@ -48,50 +48,37 @@ def reviewing(
     """Yield moments until the review is complete and kept. LabError if the model cannot review."""
 
     def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
-        kept = _kept(services, visitor, article, reader.name, sampling, step)
+        from evals.review.prompt import system_prompt
+
+        row, engine = step.row, step.engine
+        if row is None or engine is None:
+            raise LabError(say("review.stopped_early"))
+        kept = KeptReview(
+            id=new_id(),
+            made_at=services.now(),
+            session=services.store.hash_rater(visitor.rater),
+            article=article,
+            reviewer=Reviewer(
+                name=reader.name,
+                **engine.model_dump(include={"kind", "stage", "checksums", "constraint"}),
+                system_prompt=system_prompt(),
+                seed=sampling.seed,
+                max_new_tokens=sampling.max_new_tokens,
+                temperature=sampling.temperature,
+            ),
+            answer=ReviewAnswer(
+                requests=step.requests,
+                raw=row.raw_output,
+                n_tokens=step.n_tokens,
+                **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
+            ),
+            concerns=drafts(row.concerns, Map(article)),
+        )
         services.store.documents("review").add(kept)
         return Moment(step, kept=kept)
 
     request = WriteRequest(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
     return session(services.engine, request, lambda _, steps: steps[-1], finish)
-
-
-def _kept(
-    services: Services, visitor: Visitor, article: Article, name: str, sampling: Sampling, step: ReviewStep
-) -> KeptReview:
-    from evals.review.prompt import system_prompt
-
-    row, engine = step.row, step.engine
-    if row is None or engine is None:
-        raise LabError(say("review.stopped_early"))
-    return KeptReview(
-        id=new_id(),
-        made_at=services.now(),
-        session=services.store.hash_rater(visitor.rater),
-        article=article,
-        reviewer=Reviewer(
-            name=name,
-            kind=engine.kind,
-            stage=engine.stage,
-            checksums=engine.checksums,
-            constraint=engine.constraint,
-            system_prompt=system_prompt(),
-            seed=sampling.seed,
-            max_new_tokens=sampling.max_new_tokens,
-            temperature=sampling.temperature,
-        ),
-        answer=ReviewAnswer(
-            requests=step.requests,
-            raw=row.raw_output,
-            status=row.status,
-            problems=row.problems,
-            finish_reason=row.finish_reason,
-            n_tokens=step.n_tokens,
-            seconds=row.seconds,
-            tokens_lost=row.tokens_lost,
-        ),
-        concerns=drafts(row.concerns, Map(article)),
-    )
 
 
 def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
