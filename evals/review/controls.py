@@ -27,7 +27,7 @@ from evals.review.match import (
     partners,
     word_counts,
 )
-from evals.review.rates import Counts, counts_of, rates_of
+from evals.review.rates import counts_of, rates_of
 from evals.schema.reports import Assignment, Control, Rates
 from evals.stats.intervals import Floats
 
@@ -36,8 +36,6 @@ B = 0.75
 LONGEST = 40_000
 """Characters of a paper that are read."""
 NEIGHBOURS = 8
-LISTED = 12
-"""Concerns in the published list."""
 QUERIES = 64
 """Queries that are scored at once."""
 STOP = frozenset(tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["bm25"].split())
@@ -144,12 +142,11 @@ def permuted(panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROU
     return Permuted(_control(rates_of(sums, len(matched)), note), matched)
 
 
-def count_bound(panel: Panel, counts: Counts) -> Control:
+def count_bound(panel: Panel, counts: Floats) -> Control:
     """Return the score if everything matched until one list ran out."""
-    matched = np.minimum(counts.human, counts.predicted)
-    major = np.minimum(counts.major, counts.predicted)
-    sizes = [counts.human.sum(), counts.predicted.sum()]
-    sums = np.array([matched.sum(), *sizes, 0, major.sum(), counts.major.sum()])
+    _, human, predicted, _, _, major = counts.T
+    matched, major_matched = np.minimum(human, predicted), np.minimum(major, predicted)
+    sums = [each.sum() for each in (matched, human, predicted, np.zeros(1), major_matched, major)]
     note = "the smaller of both counts in every article: the most that list lengths allow"
     return _control(rates_of(sums, len(panel.article_ids)), note)
 
@@ -184,7 +181,7 @@ def listed(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None
         similarity = VectorSimilarity(rows, encoder.encode(panel.human.texts), (other, panel.human))
     held = replace(panel, predicted=other)
     counts = counts_of(held, match(held, similarity, rule.threshold, rule.assignment))
-    return _control(rates_of(counts.table.sum(axis=0), len(panel.article_ids)), note)
+    return _control(rates_of(counts.sum(axis=0), len(panel.article_ids)), note)
 
 
 def _control(rates: Rates, note: str) -> Control:

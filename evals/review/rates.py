@@ -1,7 +1,6 @@
 """Rates of pooled counts, means over articles and categories, and how often labels agree."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,38 +12,21 @@ from evals.task import ratio
 COLUMNS = ("n_matched", "n_human", "n_predicted", "soft", "n_major_matched", "n_major")
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What each article (or group) has; all of shape (articles,), counts as floats."""
-
-    matched: Floats
-    human: Floats
-    predicted: Floats
-    soft: Floats
-    major_matched: Floats
-    major: Floats
-
-    @property
-    def table(self) -> Floats:
-        """The counts as columns, shape (articles, 6), in the order of the fields."""
-        columns = (self.matched, self.human, self.predicted, self.soft)
-        return np.stack([*columns, self.major_matched, self.major], axis=1)
-
-
-def counts_of(panel: Panel, found: Matching) -> Counts:
-    """Return the counts of each article."""
+def counts_of(panel: Panel, found: Matching) -> Floats:
+    """Return the counts of each article as COLUMNS, shape (articles, 6)."""
     n = len(panel.article_ids)
     article = panel.predicted.article
     is_major = panel.human.severity == MAJOR
     matched = found.human[found.is_matched]
-    return Counts(
-        matched=np.bincount(article[found.is_matched], minlength=n).astype(float),
-        human=panel.human.sizes.astype(float),
-        predicted=panel.predicted.sizes.astype(float),
-        soft=np.bincount(article, weights=found.similarity, minlength=n).astype(float),
-        major_matched=np.bincount(panel.human.article[matched[is_major[matched]]], minlength=n).astype(float),
-        major=np.bincount(panel.human.article[is_major], minlength=n).astype(float),
+    counts = (
+        np.bincount(article[found.is_matched], minlength=n),
+        panel.human.sizes,
+        panel.predicted.sizes,
+        np.bincount(article, weights=found.similarity, minlength=n),
+        np.bincount(panel.human.article[matched[is_major[matched]]], minlength=n),
+        np.bincount(panel.human.article[is_major], minlength=n),
     )
+    return np.stack(counts, axis=1).astype(float)
 
 
 def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
@@ -53,7 +35,7 @@ def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
 
 
 def rates_of(sums: Iterable[float], n_articles: int) -> Rates:
-    """Return the rates of pooled counts, in the order of `Counts.table`."""
+    """Return the rates of pooled counts, in the order of COLUMNS."""
     matched, human, predicted, _, major_matched, major = (float(each) for each in sums)
     return Rates(
         precision=matched / predicted if predicted else 0.0,
@@ -84,9 +66,9 @@ def rates_by(kind: str, groups: Mapping[str, Sequence[ArticleScore]]) -> dict[st
     return found
 
 
-def macro_of(counts: Counts, categories: dict[str, Rates]) -> Macro:
+def macro_of(counts: Floats, categories: dict[str, Rates]) -> Macro:
     """Return means over articles, and over the categories that human concerns have."""
-    means = _means(counts.table)
+    means = _means(counts)
     named = [rates for name, rates in categories.items() if name != UNATTRIBUTED]
     table = np.array([[r.precision, r.recall, r.f1, r.recall_major] for r in named]).reshape(-1, 4)
     precision, recall, f1, major = table.mean(axis=0) if named else np.zeros(4)
@@ -106,11 +88,10 @@ def _means(table: Floats) -> MeanRates:
     )
 
 
-def soft_of(counts: Counts) -> SoftRates:
+def soft_of(counts: Floats) -> SoftRates:
     """Return the rates in which a match counts by its similarity, averaged as the hard ones are."""
-    table = counts.table
-    as_hard = table[:, [3, 1, 2, 3, 4, 5]]
-    pooled, means = rates_of(as_hard.sum(axis=0), len(table)), _means(as_hard)
+    as_hard = counts[:, [3, 1, 2, 3, 4, 5]]
+    pooled, means = rates_of(as_hard.sum(axis=0), len(counts)), _means(as_hard)
     return SoftRates(
         precision=pooled.precision,
         recall=pooled.recall,

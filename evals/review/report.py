@@ -244,7 +244,6 @@ def measuring_of(panel: Panel, reference: Path, wanted: Wanted, find: Callable[[
         library=_library(reference, wanted) if wanted.has_controls else None,
         draws=wanted.draws,
         seed=wanted.seed,
-        is_lexical=name == LEXICAL,
     )
 
 

@@ -1,6 +1,6 @@
 """A system's concerns scored against human ones, with the controls that say what the score is worth."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ from evals.review import controls as made
 from evals.review.controls import Index, Paper, Permuted, Rule
 from evals.review.match import (
     CATEGORY_NAMES,
+    LEXICAL,
     MAJOR,
     SEVERITY_NAMES,
     UNATTRIBUTED,
@@ -22,10 +23,9 @@ from evals.review.match import (
     match,
 )
 from evals.review.page import span_of
-from evals.review.rates import Counts, counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
+from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
 from evals.schema.reports import (
     ArticleScore,
-    Assignment,
     Control,
     Controls,
     GroupSpans,
@@ -36,6 +36,7 @@ from evals.schema.reports import (
     ReviewScore,
 )
 from evals.schema.reviews import MadeBy
+from evals.stats.intervals import Floats
 from evals.task import task_class
 
 DRAWS = 1000
@@ -63,23 +64,21 @@ class Measuring:
     library: Library | None = None
     draws: int = DRAWS
     seed: int = 0
-    is_lexical: bool = False
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def rule(self) -> Rule:
         """The threshold and the way pairs are assigned."""
-        return Rule(self.threshold.value, self.assignment)
+        return Rule(self.threshold.value, self.matcher.assignment)
 
     @property
-    def assignment(self) -> Assignment:
-        """How pairs are assigned."""
-        return self.matcher.assignment
+    def can_encode(self) -> bool:
+        """Whether texts other than those scored can be compared: not by similarities from a file."""
+        return self.encoder is not None or self.matcher.encoder == LEXICAL
 
 
 def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | None = None) -> ReviewReport:
     """Return everything that is known about how a system's concerns agree with human ones."""
-    found = match(panel, measuring.similarity, measuring.threshold.value, measuring.assignment)
+    found = match(panel, measuring.similarity, measuring.threshold.value, measuring.matcher.assignment)
     counts = counts_of(panel, found)
     by_chance = None
     if measuring.has_controls:
@@ -96,7 +95,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         del known["f1_above_permuted"]
     kinds = {kind: rates_by(kind, groups) for kind in ("source", "category", "severity")}
     controls = _controls(panel, counts, by_chance, measuring) if measuring.has_controls else None
-    micro = rates_of(counts.table.sum(axis=0), len(panel.article_ids))
+    micro = rates_of(counts.sum(axis=0), len(panel.article_ids))
     below = None if by_chance is None else by_chance.control.f1
     best = found.best[~np.isnan(found.best)]
     passing = float((best >= np.float32(measuring.threshold.value)).mean()) if len(best) else None
@@ -128,7 +127,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         matcher=measuring.matcher,
         coverage=panel.coverage,
         best_similarities_passing=passing,
-        warnings=(*measuring.notes, *_warnings(panel, measuring, passing, by_chance)),
+        warnings=tuple(_warnings(panel, measuring, passing, by_chance)),
         reference_sha256=panel.reference_sha256,
         seed=measuring.seed,
         draws=measuring.draws,
@@ -171,7 +170,7 @@ def articles_of(
                 )
             )
     scored = []
-    for index, row in enumerate(counts_of(panel, found).table):
+    for index, row in enumerate(counts_of(panel, found)):
         rates = rates_of(row, 1)
         scored.append(
             ArticleScore(
@@ -196,7 +195,7 @@ def articles_of(
     return tuple(scored)
 
 
-def _controls(panel: Panel, counts: Counts, by_chance: Permuted | None, measuring: Measuring) -> Controls:
+def _controls(panel: Panel, counts: Floats, by_chance: Permuted | None, measuring: Measuring) -> Controls:
     """Return the controls that can be made, with the reasons for the others as notes."""
     notes: dict[str, str] = {}
     if by_chance is None:
@@ -211,7 +210,7 @@ def _controls(panel: Panel, counts: Counts, by_chance: Permuted | None, measurin
         makers["bm25"] = partial(_bm25, panel, measuring, measuring.library, notes)
     found: dict[str, Control] = {}
     for name, make in makers.items():
-        if measuring.encoder is None and not measuring.is_lexical:
+        if not measuring.can_encode:
             notes[name] = "needs an encoder: similarities from a file say nothing about other texts"
             continue
         try:

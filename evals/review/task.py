@@ -92,7 +92,7 @@ class Review(Task[ReviewExample]):
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
         how = self.measuring(panel)
-        found = match(panel, how.similarity, how.threshold.value, how.assignment)
+        found = match(panel, how.similarity, how.threshold.value, how.matcher.assignment)
         by_chance = permuted(panel, how.similarity, how.rule, seed=how.seed) if how.has_controls else None
         return [each.grade for each in articles_of(panel, found, by_chance)]
 

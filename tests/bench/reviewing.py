@@ -65,7 +65,7 @@ def evaluate_ours() -> Callable[[], object]:
         found = match(of, similarity, 0.8)
         counts = counts_of(of, found)
         groups = Review.groups(articles_of(of, found))
-        rates_of(counts.table.sum(axis=0), ARTICLES)
+        rates_of(counts.sum(axis=0), ARTICLES)
         macro_of(counts, rates_by("category", groups)), soft_of(counts), label_accuracy(of, found)
         rates_by("severity", groups), rates_by("source", groups)
 

@@ -11,6 +11,7 @@ import yaml
 from PIL import Image
 
 from evals.errors import LabError
+from evals.schema.reports import ReviewReport, ReviewScore
 from hub.adapters import Publication, read_run
 from hub.cards.lint import lint_card
 from hub.chains import pack_last
@@ -174,6 +175,8 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control_and_tha
     assert "| review | 8 | 0.265 [0.158, 0.370] | 0.371 [0.288, 0.458] |" in told
     assert "| permuted papers | 8 | – | 0.106 |" in told
     assert "by resampling papers" in told
+    file.write_text(ReviewReport.of(ReviewScore.model_validate(score)).model_dump_json())
+    assert section(card_of(folder)) == told, "a report of today says what a score of before does"
     score["made_by"]["checksums"]["review"] = "0" * 64
     file.write_text(json.dumps(score))
     assert "held-out.json" not in {each.file.name for each in read_run(folder).graded}

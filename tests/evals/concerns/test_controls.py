@@ -80,7 +80,7 @@ def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_sys
     found = calibrated(of, encoder, 0.05, seed=0)
     assert found == calibrated(replace(of, predicted=of.human), encoder, 0.05, seed=0)
     similarity = vector_similarity(of, encoder)
-    ours = rates_of(counts_of(of, match(of, similarity, found.value)).table.sum(axis=0), 40)
+    ours = rates_of(counts_of(of, match(of, similarity, found.value)).sum(axis=0), 40)
     assert ours.precision == 1.0
     assert permuted(of, similarity, Rule(found.value, "optimal")).control.precision < 0.12
     assert calibrated(of, encoder, 0.5, seed=0).value < found.value

@@ -64,7 +64,7 @@ MATRICES = {"elife:1": [[0.9, 0.1, 0.99], [0.2, 0.3, 0.99], [0.0, 0.0, 0.0]], "p
 
 def test_the_counts_of_articles_are_pooled_after_figures_and_blanks_are_left_out() -> None:
     found = match(TWO, ready(TWO, **MATRICES), 0.65)
-    rates = rates_of(counts_of(TWO, found).table.sum(axis=0), 4)
+    rates = rates_of(counts_of(TWO, found).sum(axis=0), 4)
     assert (rates.n_human, rates.n_predicted, rates.n_matched) == (4, 5, 2)
     assert (rates.recall, rates.precision, rates.f1) == (2 / 4, 2 / 5, 4 / 9)
     assert rates.recall_major == pytest.approx(2 / 3)
