@@ -18,7 +18,7 @@ from evals.schema.reports import Report
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import DRAWS, Floats, is_point, percentile_interval
 from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
-from evals.task import Better, Graded, Measure
+from evals.task import Better, GradedAnswer, Measure
 
 
 class Difference(Metric):
@@ -316,7 +316,7 @@ def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
     ]
 
 
-def _mcnemar(first: Sequence[Graded], second: Sequence[Graded]) -> float:
+def _mcnemar(first: Sequence[GradedAnswer], second: Sequence[GradedAnswer]) -> float:
     right = [{row.id: row.grade.verdict == "correct" for row in rows} for rows in (first, second)]
     pairs = [(right[0][id_], right[1][id_]) for id_ in right[0]]
     return mcnemar_p(pairs.count((True, False)), pairs.count((False, True)))

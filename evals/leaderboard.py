@@ -36,7 +36,7 @@ from evals.schema import Metric, Record, StageSummary
 from evals.schema.reports import Report
 from evals.stats.intervals import DRAWS
 from evals.stats.paired import Swaps, holm
-from evals.task import Graded, Measure
+from evals.task import GradedAnswer, Measure
 
 READING = (
     "“=” marks a rank that several share. A rank counts who is shown to be better, not who stands above, so"
@@ -100,7 +100,7 @@ class _Entry:
     """A row of the table before ranking, with the answers that it stands on."""
 
     row: LeaderboardRow
-    answers: Sequence[Graded]
+    answers: Sequence[GradedAnswer]
 
 
 def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") -> tuple[Standings, ...]:
@@ -164,7 +164,7 @@ def leaderboard(
 def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
     found: dict[tuple[str | None, str, frozenset[str]], _Entry] = {}
     for report in reports:
-        stages: dict[str, list[Graded]] = {}
+        stages: dict[str, list[GradedAnswer]] = {}
         for row in report.rows:
             stages.setdefault(row.stage, []).append(row)
         for summary in report.summaries:
@@ -183,7 +183,7 @@ def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
     return list(found.values())
 
 
-def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence[Graded]) -> None:
+def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence[GradedAnswer]) -> None:
     """Return if the stored values are those of the rows; BadConfig names one that is not."""
     every = task_of(report).metrics
     table = tally(answers, {name: every[name] for name in summary.metrics if name in every})

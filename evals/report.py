@@ -25,7 +25,7 @@ from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport,
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
-from evals.task import Graded, Measure, Task, task_class
+from evals.task import GradedAnswer, Measure, Task, task_class
 
 __all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
 
@@ -96,7 +96,7 @@ class Tally:
 
 
 def tally(
-    rows: Sequence[Graded],
+    rows: Sequence[GradedAnswer],
     metrics: Mapping[str, Measure] = MEASURES,
     cells: Iterable[Cell] | None = None,
     without: Mapping[str, Collection[str]] | None = None,
@@ -137,12 +137,12 @@ def tally(
     return Tally(metrics, clusters, known, places, sums)
 
 
-def cells_of(rows: Iterable[Graded]) -> set[Cell]:
+def cells_of(rows: Iterable[GradedAnswer]) -> set[Cell]:
     """Return every stated confidence of a claim, with whether the claim is correct."""
     return {found for row in rows if (found := cell(row)) is not None}
 
 
-def cell(row: Graded) -> Cell | None:
+def cell(row: GradedAnswer) -> Cell | None:
     """Return the confidence that a row states for its claim, None without either."""
     grade = row.grade
     if grade.confidence is None or grade.verdict in (None, "no_claim"):
@@ -180,7 +180,7 @@ class Origin:
 
 
 def build_report(
-    examples: Sequence[Any], rows: Sequence[Graded], origin: Origin, task: type[Task[Any]] = Questions
+    examples: Sequence[Any], rows: Sequence[GradedAnswer], origin: Origin, task: type[Task[Any]] = Questions
 ) -> Any:
     """Return the report of rows answered to `examples`, with today's instrument and summaries."""
     return task.report(
@@ -206,7 +206,7 @@ def task_of(report: Report[Any]) -> type[Task[Any]]:
 
 
 def summarise(
-    rows: Iterable[Graded],
+    rows: Iterable[GradedAnswer],
     draws: int = DRAWS,
     seed: int = 0,
     baselines: Collection[str] | None = None,
@@ -220,7 +220,7 @@ def summarise(
     the stages that are none of the chain's.
     """
     trivial = task.policies if baselines is None else baselines
-    stages: dict[str, list[Graded]] = {}
+    stages: dict[str, list[GradedAnswer]] = {}
     for row in rows:
         stages.setdefault(row.stage, []).append(row)
     summaries = []
@@ -242,7 +242,9 @@ def summarise(
     return tuple(summaries)
 
 
-def measured(rows: Sequence[Graded], task: type[Task[Any]], draws: int = DRAWS, seed: int = 0) -> dict[str, Metric]:
+def measured(
+    rows: Sequence[GradedAnswer], task: type[Task[Any]], draws: int = DRAWS, seed: int = 0
+) -> dict[str, Metric]:
     """Return every metric of some rows, with n and 95 % interval, and the task's figures that need no draws."""
     table = tally(rows, task.metrics)
     once, drawn = table.totals(), table.drawn(draws, seed)
@@ -266,7 +268,7 @@ def measured(rows: Sequence[Graded], task: type[Task[Any]], draws: int = DRAWS, 
     return found | task.beside(rows, draws, seed)
 
 
-def read_counts(rows: Iterable[Graded]) -> dict[str, int]:
+def read_counts(rows: Iterable[GradedAnswer]) -> dict[str, int]:
     """Return how many answers were read how (WAYS); empty where the rows do not say, as before verifiers-6."""
     counts: Counter[str] = Counter()
     for row in rows:

@@ -20,7 +20,7 @@ from evals.questions.task import Questions
 from evals.readers import Way
 from evals.report import HEADLINE, MEASURES, instrument, summarise
 from evals.schema import Completion, EvalReport, Metric, Record, Verdict
-from evals.task import Graded, StageAnswer, Task
+from evals.task import GradedAnswer, StageAnswer, Task
 from evals.verifiers.judged import AnswerReader
 
 
@@ -52,7 +52,7 @@ def run_task(
     stages: Sequence[str],
     settings: RunSettings,
     progress: Progress | None = None,
-) -> tuple[Graded, ...]:
+) -> tuple[GradedAnswer, ...]:
     """Return one graded row per example and stage, examples in order and stages in the order asked.
 
     A batch of which any answer is missing is generated whole, so a resumed run gives the same texts. All answers are
@@ -83,7 +83,7 @@ def run_task(
     )
 
 
-def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnswer]) -> tuple[Graded, ...]:
+def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnswer]) -> tuple[GradedAnswer, ...]:
     """Return the row of each answer to the example at the same place, all graded at once."""
     grades = task.grade(examples, [each.text for each in answers])
     return tuple(
@@ -92,7 +92,7 @@ def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnsw
     )
 
 
-def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any] = ()) -> tuple[Graded, ...]:
+def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any] = ()) -> tuple[GradedAnswer, ...]:
     """Return the rows of every trivial baseline, graded like a model's; `train` are the training rows of the set."""
     answers = [
         (example, StageAnswer(name, text, "given"))

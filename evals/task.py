@@ -33,7 +33,7 @@ class StageAnswer(NamedTuple):
     finish_reason: str = "stop"
 
 
-class Graded(Protocol):
+class GradedAnswer(Protocol):
     """A graded answer: to which example, by which stage of a chain, baseline or system.
 
     Rows of one `cluster` are not independent: splits and draws keep them together.
@@ -147,7 +147,7 @@ class Task(Protocol[Row]):
         """Return what policies without a model answer to the asked rows, by name."""
         return {}
 
-    def row(self, example: Row, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> Graded:
+    def row(self, example: Row, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> GradedAnswer:
         """Return the row of a report."""
         group = getattr(example, "cluster", None) or getattr(example, "group", None) or self.id_of(example)
         return GradedRow(

@@ -14,7 +14,7 @@ from evals.questions.kmp import contrast_name, degs
 from evals.questions.pathways import HELD_OUT, all_votes, listed, mission_name, pathway_heldout, pathway_training
 from evals.refine.grammar import evidence_of
 from evals.refine.words import content
-from evals.schema.refiner import RefinerRecord, RubricItem
+from evals.schema.refiner import BehaviourItem, RefinerRecord
 
 VERSION = "1"
 """Of the records: goes up whenever the same command would write other rows."""
@@ -187,7 +187,8 @@ def _record(
         for keys, text in claims
     )
     wanted, unwanted = (
-        tuple(RubricItem(title=title, description=text) for title, text in made[key]) for key in ("wanted", "unwanted")
+        tuple(BehaviourItem(title=title, description=text) for title, text in made[key])
+        for key in ("wanted", "unwanted")
     )
     return RefinerRecord(
         id=f"refiner/{made['id']}",

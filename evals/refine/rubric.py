@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from evals.schema.refiner import Polarity, RefinerRecord, RewardConfig, RubricItem
+from evals.schema.refiner import BehaviourItem, Polarity, RefinerRecord, RewardConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Item:
 
 def items_of(record: RefinerRecord, config: RewardConfig) -> tuple[Item, ...]:
     """Return the items of a record: its wanted ones, its unwanted ones, then the static set if it is on."""
-    sides: tuple[tuple[str, Polarity, Sequence[RubricItem]], ...] = (
+    sides: tuple[tuple[str, Polarity, Sequence[BehaviourItem]], ...] = (
         ("+", "positive", record.positive_rubrics),
         ("-", "negative", record.negative_rubrics),
     )

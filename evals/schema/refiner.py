@@ -23,7 +23,7 @@ def _without_source(row: object) -> object:
     return {key: value for key, value in row.items() if key != "source"} if isinstance(row, dict) else row
 
 
-class RubricItem(Record):
+class BehaviourItem(Record):
     """One behaviour to look for in an answer; which list it stands in says whether it is wanted."""
 
     title: Title
@@ -46,8 +46,8 @@ class RefinerRecord(Record):
     question: str | None = None
     agent_reasoning: str = ""
     tool_output: str
-    positive_rubrics: tuple[RubricItem, ...] = ()
-    negative_rubrics: tuple[RubricItem, ...] = ()
+    positive_rubrics: tuple[BehaviourItem, ...] = ()
+    negative_rubrics: tuple[BehaviourItem, ...] = ()
     answerable: bool = Field(default=True, validate_default=True)
     sources: dict[str, str] = Field(default_factory=dict)
     split_group: str | None = None
@@ -272,7 +272,7 @@ class KeptRefinement(Record):
         return next((each for each in self.answers if each.id == answer_id), None)
 
 
-class Mark(Record):
+class AnswerMark(Record):
     """What a person made of one answer: a rating, and the answer as it should have been, graded."""
 
     answer_id: str

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evals.report import Origin
     from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
     from evals.schema.reports import RefinerReport
-    from evals.task import Graded
+    from evals.task import GradedAnswer
 
 DEADLINE_SECONDS = 3600.0
 DTYPE = "float32"
@@ -141,7 +141,7 @@ def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, str]
 def _write(
     task: "Refine",
     records: "Sequence[RefinerRecord]",
-    rows: "Sequence[Graded]",
+    rows: "Sequence[GradedAnswer]",
     origin: "Origin",
     out: Path,
     as_json: bool,

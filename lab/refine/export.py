@@ -16,14 +16,14 @@ from evals.questions import is_held_out
 from evals.refine.grammar import HARD
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
-from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RefinerRecord, RowForm
+from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RefinerRecord, RowForm
 from lab.document_session import Exported, told
 from lab.ui.text import say
 
 if TYPE_CHECKING:
     from lab.store.documents import Standing
 
-    Refinement = Standing[KeptRefinement, Mark]
+    Refinement = Standing[KeptRefinement, AnswerMark]
 
 
 def export(worked: "Sequence[Refinement]", form: RowForm, tested: frozenset[str]) -> Exported:
@@ -100,6 +100,6 @@ def _stood_by(each: "Refinement", left_out: Counter[str]) -> Iterator[tuple[Refi
         yield answer, scored.completion
 
 
-def _marked(each: "Refinement") -> list[tuple[RefinedAnswer, Mark]]:
+def _marked(each: "Refinement") -> list[tuple[RefinedAnswer, AnswerMark]]:
     marks = {mark.answer_id: mark for mark in each.parts}
     return [(answer, marks[answer.id]) for answer in each.document.answers if answer.id in marks]

@@ -15,14 +15,14 @@ from evals.refine.bank import refiner_bank
 from evals.refine.prompt import messages
 from evals.refine.records import CheckedRecord, read_records
 from evals.schema.refiner import (
+    AnswerMark,
+    BehaviourItem,
     KeptRefinement,
-    Mark,
     Origin,
     RefinedAnswer,
     RefinerRecord,
     RewardConfig,
     RowForm,
-    RubricItem,
     ScoredAnswer,
 )
 from lab.commands.tables import counted
@@ -38,7 +38,7 @@ from lab.visitors import Visitor, new_visitor
 if TYPE_CHECKING:
     from lab.store.documents import Standing
 
-    Refinement = Standing[KeptRefinement, Mark]
+    Refinement = Standing[KeptRefinement, AnswerMark]
 
 Preset = Literal["assay", "published"]
 USUAL = Sampling(max_new_tokens=256)
@@ -136,15 +136,15 @@ def record_of(fields: Fields, picked: RefinerRecord | None) -> RefinerRecord:
     return RefinerRecord.model_validate(checked.model_dump())
 
 
-def rubric_of(text: str) -> tuple[tuple[RubricItem, ...], tuple[RubricItem, ...]]:
+def rubric_of(text: str) -> tuple[tuple[BehaviourItem, ...], tuple[BehaviourItem, ...]]:
     r"""Return the wanted and the unwanted behaviours of a typed rubric; LabError names the line.
 
     >>> wanted, unwanted = rubric_of('+ Way: Says "down".\n- Hedge: Says "maybe".')
     >>> wanted[0].title, unwanted[0].description
     ('Way', 'Says "maybe".')
     """
-    wanted: list[RubricItem] = []
-    unwanted: list[RubricItem] = []
+    wanted: list[BehaviourItem] = []
+    unwanted: list[BehaviourItem] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -155,7 +155,7 @@ def rubric_of(text: str) -> tuple[tuple[RubricItem, ...], tuple[RubricItem, ...]
             weight = 0.0
         if found is None or weight <= 0:
             raise LabError(say("refine.bad_rubric", number=number, line=line.strip()[:80]))
-        item = RubricItem(title=found[3].strip(), description=found[4].strip(), weight=weight)
+        item = BehaviourItem(title=found[3].strip(), description=found[4].strip(), weight=weight)
         (wanted if found[1] == "+" else unwanted).append(item)
     return tuple(wanted), tuple(unwanted)
 
@@ -328,7 +328,7 @@ def work(services: Services, visitor: Visitor | None) -> Work:
 def rate(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, rating: str) -> View:
     """Rate an answer good or bad and show all; the same rating again takes it away."""
 
-    def change(_: KeptRefinement, __: RefinedAnswer, before: Mark) -> Mark:
+    def change(_: KeptRefinement, __: RefinedAnswer, before: AnswerMark) -> AnswerMark:
         if rating not in ("good", "bad"):
             raise LabError(say("refine.gone"))
         return before.model_copy(update={"rating": None if before.rating == rating else rating})
@@ -339,7 +339,7 @@ def rate(services: Services, visitor: Visitor | None, name: str | None, answer_i
 def correct(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, text: str | None) -> View:
     """Keep what an answer should have been, graded as the answer was, and show all."""
 
-    def change(kept: KeptRefinement, answer: RefinedAnswer, before: Mark) -> Mark:
+    def change(kept: KeptRefinement, answer: RefinedAnswer, before: AnswerMark) -> AnswerMark:
         typed = checked_answer(text)
         if typed == answer.scored.completion.strip():
             raise LabError(say("refine.correction.same"))
@@ -370,11 +370,11 @@ def _changed(
     name: str | None,
     answer_id: str,
     action: str,
-    change: Callable[[KeptRefinement, RefinedAnswer, Mark], Mark],
+    change: Callable[[KeptRefinement, RefinedAnswer, AnswerMark], AnswerMark],
 ) -> View:
     titles: list[str] = []
 
-    def marks(standing: "Refinement") -> list[Mark]:
+    def marks(standing: "Refinement") -> list[AnswerMark]:
         answer, before = _marked(standing, answer_id)
         titles.append(title_of(answer))
         others = [mark for mark in standing.parts if mark.answer_id != answer_id]
@@ -386,10 +386,10 @@ def _changed(
     return work(services, visitor).change(name, action, marks, line)
 
 
-def _marked(standing: "Refinement", answer_id: str) -> tuple[RefinedAnswer, Mark]:
+def _marked(standing: "Refinement", answer_id: str) -> tuple[RefinedAnswer, AnswerMark]:
     """Return an answer and what was made of it so far; LabError if it is not there."""
     answer = standing.document.answer(answer_id)
     if answer is None:
         raise LabError(say("refine.gone"))
     found = (mark for mark in standing.parts if mark.answer_id == answer_id)
-    return answer, next(found, Mark(answer_id=answer_id))
+    return answer, next(found, AnswerMark(answer_id=answer_id))

@@ -12,10 +12,10 @@ from evals.refine.grammar import HARD, SOFT, TAG, Evidence, evidence_of
 from evals.refine.judge import QUOTED, HeuristicJudge
 from evals.refine.words import content, tokens
 from evals.schema.refiner import (
+    AnswerMark,
     CheckedClaim,
     JudgedItem,
     KeptRefinement,
-    Mark,
     RefinedAnswer,
     RewardConfig,
     ScoredAnswer,
@@ -115,7 +115,7 @@ class Sheet:
     has_buttons: bool = False
 
 
-def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
+def refined(kept: KeptRefinement | None, marks: Sequence[AnswerMark] = ()) -> str:
     """Return all answers of a refinement, corrections after what they correct; a table if several."""
     if kept is None:
         return empty(say("refine.empty"))
@@ -142,12 +142,12 @@ def refined(kept: KeptRefinement | None, marks: Sequence[Mark] = ()) -> str:
     )
 
 
-def sheets_of(kept: KeptRefinement, marks: Sequence[Mark]) -> list[Sheet]:
+def sheets_of(kept: KeptRefinement, marks: Sequence[AnswerMark]) -> list[Sheet]:
     """Return what is shown of a refinement, in order."""
     known = {mark.answer_id: mark for mark in marks}
     found = []
     for answer in kept.answers:
-        mark = known.get(answer.id, Mark(answer_id=answer.id))
+        mark = known.get(answer.id, AnswerMark(answer_id=answer.id))
         title = title_of(answer)
         meaning = lines().get(f"stage.{answer.name}", say("stage.other"))
         meaning = say("refine.yours.meaning") if answer.name == "yours" else meaning

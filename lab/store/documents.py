@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from evals.errors import LabError
 from evals.schema import Choice
-from evals.schema.refiner import KeptRefinement, Mark
+from evals.schema.refiner import AnswerMark, KeptRefinement
 from evals.schema.reviewruns import DraftConcern, KeptReview
 from lab.store.database import reading, writing
 from lab.store.tables import DocumentRow, DocumentVoteRow, VersionRow
@@ -25,7 +25,7 @@ from lab.ui.text import say
 
 LISTED = 30
 Doc = TypeVar("Doc", KeptReview, KeptRefinement)
-Part = TypeVar("Part", DraftConcern, Mark)
+Part = TypeVar("Part", DraftConcern, AnswerMark)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Standing(Generic[Doc, Part]):
 
 KINDS: dict[str, tuple[type[Any], type[Any], Callable[[Any], tuple[Any, ...]]]] = {
     "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
-    "refine": (KeptRefinement, Mark, lambda kept: ()),
+    "refine": (KeptRefinement, AnswerMark, lambda kept: ()),
 }
 """Of each task: its documents, the parts that people change, and those a document begins with."""
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from evals.schema.refiner import RefinerRecord, RubricItem
+from evals.schema.refiner import BehaviourItem, RefinerRecord
 from lab.refine.session import Fields, fields_of
 from lab.services import Services
 from tests.lab.chains import ScriptedChain, lab_with
@@ -22,8 +22,8 @@ RECORD = RefinerRecord(
         "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
         "<snippet id=S2>RR-3, mouse kidney <b onclick=alert(2)>${x} {{y}}</b>: no change.</snippet>"
     ),
-    positive_rubrics=(RubricItem(title="Direction", description='Says that it is "down".'),),
-    negative_rubrics=(RubricItem(title="Overreach", description='Says that it is "proven".', weight=2.0),),
+    positive_rubrics=(BehaviourItem(title="Direction", description='Says that it is "down".'),),
+    negative_rubrics=(BehaviourItem(title="Overreach", description='Says that it is "proven".', weight=2.0),),
     sources={"S1": "GLDS-1", "S2": "GLDS-3"},
     split_group="genelab/liver",
 )

@@ -4,7 +4,7 @@ import pytest
 
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.score import explain, prepare
-from evals.schema.refiner import KeptRefinement, Mark, RefinedAnswer, RewardConfig, ScoredAnswer
+from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
 from lab.refine.view import coloured, parts, refined, rubric
 from lab.ui.components import escape
 from tests.lab.refined import GOOD, HALF, PLAIN, RECORD
@@ -136,7 +136,7 @@ def test_stages_are_compared_in_a_table_and_the_judge_is_named():
 
 
 def test_a_correction_stands_beside_what_it_corrects_and_without_an_answer_the_place_says_what_to_do():
-    mark = Mark(answer_id="a0", rating="bad", correction=scored(HALF))
+    mark = AnswerMark(answer_id="a0", rating="bad", correction=scored(HALF))
 
     html = refined(kept(PLAIN), [mark])
 

@@ -11,7 +11,7 @@ import pytest
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.refine.judge import HeuristicJudge, StubJudge
 from evals.refine.score import settle
-from evals.schema.refiner import RubricItem
+from evals.schema.refiner import BehaviourItem
 from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says, well
 from tests.training.judges import asked, case, changed, judge_for, reward
@@ -151,8 +151,8 @@ def test_the_request_fixes_every_sampling_field_and_starts_alike_for_the_prefix_
 
 def test_the_judge_learns_neither_weights_nor_what_is_wanted_even_if_items_are_asked_one_by_one():
     about = record(
-        positive_rubrics=(RubricItem(title="A", description="first", weight=3.25),),
-        negative_rubrics=(RubricItem(title="B", description="second", weight=7.5),),
+        positive_rubrics=(BehaviourItem(title="A", description="first", weight=3.25),),
+        negative_rubrics=(BehaviourItem(title="B", description="second", weight=7.5),),
     )
     with JudgeServer() as server:
         judged(judge_for(server), [prepared(GOOD, about).inquiry()], 9.0)
@@ -282,7 +282,7 @@ def test_an_attack_leaves_every_verdict_as_it_was(place: str):
         texts = {"answer": "", "snippet": "", "rubric": "", place: attack}
         about = record(
             tool_output=f"<snippet id=S1>OXPHOS is down in liver. {texts['snippet']}</snippet>",
-            positive_rubrics=(RubricItem(title="way", description=f'It is "down". {texts["rubric"]}'),),
+            positive_rubrics=(BehaviourItem(title="way", description=f'It is "down". {texts["rubric"]}'),),
         )
         cases.append(prepared(ANSWER.format(answer=texts["answer"].replace("<", "‹")), about, static_rubrics=False))
     with JudgeServer() as server:

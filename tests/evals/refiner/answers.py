@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evals.refine.judge import Verdicts
 from evals.refine.score import PreparedAnswer, prepare
 from evals.report import Origin
-from evals.schema.refiner import RefinerRecord, RewardConfig, RubricItem
+from evals.schema.refiner import BehaviourItem, RefinerRecord, RewardConfig
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/refiner.yaml").read_text(encoding="utf-8"))
 EVIDENCE = {
@@ -33,8 +33,8 @@ def record(**changes: object) -> RefinerRecord:
         "id": "r1",
         "prompt": "Which way does OXPHOS go in liver?",
         "tool_output": TOOL_OUTPUT,
-        "positive_rubrics": (RubricItem(title="way", description='Says that it is "down".'),),
-        "negative_rubrics": (RubricItem(title="wrong way", description='Says that it is "up".'),),
+        "positive_rubrics": (BehaviourItem(title="way", description='Says that it is "down".'),),
+        "negative_rubrics": (BehaviourItem(title="wrong way", description='Says that it is "up".'),),
     }
     return RefinerRecord.model_validate({**given, **changes})
 

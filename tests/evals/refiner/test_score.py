@@ -18,7 +18,7 @@ from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
 from evals.refine.task import Refine
 from evals.report import build_report, load_report, save_report, summarise
 from evals.run import baseline_rows, graded
-from evals.schema.refiner import PRESETS, RewardConfig, RubricItem
+from evals.schema.refiner import PRESETS, BehaviourItem, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
 from evals.task import StageAnswer
 from lab.cli import app
@@ -65,8 +65,8 @@ def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten_and_each_settin
 
 def test_wanted_and_unwanted_behaviours_weigh_what_they_are_given_and_the_scale_has_ends():
     about = record(
-        positive_rubrics=(RubricItem(title="a", description="x", weight=3.0),),
-        negative_rubrics=(RubricItem(title="b", description="y", weight=1.0),),
+        positive_rubrics=(BehaviourItem(title="a", description="x", weight=3.0),),
+        negative_rubrics=(BehaviourItem(title="b", description="y", weight=1.0),),
     )
     weighed, plain = prepared(GOOD, about, static_rubrics=False), prepared(GOOD, static_rubrics=False)
     cases = [(weighed, (2.0, 2.0), 0.75), (weighed, (0.0, 0.0), 0.25), (plain, (7.0, -3.0), 1.0)]
