@@ -1,0 +1,204 @@
+"""What commands do, print, write and refuse: the tables in tests/lab/cases, in the words of tests/lab/commands.py.
+
+Below them stands what a table cannot say: files that are spoilt or moved, and answers held against other code.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from evals.errors import ChainMismatch, LabError, MissingModel
+from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_heldout, read_examples
+from evals.report import load_report
+from evals.verifiers import verify
+from lab.cli import app
+from lab.commands.data import know
+from lab.settings import from_environment
+from tests.lab.commands import CASES, REPORT, problems_of
+from tests.lab.votes import cast, new_store, url_in
+from tests.models import tiny_chain
+from tests.training.judge_server import JudgeServer
+from tests.training.judges import reads
+from tests.training.runs import sampled_run
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return tiny_chain(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.parametrize("table", sorted(file.stem for file in CASES.glob("*.yaml")))
+def test_every_command_does_what_its_table_says(table, original, tmp_path):
+    places = {"CHAIN": original, "RUNS": original.parent, "SAMPLED": sampled_run(tmp_path / "sampled")}
+    problems = problems_of(table, tmp_path, places)
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+def commands(command, words=()):
+    """Yield the words of every command."""
+    below = getattr(command, "commands", {})
+    for name, each in below.items():
+        yield from commands(each, (*words, name))
+    if not below:
+        yield words
+
+
+def test_the_help_of_every_command_shows_an_example_of_it():
+    without = []
+    for words in commands(typer.main.get_command(app)):
+        told = " ".join(CliRunner().invoke(app, [*words, "--help"]).output.split())
+        name = " ".join(words) if words != ("eval", "leaderboard") else "leaderboard"
+        if not re.search(rf"Examples?: assay {name}", told):
+            without.append(words)
+    assert without == []
+
+
+def assay(*words):
+    """Run the command; a LabError comes out as `main` would meet it."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_answers_are_judged_as_each_alone_and_a_judge_is_asked_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    examples = pathway_heldout()
+    rows = [each.model_dump(mode="json", include={"id", "prompt", "ground_truth"}) for each in examples]
+    lines = [json.dumps({**row, "completion": each.answer}) + "\n" for row, each in zip(rows, examples, strict=True)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(lines), encoding="utf-8")
+    done = assay("eval", "verify", file, "--json")
+    expected = [verify(each, each.answer).reward for each in examples]
+    assert [row["reward"] for row in json.loads(done.stdout)] == pytest.approx(expected)
+    assert len(done.stderr.splitlines()) == 1
+
+    file.write_text("".join(lines[:3]), encoding="utf-8")
+    with JudgeServer(reads) as server:
+        words = ("eval", "verify", file, "--read", "judge", "--judge", server.url, "--any-judge", "--json")
+        first, asked = assay(*words).stdout, len(server.requests)
+        assert (assay(*words).stdout, len(server.requests)) == (first, asked)
+
+
+def test_made_questions_are_those_of_the_bank_and_a_seed_changes_nothing_but_the_order(tmp_path):
+    document = json.loads(assay("data", "kmp", "--out", tmp_path / "kmp", "--json").stdout)
+    assert json.loads((tmp_path / "kmp" / "statistics.json").read_text(encoding="utf-8")) == document
+    for split, rows in {"train": kmp_training(), "test": kmp_test()}.items():
+        path, numbers = tmp_path / "kmp" / f"{split}.jsonl", document["splits"][split]
+        assert read_examples(path) == rows
+        assert numbers["file_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert (numbers["data_sha256"], numbers["rows"]) == (data_sha256(rows), len(rows))
+    for name, seed in {"a": 3, "b": 3, "plain": 0}.items():
+        assay("data", "pathways", "--out", tmp_path / name, "--seed", seed)
+    for file in ("train.jsonl", "test.jsonl", "statistics.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    mixed, plain = (read_examples(tmp_path / name / "train.jsonl") for name in ("a", "plain"))
+    assert mixed != plain and data_sha256(mixed) == data_sha256(plain)
+
+
+def test_a_benchmark_is_imported_from_parquet_as_from_json_lines(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = {"question": "Which organelle makes ATP?", "subject": "biology", "choices": ["a", "b"], "answer": 1}
+    (tmp_path / "set.jsonl").write_text(json.dumps(row))
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "set.parquet")
+    made = []
+    for end in ("jsonl", "parquet"):
+        out = tmp_path / f"from-{end}.jsonl"
+        assay("data", "import", tmp_path / f"set.{end}", "--split", "test", "--licence", "mit", "--out", out)
+        made.append(out.read_text())
+    assert made[0] == made[1] != ""
+
+
+def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("evals.questions.bank._REGISTERED", {})
+    truth = {"kind": "choice", "value": "up", "options": ["up", "down"]}
+    row = {"id": "a", "prompt": "Which way does it go at noon?", "truth": truth, "group": "g", "split": "test"}
+    file = tmp_path / "set.jsonl"
+    file.write_text(json.dumps(row))
+    settings = from_environment({"ASSAY_QUESTIONS": f"{file}, codons-and-enzymes"})
+    assert settings.questions == (str(file), "codons-and-enzymes")
+    know(settings.questions)
+    assert find("which way does it go at noon?").id == "a"
+    assert find("Which codons of the standard genetic code end translation?").kind == "set"
+
+
+@pytest.mark.parametrize("how", ["identifier", "hash"])
+def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    store = new_store(tmp_path)
+    cast(store, 1, ("base", "sft"), "right")
+    name = "kim" if how == "identifier" else store.hash_rater("kim")
+    store.close()
+    planned, done = (
+        json.loads(assay("prefs", "forget", name, *words, "--json").stdout) for words in (["--dry-run"], ["--yes"])
+    )
+    assert planned == done
+    assert done["kinds"] == {"votes": 1, "review_votes": 0, "reviews": 0, "graded_answers": 0}
+
+
+@pytest.fixture
+def runs(original, tmp_path, monkeypatch):
+    """Runs of its own for each test, the base beside them."""
+    shutil.copytree(original.parent, tmp_path / "runs")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "runs"
+
+
+def test_check_fails_on_a_tampered_adapter_and_still_shows_the_rest(runs):
+    with (runs / "sft" / "adapter" / "adapter_model.safetensors").open("ab") as file:
+        file.write(b"\0")
+    done = CliRunner().invoke(app, ["chain", "check", str(runs / "grpo"), "--json"])
+    results = {(row["subject"], row["check"]): row["result"] for row in json.loads(done.stdout)}
+    assert results["sft", "adapter"] == "WRONG"
+    assert results["grpo", "adapter"] == "ok"
+    assert isinstance(done.exception, LabError)
+
+
+def test_it_is_told_and_kept_in_a_report_when_another_base_stood_in(runs, monkeypatch):
+    from training.models import chain as chains
+
+    note, find_base = "the package is missing, so a copy was taken", chains.find_base
+    monkeypatch.setattr(chains, "find_base", lambda *a: replace(find_base(*a), substitutions=(note,)))
+    done = assay("ask", "Why?", "--chain", runs / "sft", "--max-new-tokens", 2, "--json")
+    assert note in " ".join(done.stderr.split())
+    assert note not in done.stdout
+    words = ("--data", "kmp-test", "--limit", 1, "--stage", "base", "--max-new-tokens", 2)
+    assay("eval", "run", "--chain", runs / "sft", *words, "--out", runs / "r.json")
+    assert load_report(runs / "r.json").settings["substitutions"] == note
+
+
+def test_ask_takes_a_base_that_moved_and_refuses_a_wrong_one_before_anything_is_answered(runs):
+    (runs / "model").rename(runs / "elsewhere")
+    asked = ("ask", "Why?", "--chain", runs / "sft", "--max-new-tokens", 2, "--json")
+    with pytest.raises(MissingModel, match="name it with --base"):
+        assay(*asked)
+    assert len(json.loads(assay(*asked, "--base", runs / "elsewhere").stdout)["answers"]) == 2
+    (runs / "elsewhere" / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    with pytest.raises(ChainMismatch, match="chat template"):
+        assay(*asked, "--base", runs / "elsewhere")
+
+
+def test_ask_shows_control_characters_as_marks(original):
+    """A random model writes escape bytes; none of them may reach the terminal."""
+    shown = "".join(
+        assay("ask", "Why?", "--chain", original, "--temperature", 3, "--seed", seed).stdout for seed in range(3)
+    )
+    assert not any(not c.isprintable() and c != "\n" for c in shown)
+
+
+def test_reports_without_a_stage_in_common_are_told_to_name_two(tmp_path):
+    files = [tmp_path / f"{stage}.json" for stage in ("base", "sft")]
+    for file in files:
+        only = tuple(each for each in REPORT.summaries if each.stage == file.stem)
+        file.write_text(REPORT.model_copy(update={"summaries": only}).model_dump_json())
+    with pytest.raises(LabError, match="no stage is in both"):
+        assay("eval", "compare", *files)
