@@ -21,6 +21,7 @@ from lab.cli import app
 from lab.commands.data import know
 from lab.settings import from_environment
 from tests.lab.commands import CASES, REPORT, problems_of
+from tests.lab.trainings import training_rows
 from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer
@@ -35,8 +36,9 @@ def original(tmp_path_factory):
 
 @pytest.mark.parametrize("table", sorted(file.stem for file in CASES.glob("*.yaml")))
 def test_every_command_does_what_its_table_says(table, original, tmp_path):
-    places = {"CHAIN": original, "RUNS": original.parent, "SAMPLED": sampled_run(tmp_path / "sampled")}
-    problems = problems_of(table, tmp_path, places)
+    (tmp_path / "rows").mkdir()
+    places = {"CHAIN": original, "RUNS": original.parent, "ROWS": training_rows(tmp_path / "rows")}
+    problems = problems_of(table, tmp_path, places | {"SAMPLED": sampled_run(tmp_path / "sampled")})
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
 

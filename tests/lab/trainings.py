@@ -1,5 +1,6 @@
-"""Run folders such as a trainer leaves, and the settings of a page that watches them."""
+"""Rows to train on, run folders such as a trainer leaves, and the settings of a page that watches them."""
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,9 +8,39 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evals.questions import DATASETS, write_examples
 from evals.schema import RunRecord
 from lab.settings import TrainingSettings
+from tests.evals.reviewed import concern, example, prose
 from training.run.folder import RunFolder
+
+QUESTIONS = DATASETS["kmp-train"]()
+COUNTS = [each for each in QUESTIONS[4:] if each.ground_truth.kind == "count"]
+SPLITS = ("train", "dev", "dev", "dev", "dev", "test")
+
+
+def training_rows(folder):
+    """Write four questions, three dev questions, a pair on one of them and a corpus of six papers; return the folder."""
+    write_examples(folder / "rows.jsonl", QUESTIONS[:4])
+    write_examples(folder / "dev.jsonl", COUNTS[:3])
+    said = {"prompt": ("user", COUNTS[1].prompt), "chosen": ("assistant", "Two."), "rejected": ("assistant", "Three.")}
+    pair = {key: [{"role": role, "content": text}] for key, (role, text) in said.items()}
+    (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
+    (folder / "corpus").mkdir()
+    for split in ("train", "dev", "test"):
+        rows = [
+            example(
+                [("Methods", prose(20, f"M{n}x"))],
+                [concern(f"No control arm in {n}."), concern("No drug and no mice.", 2)],
+                id=f"s:{n}",
+                family=str(n),
+                split=split,
+            ).model_dump_json()
+            for n, each in enumerate(SPLITS)
+            if each == split
+        ]
+        (folder / "corpus" / f"{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
 
 
 def now():
