@@ -147,8 +147,9 @@ print(*sorted(name for name in {banned!r} if name in sys.modules))
         (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"]),
         (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy"]),
         (["hub"], [*MODELS, "gradio"]),
+        (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"]),
     ],
-    ids=["evals", "the command", "the page", "hub"],
+    ids=["evals", "the command", "the page", "hub", "the store"],
 )
 def test_importing_brings_in_nothing_heavy_from_behind(starts, banned):
     source = IMPORTED.format(starts=starts, banned=banned)

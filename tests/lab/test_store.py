@@ -1,13 +1,35 @@
+"""The store of answers and votes: what comes back, what counts, what goes wrong, and databases of earlier versions."""
+
+import os
+import sqlite3
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import select, text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from evals.schema import Answer, StatedConfidence, Verdict
-from lab.store.answers import Store
+from evals.stats.agreement import agreement
+from lab.store.answers import Store, is_current
+from lab.store.database import open_engine, reading, writing
+from lab.store.migrate import SCRIPTS, upgrade
+from lab.store.outcomes import CHOICES, ratings_of
+from lab.store.tables import REVISION, AnswerRow, ComparisonRow, StoreTable
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
+OLD = Path(__file__).parents[1] / "frozen" / "files" / "old"
+SIDES = ("base", "sft")
 VERDICT = Verdict(
     verdict="correct",
     reason="names the direction",
@@ -23,6 +45,8 @@ def store(tmp_path):
     yield opened
     opened.close()
 
+
+# ---- answers ----------------------------------------------------------------------------------
 
 ODD = (
     {"text": "<script>alert(1)</script>'; DROP TABLE answers; --"},
@@ -43,38 +67,36 @@ def test_an_answer_comes_back_exactly_as_it_was_stored_its_time_in_utc(store):
     with pytest.raises(Exception, match="no time zone"):
         store.add_answers([answer("late", asked_at=datetime(2026, 1, 1))])
     assert len(store.answers()) == len(answers)
+    assert set(AnswerRow.__table__.columns.keys()) == set(Answer.model_fields)
 
 
-def test_answers_are_newest_first_and_can_be_those_of_one_session(store):
-    store.add_answers(
-        [
-            answer("old", asked_at=NOON),
-            answer("new", asked_at=NOON + timedelta(hours=1)),
-            answer("other", session="s2", asked_at=NOON + timedelta(hours=2)),
-        ]
-    )
+def test_answers_are_newest_first_of_one_session_or_all_and_stored_all_or_none(store):
+    hours = {"old": ("s1", 0), "new": ("s1", 1), "other": ("s2", 2)}
+    asked = {name: (session, NOON + timedelta(hours=hour)) for name, (session, hour) in hours.items()}
+    store.add_answers([answer(name, session=session, asked_at=at) for name, (session, at) in asked.items()])
     assert [one.id for one in store.answers()] == ["other", "new", "old"]
     assert [one.id for one in store.answers(session="s1")] == ["new", "old"]
     assert [one.id for one in store.answers(limit=1)] == ["other"]
-
-
-def test_answers_of_one_question_are_stored_all_or_none(store):
-    store.add_answers([answer("a1")])
     with pytest.raises(Exception, match="UNIQUE"):
-        store.add_answers([answer("a2"), answer("a1")])
-    assert [one.id for one in store.answers()] == ["a1"]
+        store.add_answers([answer("a2"), answer("old")])
+    assert len(store.answers()) == 3
+
+
+# ---- votes ------------------------------------------------------------------------------------
 
 
 def test_a_vote_survives_closing_the_store_and_no_export_can_trace_the_rater(tmp_path):
     (tmp_path / "b").mkdir()
     first, other = new_store(tmp_path), new_store(tmp_path / "b")
-    kept = cast(first, 1, ("base", "sft"), "right")
+    kept = cast(first, 1, SIDES, "right")
     assert first.hash_rater("kim") == kept.rater != other.hash_rater("kim")
     assert len(kept.rater) == 32
     first.close(), other.close()
     assert all(b"kim" not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+    upgrade(url_in(tmp_path))  # again: nothing is lost, the salt neither
     again = Store(url_in(tmp_path))
     assert again.comparisons() == (kept,)
+    assert again.hash_rater("kim") == kept.rater
     again.close()
 
 
@@ -89,26 +111,18 @@ def test_a_double_click_is_one_vote_and_the_first_choice_counts(store):
     assert (store.counts().votes, store.counts().raters) == (2, 2)
 
 
-def test_a_withdrawn_vote_is_kept_but_counts_nowhere_and_can_be_cast_again(store):
-    left, right = answer("l", "base"), answer("r", "sft")
-    store.add_answers([left, right])
-    store.add_comparison(vote(left, right, "left", id="v1"))
-    store.void_comparison("v1", "kim")
-    assert (store.counts().votes, store.counts().withdrawn) == (0, 1)
-    assert store.comparisons() == store.preference_pairs() == ()
-    again = store.add_comparison(vote(left, right, "right", id="v2"))
-    assert store.comparisons() == (again,)
-    assert store.counts().withdrawn == 1
-
-
-def test_only_the_rater_can_withdraw_a_vote_and_twice_changes_nothing(store):
-    kept = cast(store, 1, ("base", "sft"), "left")
+def test_a_vote_is_withdrawn_by_its_rater_alone_counts_nowhere_then_and_can_be_cast_again(store):
+    kept = cast(store, 1, SIDES, "left")
     for name, rater in ((kept.id, "sam"), ("nothing", "kim")):
         with pytest.raises(LabError, match=r"no vote .* of yours"):
             store.void_comparison(name, rater)
     assert store.counts().votes == 1
-    store.void_comparison(kept.id, "kim")
-    store.void_comparison(kept.id, "kim")
+    for _ in range(2):
+        store.void_comparison(kept.id, "kim")
+    assert (store.counts().votes, store.counts().withdrawn) == (0, 1)
+    assert store.comparisons() == store.preference_pairs() == ()
+    again = store.add_comparison(kept.model_copy(update={"id": "v2", "rater": "kim", "choice": "right"}))
+    assert store.comparisons() == (again,)
     assert store.counts().withdrawn == 1
 
 
@@ -138,14 +152,26 @@ def test_counts_say_who_beat_whom_whichever_side_they_stood_on(store):
     assert (counts.answers, counts.votes, counts.usable) == (12, 6, 3)
 
 
+def test_raters_who_were_given_the_same_two_texts_on_whichever_side_rated_one_unit(store):
+    for number, (rater, choice, left) in enumerate(
+        (("ann", "right", "base"), ("bob", "left", "sft"), ("cy", "left", "base"))
+    ):
+        sides = [answer(f"{side}{number}", side) for side in SIDES]
+        store.add_answers(sides)
+        store.add_comparison(vote(*(sides if left == "base" else sides[::-1]), choice, rater=rater))
+    found = agreement(ratings_of(store.preference_pairs()), CHOICES)
+    assert (found.raters, found.units) == (3, 1)
+    assert found.percent_agreement.value == pytest.approx(1 / 3)
+
+
 def test_twenty_users_in_two_programs_at_once_lose_no_row(store, tmp_path):
     other = Store(url_in(tmp_path))
     failures: list[Exception] = []
 
     def use(opened: Store, user: int) -> None:
         try:
-            for number in range(user * 100, user * 100 + 5):
-                cast(opened, number, ("base", "sft"), "left")
+            for number in range(user * 100, user * 100 + 3):
+                cast(opened, number, SIDES, "left")
                 opened.counts()
         except Exception as error:
             failures.append(error)
@@ -161,11 +187,164 @@ def test_twenty_users_in_two_programs_at_once_lose_no_row(store, tmp_path):
         thread.join()
     other.close()
     assert failures == []
-    assert store.counts().answers == 200
-    assert store.counts().votes == 100
+    assert (store.counts().answers, store.counts().votes) == (120, 60)
 
 
-def test_every_field_of_an_answer_has_its_column():
-    from lab.store.tables import AnswerRow
+# ---- what goes wrong --------------------------------------------------------------------------
 
-    assert set(AnswerRow.__table__.columns.keys()) == set(Answer.model_fields)
+UNUSABLE = {
+    "": "cannot be read",
+    "not a url": "cannot be read",
+    "sqlite://": "lost at the end",
+    "sqlite:///:memory:": "lost at the end",
+    "mysql://root@localhost/votes": "does not know the database 'mysql'",
+    "postgresql+nosuchdriver://localhost/votes": "pip install",
+}
+
+
+def test_an_unusable_address_is_refused_with_the_accepted_ones_and_without_its_password():
+    for url, says in UNUSABLE.items():
+        with pytest.raises(BadConfig, match=says) as refusal:
+            Store(url)
+        assert "postgresql://" in str(refusal.value) or "psycopg" in str(refusal.value)
+    with pytest.raises(LabError, match="server is running") as failure:
+        Store("postgresql://kim:hunter2@127.0.0.1:1/votes")
+    assert "hunter2" not in str(failure.value)
+
+
+def test_what_is_in_the_way_of_the_file_is_told_and_left_as_it_is(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LabError, match=r"cannot be made.*ASSAY_DATABASE_URL"):
+        is_current(f"sqlite:///{tmp_path / 'file' / 'sub' / 'assay.db'}")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(LabError, match="check that its folder exists and is writable"):
+        Store(f"sqlite:///{tmp_path / 'folder'}")
+    with pytest.raises(LabError, match=r"at revision None.*assay lab"):
+        Store(f"sqlite:///{tmp_path / 'new.db'}")
+    notes = tmp_path / "assay.db"
+    notes.write_text("my notes, not a database\n" * 200)
+    with pytest.raises(LabError, match="The file is something else"):
+        Store(url_in(tmp_path))
+    assert notes.read_text().startswith("my notes")
+
+
+def test_a_damaged_database_is_reported_with_the_way_to_recover_it(tmp_path):
+    store = new_store(tmp_path)
+    for number in range(40):
+        cast(store, number, SIDES, "left", text="x" * 2000)
+    store.close()
+    file = tmp_path / "assay.db"
+    content = bytearray(file.read_bytes())
+    content[8192:65536] = b"\xff" * (65536 - 8192)
+    file.write_bytes(content)
+    with pytest.raises(LabError, match=r"\.recover"):
+        Store(url_in(tmp_path)).answers()
+
+
+def test_a_locked_or_write_protected_database_can_be_read_and_says_why_nothing_is_stored(store, tmp_path):
+    cast(store, 1, SIDES, "left")
+    impatient = open_engine(url_in(tmp_path), busy_timeout_seconds=0.05)
+    other_program = sqlite3.connect(tmp_path / "assay.db", isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LabError, match=r"close it and try again.*is not stored"), writing(impatient) as session:
+        session.add(AnswerRow(**dict(answer("new"))))
+    assert store.counts().votes == 1, "reading goes on meanwhile"
+    other_program.execute("ROLLBACK")
+    other_program.close()
+    impatient.dispose()
+    protected = Store(f"sqlite:///file:{tmp_path / 'assay.db'}?mode=ro&uri=true")
+    assert protected.counts().votes == 1
+    with pytest.raises(LabError, match="give the user of the lab write permission"):
+        protected.add_answers([answer("new")])
+    protected.close()
+
+
+@pytest.mark.parametrize("failure", [sqlite3.InterfaceError("bad parameter"), sqlite3.OperationalError("gone")])
+def test_whatever_the_driver_reports_comes_with_what_to_do(failure, tmp_path):
+    engine = open_engine(url_in(tmp_path))
+    with pytest.raises(LabError, match=r"Check ASSAY_DATABASE_URL"), reading(engine):
+        raise DBAPIError.instance("SELECT 1", None, failure, sqlite3.Error)
+    engine.dispose()
+
+
+# ---- databases of earlier and later versions --------------------------------------------------
+
+
+def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_works_with(tmp_path):
+    assert ScriptDirectory(str(SCRIPTS)).get_current_head() == REVISION
+    assert not is_current(url_in(tmp_path))
+    upgrade(url_in(tmp_path))
+    assert is_current(url_in(tmp_path))
+    engine = open_engine(url_in(tmp_path))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, StoreTable.metadata) == []
+    with writing(engine) as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(LabError, match=r"newer version \(revision '9999'"):
+        upgrade(url_in(tmp_path))
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_documents_of_every_released_migration_are_their_owners_still(tmp_path, revision):
+    """The rows themselves stand in the frozen table `formats`."""
+    with sqlite3.connect(tmp_path / "assay.db") as old:
+        old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
+        tables = {name for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        owners = dict(old.execute("SELECT id, session FROM reviews")) if "reviews" in tables else {}
+    upgrade(url_in(tmp_path))
+    store = Store(url_in(tmp_path))
+    found = store.documents("review").everything()
+    assert {each.document.id for each in found} == set(owners)
+    for each in found:
+        assert store.documents("review").get(each.document.id, owners[each.document.id]) == each
+    assert bool(store.documents("refine").everything()) == ("refinements" in tables)
+    assert len(store.preference_pairs()) > 0
+    store.close()
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path):
+    engine = open_engine(url_in(tmp_path))
+    with writing(engine) as session:
+        session.execute(text("CREATE TABLE settings (somebody TEXT)"))
+    with pytest.raises(LabError, match="already exists"):
+        upgrade(url_in(tmp_path))
+    with engine.connect() as connection:
+        tables = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
+        assert tables.scalars().all() == ["settings"]
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
+    code = f"from lab.store.migrate import upgrade; upgrade({url_in(tmp_path)!r})"
+    with ThreadPoolExecutor(2) as pool:
+        runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
+    assert [run.returncode for run in runs] == [0, 0]
+    Store(url_in(tmp_path)).close()
+
+
+def test_the_tables_and_the_vote_query_compile_for_postgresql():
+    dialect = postgresql.dialect()
+    created = "\n".join(str(CreateTable(each).compile(dialect=dialect)) for each in StoreTable.metadata.sorted_tables)
+    assert "asked_at TIMESTAMP WITH TIME ZONE NOT NULL" in created
+    (index,) = [i for i in ComparisonRow.__table__.indexes if i.unique]
+    assert str(CreateIndex(index).compile(dialect=dialect)).endswith("WHERE voided_at IS NULL")
+    standing = select(ComparisonRow).where(ComparisonRow.voided_at.is_(None))
+    assert "voided_at IS NULL" in str(standing.compile(dialect=dialect))
+
+
+def test_votes_are_kept_in_postgresql_as_in_sqlite():
+    url = os.environ.get("ASSAY_TEST_POSTGRES")
+    if url is None:
+        pytest.skip("ASSAY_TEST_POSTGRES names no empty PostgreSQL database to try this with")
+    upgrade(url)
+    store = Store(url)
+    first = cast(store, 1, SIDES, "left")
+    (pair,) = store.preference_pairs()
+    assert (pair.left.stage, pair.right.stage) == SIDES
+    assert store.add_comparison(first.model_copy(update={"id": "other", "rater": "kim"})) == first
+    store.void_comparison(first.id, "kim")
+    assert (store.counts().votes, store.counts().withdrawn) == (0, 1)
+    store.close()
