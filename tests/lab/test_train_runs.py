@@ -1,0 +1,496 @@
+"""Training runs on the page: which are found, what is followed and shown of them, and who may start and stop one."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evals.errors import BadConfig
+from lab.settings import from_environment
+from lab.train.runner import (
+    Recipe,
+    begin,
+    go_on,
+    halt,
+    how_started,
+    preview,
+    read_recipe,
+    recipes,
+    refusal,
+    save,
+    text_of,
+)
+from lab.train.runs import (
+    ECHO_SECONDS,
+    Launched,
+    Watched,
+    beside,
+    find,
+    first_to_show,
+    follow,
+    heard,
+    is_alive,
+    last_lines,
+    look,
+    progress_of,
+    read_launch,
+    reason,
+    start,
+    stop,
+)
+from lab.train.view import answers_table, facts, ordered, panel
+from lab.ui.charts import CHARTS, curve
+from lab.ui.components import escape
+from tests.lab.trainings import ROWS, allowed_in, boot, now, plain, run_in, table
+from training.launch.accelerate import Launch
+from training.refine.reward import RefinerReward
+from training.rewards import VerifierReward
+from training.run.folder import read_completions
+
+ROOT = Path(__file__).parents[2]
+ENDINGS = yaml.safe_load(Path(__file__).with_name("endings.yaml").read_text(encoding="utf-8"))
+
+
+def seen_of(run, before=None):
+    return follow(before or Watched(run.path), read_completions)
+
+
+def progress(run):
+    return progress_of(look(run.path, now()), seen_of(run), now())
+
+
+def shown(run):
+    return panel(look(run.path, now()), seen_of(run), progress(run), now())
+
+
+def launched_beside(run, **changes):
+    """Write what the lab keeps beside a run that it has started, on a machine that is gone unless it is told."""
+    fields = {"line": ("x",), "processes": 1, "pid": 1, "boot": "other", "born": 0, "started_at": now()}
+    beside(run).mkdir(parents=True, exist_ok=True)
+    (beside(run) / "launch.json").write_text(Launched(**fields | changes).model_dump_json())
+
+
+# ---- which runs there are, and how they stand ---------------------------------------------------
+
+
+def test_runs_are_found_wherever_they_were_started_once_and_the_newest_first(tmp_path):
+    old, new = now() - timedelta(days=2), now() - timedelta(days=1)
+    run_in(tmp_path / "runs" / "old", started_at=old, status="finished")
+    run_in(tmp_path / "runs" / "sweep" / "1", started_at=new, status="stopped")
+    found = find([tmp_path / "runs", tmp_path / "absent"], now())
+    assert [(each.name, each.state) for each in found] == [("runs/sweep/1", "stopped"), ("runs/old", "finished")]
+    launched_beside(tmp_path / "runs" / "early")
+    launched_beside(tmp_path / "runs" / "old")
+    assert sorted(each.name for each in find([tmp_path / "runs"], now())) == ["runs/early", "runs/old", "runs/sweep/1"]
+
+
+FIRST = [  # runs by folder, the newest first, with how each stands (* has answers); which one is shown
+    ({"shipped/dpo": "finished", "shipped/grpo*": "finished"}, "grpo"),
+    ({"shipped/dpo": "finished", "shipped/sft": "finished"}, "dpo"),
+    ({"shipped/grpo*": "finished", "runs/new": "stopped", "runs/old*": "finished"}, "new"),
+    ({"runs/new*": "finished", "runs/old": "running"}, "old"),
+    ({"runs/new": "finished", "shipped/sft": "running"}, "sft"),
+]
+
+
+@pytest.mark.parametrize(("runs", "first"), FIRST)
+def test_the_first_run_shown_is_one_at_work_then_ones_own_then_one_with_answers(tmp_path, runs, first):
+    for age, (name, state) in enumerate(runs.items()):
+        run = run_in(tmp_path / name.rstrip("*"), started_at=now() - timedelta(minutes=age), status=state)
+        if name.endswith("*"):
+            run.completions.mkdir()
+    found = find([tmp_path / "runs", tmp_path / "shipped"], now())
+    assert first_to_show(found, tmp_path / "shipped").path.name == first
+
+
+def test_a_run_is_judged_by_its_signs_of_life_and_stopped_only_where_it_was_started(tmp_path):
+    run = run_in(tmp_path / "runs" / "mine", steps=3)
+    assert look(run.path, now()).state == "running"
+    assert look(run.path, now() + timedelta(hours=1)).state == "stalled"
+    with pytest.raises(BadConfig, match="Ctrl-C in the terminal"):
+        halt(run.path, allowed_in(tmp_path), now())
+    launched_beside(run.path, started_at=now() - timedelta(hours=1))
+    assert look(run.path, now()).state == "running"
+    with pytest.raises(BadConfig, match="on this machine"):
+        halt(run.path, allowed_in(tmp_path), now())
+
+
+def test_a_run_killed_without_a_word_is_told_from_one_that_is_running(tmp_path):
+    run = run_in(tmp_path / "mine", steps=2)
+    launched_beside(run.path, pid=2**22 + 1, boot=boot(), started_at=now() - timedelta(minutes=1))
+    later = time.time() + 1
+    os.utime(run.path / "run.json", (later, later))
+    assert look(run.path, now()).state == "failed"
+    assert "gone and left no word" in plain(shown(run))
+
+
+def test_a_run_record_that_cannot_be_read_is_named_and_does_not_hide_the_others(tmp_path):
+    run_in(tmp_path / "good", status="finished")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    problems = {each.path.name: each.problem for each in find([tmp_path], now())}
+    assert problems["good"] == ""
+    assert "run record" in problems["bad"]
+
+
+def test_progress_and_time_left_come_from_the_steps_so_far_or_from_the_epochs(tmp_path):
+    run = run_in(tmp_path / "mine")
+    for step in (1, 2, 3, 4):
+        run.append_metrics({"step": step, "step_time": 30.0})
+    far = progress(run)
+    assert (far.step, far.steps, far.share) == (4, 10, 0.4)
+    assert far.seconds_left == pytest.approx(180, abs=5)
+    by_epochs = run_in(tmp_path / "other", steps=4, config={"max_steps": 0, "epochs": 2.0})
+    assert progress(by_epochs).steps == 20  # epoch 0.4 after 4 steps
+
+
+# ---- what is followed and shown -----------------------------------------------------------------
+
+
+def test_energy_is_shown_where_it_was_measured_and_alerts_stand_in_words_their_markup_as_text(tmp_path):
+    measured = run_in(tmp_path / "a", status="finished", result={"energy_kwh": 0.125})
+    assert "0.125 Energy, kWh" in plain(shown(measured))
+    run = run_in(tmp_path / "b", steps=1, command="<script>alert(1)</script>")
+    run.append_metrics({"step": 1, "alert": "62% of groups <b>had</b> equal rewards"})
+    assert "nergy" not in plain(shown(run))
+    assert "Step 1 62% of groups &lt;b&gt;had&lt;/b&gt; equal rewards" in shown(run).replace("</b> 62", " 62")
+    assert "<script" not in shown(run) + facts(look(run.path, now()).record)
+
+
+def test_a_torn_last_line_is_left_for_the_next_look_and_nothing_new_is_told_by_the_same_object(tmp_path):
+    run = run_in(tmp_path / "mine", steps=2)
+    table(run.completions, 1, *ROWS)
+    with run.metrics.open("a") as file:
+        file.write('{"step": 3, "lo')
+    seen = seen_of(run)
+    assert [row["step"] for row in seen.rows] == [1, 2]
+    assert seen_of(run, seen) is seen
+    with run.metrics.open("a") as file:
+        file.write('ss": 0.25}\n')
+    assert seen_of(run, seen).points("loss") == [(1, 1.0), (2, 0.5), (3, 0.25)]
+
+
+def test_metrics_that_a_resumed_run_has_cut_are_read_anew(tmp_path):
+    run = run_in(tmp_path / "mine", steps=9)
+    seen = seen_of(run)
+    run._cut_metrics(2)
+    run.append_metrics({"step": 3, "loss": 7.0})
+    again = seen_of(run, seen)
+    assert again.points("loss")[-1] == (3, 7.0)
+    assert len(again.rows) == 3
+
+
+def test_a_line_that_a_fault_has_garbled_is_counted_and_the_others_are_shown(tmp_path):
+    run = run_in(tmp_path / "mine", steps=1)
+    with run.metrics.open("ab") as file:
+        file.write(b'\xff\xfe garbage\n{"step": 2, "loss": 0.5}\n[1]\n')
+    assert (seen_of(run).step, seen_of(run).unreadable) == (2, 2)
+    assert "2 lines of metrics.jsonl cannot be read" in plain(shown(run))
+
+
+def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path):
+    run = run_in(tmp_path / "mine", steps=1)
+    whole = table(run.completions, 1, *ROWS).read_bytes()
+    (run.completions / "completions_00002.parquet").write_bytes(whole[: len(whole) // 2])
+    seen = seen_of(run)
+    assert [batch.step for batch in seen.batches] == [1]
+    table(run.completions, 2, ("well", 0.1, 0.0, "no_claim", None))
+    first, second = seen_of(run, seen).batches
+    # over answers that were scored and state a confidence: |0 - 0.9| and |1 - 0.8|, one answer in each bin
+    assert first.ece == pytest.approx((0.9 + 0.2) / 2)
+    assert (second.step, second.ece) == (2, None)
+
+
+def test_the_log_is_shown_as_a_terminal_would(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"loading\n 10%|#\r 50%|##\r100%|###\r\n\x1b[31mred\x1b[0m\n\n")
+    assert last_lines(log) == "loading\n100%|###\nred"
+    assert last_lines(tmp_path / "none") == ""
+
+
+def test_only_charts_that_the_run_has_figures_for_are_drawn(tmp_path):
+    run = run_in(tmp_path / "mine", steps=3)
+    run.append_metrics({"step": 4, "reward": 0.7, "verifier/V1": 0.9, "verifier/V4": None})
+    drawn = {chart.name: figure for chart in CHARTS if (figure := curve(chart, seen_of(run)))}
+    assert set(drawn) == {"reward", "loss"}
+    points = [(trace.name, list(trace.y)) for trace in drawn["reward"].data]
+    assert points == [("reward", [0.5, 0.5, 0.5, 0.7]), ("V1", [0.9])]
+
+
+def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_behind(tmp_path):
+    values = [float(step % 2) for step in range(1, 41)]
+    rows = tuple({"step": n, "completions/mean_length": value} for n, value in enumerate(values, start=1))
+    (length,) = [chart for chart in CHARTS if chart.name == "length"]
+    figure = curve(length, Watched(tmp_path, rows=rows))
+    single, mean = figure.data
+    assert list(single.y) == values
+    assert list(mean.y)[:4] == [1.0, 0.5, 2 / 3, 0.5]
+    assert set(mean.y[9:]) == {0.5}
+    assert figure.layout.title.text.endswith("(mean of 10)")
+    (few,) = curve(length, Watched(tmp_path, rows=rows[:19])).data
+    assert list(few.y) == values[:19]
+
+
+ORDERS = {
+    "reward-best": ["down", "up", "well"],
+    "reward-worst": ["up", "down", "well"],
+    "advantage-best": ["down", "well", "up"],
+    "advantage-worst": ["up", "well", "down"],
+}
+
+
+def test_answers_are_sorted_whatever_their_stage_calls_the_reward_and_those_without_one_stand_last(tmp_path):
+    answers = read_completions(table(tmp_path, 1, *ROWS))
+    assert {order: [each.completion for each in ordered(answers, order)] for order in ORDERS} == ORDERS
+    for step, kind in enumerate((VerifierReward, RefinerReward), start=2):
+        name = vars(kind)["__name__"]  # of its instances, as TRL asks for it; not of the class
+        assert [each.reward for each in read_completions(table(tmp_path, step, *ROWS, reward=name))] == [0.2, 0.9, None]
+
+
+def test_an_answer_stands_with_question_verdict_and_confidence_and_long_texts_are_folded(tmp_path):
+    (short,) = read_completions(table(tmp_path, 7, ("<b>down</b>", 0.9, 1.0, "correct", 0.8)))
+    page = answers_table([short], "reward-best")
+    assert plain(page).endswith("0.900 +1.00 Correct 80 % question 0 &lt;b&gt;down&lt;/b&gt;")
+    assert "<details" not in page
+    prompt = f"<question>\nIs it up?\n</question>\n<tool_output>\n{'a passage ' * 200}</tool_output>"
+    long = replace(short, prompt=prompt, completion="<answer>It is. " * 100)
+
+    question, answer = re.findall(r"<details.*?</details>", answers_table([long], "reward-best"), re.DOTALL)
+
+    head, whole = question.split("</summary>")
+    assert plain(head).startswith("Is it up? a passage a passage")
+    assert len(plain(head)) < 260 and plain(head).endswith(f"all of it, {len(prompt)} characters")
+    assert escape(prompt) in whole
+    assert plain(answer).startswith("&lt;answer&gt;It is.") and escape(long.completion) in answer
+
+
+def test_the_first_answers_of_many_are_shown_and_more_in_the_same_order(tmp_path):
+    rows = [(f"answer {n}.", n / 30, 0.0, "correct", 0.5) for n in range(23)]
+    answers = read_completions(table(tmp_path, 7, *rows))
+    for count in (10, 20, 30):
+        said = plain(answers_table(answers, "reward-best", count))
+        assert [int(each) for each in re.findall(r"answer (\d+)\.", said)] == list(range(22, -1, -1))[:count]
+        assert f"Answers of step 7: {min(count, 23)} of 23" in said
+
+
+# ---- who may train, and a settings file as a form ------------------------------------------------
+
+WHO = [
+    ({}, ""),
+    ({"is_shared": True}, "Anybody can reach"),
+    ({"is_shared": True, "is_allowed": True}, ""),
+    ({"is_space": True}, "Hugging Face Space"),
+    ({"is_allowed": False}, "switched off"),
+]
+SURROUNDINGS = [
+    ({}, (None, False, False)),
+    ({"ASSAY_ALLOW_TRAINING": "1"}, (True, False, False)),
+    ({"ASSAY_ALLOW_TRAINING": "0"}, (False, False, False)),
+    ({"SPACE_ID": "a/b"}, (None, False, True)),
+    ({"GRADIO_SERVER_NAME": "0.0.0.0"}, (None, True, False)),
+]
+
+
+def test_a_page_that_anybody_can_reach_trains_nothing_unless_told_to(tmp_path):
+    for changes, word in WHO:
+        told = refusal(allowed_in(tmp_path, **changes))
+        assert (word in told) if word else told == "", changes
+    for environment, expected in SURROUNDINGS:
+        found = from_environment(environment).training
+        assert (found.is_allowed, found.is_shared, found.is_space) == expected, environment
+    with pytest.raises(BadConfig, match="ASSAY_ALLOW_TRAINING is 'yes'"):
+        from_environment({"ASSAY_ALLOW_TRAINING": "yes"})
+
+
+def test_a_place_where_no_folder_can_be_made_is_named(tmp_path):
+    (tmp_path / "runs").write_text("a file, where the runs should go")
+    assert str(tmp_path / "runs") in refusal(allowed_in(tmp_path))
+    assert str(tmp_path / "runs") in refusal(allowed_in(tmp_path / "runs"))
+
+
+def test_what_is_not_allowed_is_refused_by_the_server_and_not_only_hidden(tmp_path):
+    settings = allowed_in(tmp_path, is_shared=True)
+    run = run_in(tmp_path / "runs" / "mine", status="stopped")
+    recipe = read_recipe(recipes(tmp_path)["embedded/sft"])
+    for act in (
+        lambda: begin(recipe, settings, now()),
+        lambda: go_on(run.path, settings, now()),
+        lambda: halt(run.path, settings, now()),
+    ):
+        with pytest.raises(BadConfig, match="Anybody can reach"):
+            act()
+    assert not beside(run.path).exists()
+
+
+def recipe_for(folder, **fields):
+    recipe = read_recipe(recipes(folder)["embedded/sft"])
+    return replace(recipe, fields={**recipe.fields, "output": str(folder / "runs" / "new"), **fields})
+
+
+def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_path):
+    told = preview(recipe_for(tmp_path), allowed_in(tmp_path))
+    settings = tmp_path / "runs" / "new.lab" / "settings.yaml"
+    assert told.line == Launch("cpu").line("sft", ("--config", str(settings)))
+    assert not (tmp_path / "runs").exists()
+
+
+MISTAKES = [
+    ({"learning_rate": "fast"}, "", "the form sets learning_rate to 'fast'; it takes a number"),
+    ({"lora_r": "0"}, "", "a whole number from 1 to 512"),
+    ({"data": ""}, "", "data is not set; add data"),
+    ({"output": "elsewhere/new"}, "", "where this page would not find it again"),
+    ({}, "seed: [", "is not YAML"),
+    ({}, "sed: 1", "Did you mean seed"),
+]
+
+
+@pytest.mark.parametrize(("fields", "rest", "message"), MISTAKES)
+def test_a_form_that_cannot_be_run_says_what_it_takes(tmp_path, fields, rest, message):
+    recipe = recipe_for(tmp_path, **fields)
+    with pytest.raises(BadConfig, match=re.escape(message)):
+        preview(replace(recipe, rest=rest) if rest else recipe, allowed_in(tmp_path))
+
+
+def test_a_second_training_is_refused_with_the_name_of_the_first(tmp_path):
+    run_in(tmp_path / "runs" / "busy", steps=1)
+    with pytest.raises(BadConfig, match="runs/busy is training, and this machine trains 1"):
+        begin(recipe_for(tmp_path), allowed_in(tmp_path, at_once=1), now())
+
+
+def test_a_run_of_several_processes_from_a_terminal_is_gone_on_with_by_as_many(tmp_path):
+    command = "accelerate launch --config_file two.yaml -m training.sft --config mine.yaml"
+    run = run_in(tmp_path / "mine", status="stopped", command=command, host={"processes": 2})
+    assert how_started(look(run.path, now())) == (tuple(command.split()), 2)
+
+
+def test_every_settings_file_passes_through_the_form_unchanged_its_comments_and_profile_too(tmp_path):
+    from training.config import STAGES, as_document, read_settings
+
+    for name, file in recipes(tmp_path).items():
+        recipe, again = read_recipe(file), tmp_path / "again.yaml"
+        again.write_text(text_of(recipe, "the command"))
+        kind = STAGES[recipe.stage]
+        assert as_document(read_settings(kind, again)) == as_document(read_settings(kind, file)), name
+    recipe = read_recipe(recipes(tmp_path)["biorlhf/sft"])
+    assert (recipe.stage, recipe.profile) == ("sft", "single-gpu")
+    assert "about 38 hours" in text_of(recipe, "the command")
+    with pytest.raises(BadConfig, match="beta stands in the YAML"):
+        text_of(Recipe("grpo", {"beta": "0.1"}, "seed: 1\nbeta: 0.2\n"), "x")
+
+
+def test_saving_never_replaces_a_file(tmp_path):
+    file = save("seed: 1\n", tmp_path / "configs", "mine")
+    for name, told in {"mine.yaml": "already", "../outside": "letters, digits"}.items():
+        with pytest.raises(BadConfig, match=told):
+            save("seed: 2\n", tmp_path / "configs", name)
+    assert file.read_text() == "seed: 1\n"
+
+
+# ---- processes: started, stopped, and why they ended ----------------------------------------------
+
+PATIENT = """
+import signal, sys, time
+def stop(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    if number == signal.SIGTERM:
+        sys.exit(0)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, stop)
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def until(happened, seconds=30.0):
+    limit = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < limit, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_terminates(tmp_path):
+    run = tmp_path / "mine"
+    log = beside(run) / "log.txt"
+    log.parent.mkdir(parents=True)
+    with (
+        log.open("wb") as file,
+        subprocess.Popen([sys.executable, "-c", PATIENT], stdout=file, start_new_session=True) as process,
+    ):
+        try:
+            launched_beside(run, line=("accelerate", "launch", "-m", "training.sft"), pid=process.pid, boot=boot())
+            until(lambda: "ready" in log.read_text())
+            known, asked = read_launch(run), now()
+            assert is_alive(known)
+            assert not is_alive(known.model_copy(update={"boot": "another machine, or another start"}))
+            if known.boot:
+                assert not is_alive(known.model_copy(update={"born": 2**60})), "a process of the same number is another"
+            assert look(run, asked).state == "starting"
+
+            stop(run, read_launch(run), asked)
+            until(lambda: "got SIGINT" in log.read_text())
+            assert look(run, now()).state == "stopping"
+            stop(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS / 2))
+            stop(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS))
+            until(lambda: "got SIGTERM" in log.read_text())
+
+            assert log.read_text().split() == ["ready", "got", "SIGINT", "got", "SIGTERM"]
+            until(lambda: not is_alive(read_launch(run)))
+            assert look(run, now()).state == "stopped"
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_launch_that_fails_is_told_with_its_log_and_can_be_started_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    run = tmp_path / "runs" / "mine"
+    start(run, ("accelerate", "launch", "--no_such_option"), 1, now())
+    until(lambda: look(run, now()).state == "failed", seconds=90)
+    assert "training_script" in (beside(run) / "log.txt").read_text()
+    assert [each.state for each in find([tmp_path / "runs"], now())] == ["failed"]
+
+
+def test_the_reason_is_the_error_that_was_told_else_what_was_raised_else_how_it_ended():
+    told = {said: reason(said, code) for said, code, _ in ENDINGS}
+    assert told == {said: why for said, _, why in ENDINGS}
+
+
+def test_what_a_command_says_is_passed_on_as_it_comes_and_only_a_failure_has_a_reason(capfd):
+    program = "import sys; print('to stdout'); sys.stderr.write('error: full\\n'); sys.exit(4)"
+    ending = heard([sys.executable, "-c", program], os.environ)
+    assert (ending.code, ending.why) == (4, "full")
+    out, err = capfd.readouterr()
+    assert (out, sorted(err.splitlines())) == ("", ["error: full", "to stdout"])
+    program = "import sys; print('hidden'); sys.stderr.write('error: mended\\n')"
+    assert heard([sys.executable, "-c", program], os.environ, is_quiet=True).why == ""
+    assert capfd.readouterr().err == "error: mended\n"
+
+
+@pytest.mark.slow
+def test_ctrl_c_waits_for_the_end_of_the_command_and_then_stops():
+    child = (
+        "import signal, sys, time\n"
+        "def end(*_):\n    time.sleep(0.4); print('saved'); sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, end); print('ready', flush=True); time.sleep(60)"
+    )
+    parent = (
+        "import os, sys\nfrom lab.train.runs import heard\n"
+        f"try:\n    heard([sys.executable, '-c', {child!r}], os.environ)\n"
+        "except KeyboardInterrupt:\n    sys.stderr.write('interrupted\\n')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr.read().splitlines() == ["saved", "interrupted"]
