@@ -23,6 +23,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from typer.testing import CliRunner
@@ -37,9 +38,12 @@ from tests.training.judges import KNOWN, reads
 CASES = Path(__file__).parent / "cases"
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = small_report(16)
+CONCERN = '[{"text": "There is no control arm.", "category": "design_flaw", "severity": "major"}]'
+REVIEW = {"choices": [{"message": {"role": "assistant", "content": CONCERN}, "finish_reason": "stop"}]}
 SERVERS: dict[str, Behaviour] = {
     "reads": reads,
     "reads nothing": lambda asked: says({"answer": "none", "confidence": None}),
+    "reviews": lambda asked: (500, b"no") if "M2x0" in asked.text else (200, json.dumps(REVIEW).encode()),
     "reads known answers only": lambda asked: reads(asked) if asked.parts["ANSWER"] in KNOWN else says("no"),
 }
 
@@ -73,7 +77,8 @@ def _place(folder: Path, case: Mapping[str, Any]) -> Iterator[str]:
     os.environ.update(cache, ASSAY_DATABASE_URL=f"sqlite:///{folder.with_name(folder.name + '.db')}")
     os.environ.update(case.get("env", {}))
     try:
-        with contextlib.chdir(folder), contextlib.ExitStack() as stack:
+        no_wait = patch("training.judge.client.LONGEST_WAIT", 0.0)
+        with contextlib.chdir(folder), no_wait, contextlib.ExitStack() as stack:
             has_server = "server" in case
             yield stack.enter_context(JudgeServer(SERVERS[case["server"]])).url if has_server else ""
     finally:

@@ -44,13 +44,16 @@ def read(folder: Path, *reports: EvalReport) -> Evaluations:
     return read_evaluations(str(folder), folder / "reports")
 
 
-def test_a_report_of_this_chain_is_current(tmp_path: Path) -> None:
+def test_a_report_of_this_chain_or_of_some_of_its_stages_is_current(tmp_path: Path) -> None:
+    assert read_evaluations("nowhere", tmp_path / "reports") == Evaluations(), "a chain that was never measured"
     assert read(tmp_path, scripted_report()) == Evaluations(current=(scripted_report(),))
     assert load_reports(str(tmp_path)).current == (scripted_report(),)
-
-
-def test_a_report_of_some_of_the_stages_is_current(tmp_path: Path) -> None:
     assert read(tmp_path, scripted_report(stages=("base", "sft"))).outdated == ()
+    mine = scripted_report().model_copy(update={"data_name": "mine.jsonl", "data_sha256": "1" * 64})
+    assert read(tmp_path, mine).current == (mine,), "a report on rows of one's own is taken at its word"
+    (tmp_path / "chain.json").unlink()
+    with pytest.raises(LabError, match="no chain"):
+        load_reports(str(tmp_path))
 
 
 def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_file(tmp_path: Path) -> None:
@@ -96,11 +99,7 @@ def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_ag
     assert found.command == f"assay eval rescore {tmp_path}/reports/0.json"
     assert measured.reports == (old,)
     assert measured.is_outdated(measured.reports[0])
-
-
-def test_an_outdated_report_is_not_shown_beside_one_of_today_on_the_same_questions(tmp_path: Path) -> None:
-    old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
-    assert read(tmp_path, old, scripted_report()).reports == (scripted_report(),)
+    assert read(tmp_path, old, scripted_report()).reports == (scripted_report(),), "not beside one of today"
 
 
 def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
@@ -110,19 +109,3 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     other = first.model_copy(update={"command": "assay eval run --seed 7"})
     save_report(other, tmp_path / "reports" / "0.json")
     assert load_reports(str(tmp_path)).current == (other,)
-
-
-def test_a_report_on_rows_of_ones_own_is_taken_at_its_word(tmp_path: Path) -> None:
-    mine = scripted_report().model_copy(update={"data_name": "mine.jsonl", "data_sha256": "1" * 64})
-    assert read(tmp_path, mine).current == (mine,)
-
-
-def test_a_chain_that_was_never_measured_has_no_reports(tmp_path: Path) -> None:
-    assert read_evaluations("nowhere", tmp_path / "reports") == Evaluations()
-
-
-def test_reports_beside_a_chain_that_is_gone_say_what_chains_there_are(tmp_path: Path) -> None:
-    read(tmp_path, scripted_report())
-    (tmp_path / "chain.json").unlink()
-    with pytest.raises(LabError, match="no chain"):
-        load_reports(str(tmp_path))

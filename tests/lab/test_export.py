@@ -1,3 +1,5 @@
+"""Votes as training data: what is left out, held-out questions, the folder. Rows of each format: the frozen table `commands`."""
+
 import hashlib
 import json
 from datetime import timedelta
@@ -34,31 +36,6 @@ VOTES = (
     pair(5, "both_bad", text="word for word"),
     pair(6, "right", stages=("sft", "grpo")),
 )
-
-
-def test_a_row_sets_the_chosen_answer_first_and_says_where_both_come_from():
-    (row,) = rows_of([pair(1, "right", seed=11)])
-    assert row["prompt"] == [
-        {"role": "system", "content": "Answer briefly."},
-        {"role": "user", "content": "Is MYC up in liver?"},
-    ]
-    assert row["chosen"] == [{"role": "assistant", "content": "sft says yes.\nConfidence: 80%"}]
-    assert row["rejected"] == [{"role": "assistant", "content": "base says yes.\nConfidence: 80%"}]
-    assert (row["stage_chosen"], row["stage_rejected"], row["side_shown"]) == ("sft", "base", "right")
-    assert (row["pair_id"], row["vote_id"], row["choice"]) == ("l1+r1", "vote-l1-r1", "right")
-    assert row["created_at"] == "2026-01-02T12:01:00Z"
-    assert row["origin_chosen"] == {
-        "answer_id": "r1",
-        "asked_at": "2026-01-02T12:00:00Z",
-        "chain": "embedded",
-        "stage": "sft",
-        "stage_sha256": "sha-of-sft",
-        "seed": 11,
-        "max_new_tokens": 96,
-        "temperature": 0.0,
-        "dtype": "bfloat16",
-        "finish_reason": "stop",
-    }
 
 
 def test_odd_text_survives_the_export_one_row_to_a_line_and_an_empty_system_prompt_is_none():
@@ -119,21 +96,6 @@ def test_every_question_that_compare_offers_can_be_exported():
     offered = {bank_question(Comparing(seed=3, place=place)) for place in range(1, bank + 1)}
     pairs = [pair(n, "left", question=question) for n, question in enumerate(sorted(offered))]
     assert len(rows_of(pairs)) == len(offered) > 600
-
-
-def test_kto_rows_are_a_thumb_up_and_a_thumb_down_and_both_bad_is_two_down():
-    for choice, labels in (
-        ("right", [("sft", True), ("base", False)]),
-        ("both_bad", [("base", False), ("sft", False)]),
-    ):
-        assert [(row["stage"], row["label"]) for row in rows_of([pair(1, choice)], "kto")] == labels
-
-
-def test_arena_rows_keep_every_outcome():
-    for choice, winner in {"left": "model_a", "right": "model_b", "tie": "tie", "both_bad": "both_bad"}.items():
-        (row,) = rows_of([pair(1, choice)], "arena")
-        assert (row["model_a"], row["model_b"], row["winner"]) == ("base", "sft", winner)
-        assert row["conversation_b"][-1]["content"].startswith("sft says")
 
 
 def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_replaces_the_first(tmp_path):

@@ -168,23 +168,11 @@ def rescored(report: Path, *words: object) -> list[str]:
     [
         (["compare", "REPORT", "--stages", "sft"], "two stages"),
         (["rescore", "REPORT", "--judge", "heuristic", "--out", "o.json"], "records.jsonl"),
-        (
-            ["rescore", "REPORT", "--judge", "heuristic", "--data", "refiner-train", "--out", "o.json"],
-            "other records than those",
-        ),
+        (["rescore", "REPORT", "--judge", "heuristic", "--data", "refiner-train", "--out", "o.json"], "other records"),
         (["compare", "REPORT", "--stages", "sft,refiner"], "the stages base, sft"),
-        (["run", "--chain", "x", "--judge", "stub", "--out", "o.json"], "stub judge"),
-        (["run", "--chain", "x", "--judge", "gpt", "--out", "o.json"], "no judge 'gpt'"),
-        (
-            ["run", "--chain", "x", "--judge", "heuristic", "--votes", "3", "--out", "o.json"],
-            "3 votes are asked of heuristic",
-        ),
-        (["run", "--chain", "x", "--judge", "http://a", "--votes", "16", "--out", "o.json"], "takes 1 to 15"),
-        (["run", "--chain", "x", "--judge", "https://a.org/v1", "--out", "o.json"], "not on this machine"),
-        (["run", "--chain", "x", "--judge", "heuristic", "--data", "y", "--out", "o.json"], "refiner-test"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_a_model_is_loaded(folder, words, says_what):
+def test_what_cannot_be_compared_or_judged_again_is_refused(folder, words, says_what):
     given = [str(folder / "report.json") if word == "REPORT" else word for word in words]
     done = CliRunner().invoke(app, given)
     assert done.exit_code != 0

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from evals.errors import BadConfig
 from lab.cli import app
-from tests.lab.test_sweep_review import MEASURE, papers
+from tests.lab.trainings import MEASURE, training_rows
 from tests.training.runs import one_thread
 from tests.training.test_review import chat, rows, settings_file
 from training import review
@@ -34,7 +34,7 @@ def asked(*words: object) -> tuple[dict, str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus and a finished run of two steps that kept the adapter of each."""
     folder = tmp_path_factory.mktemp("steps")
-    papers(folder / "corpus")
+    training_rows(folder)
     file = settings_file(folder, keep_adapters=True, save_steps=1)
     review.train(read_request(ReviewSettings, ["--config", str(file)]))
     return folder

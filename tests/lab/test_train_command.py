@@ -15,7 +15,7 @@ from evals.errors import BadConfig, LabError
 from evals.questions import SYSTEM_PROMPT, system_prompt, write_examples
 from lab.cli import app
 from tests.evals.reviewed import example, prose
-from tests.lab.trainings import COUNTS, QUESTIONS, record, training_rows
+from tests.lab.trainings import COUNTS, MEASURE, QUESTIONS, record, training_rows
 from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment
@@ -217,8 +217,7 @@ def test_every_reviewer_of_a_sweep_is_trained_reviews_the_papers_and_is_scored_a
     (folder / "rows.jsonl").write_text("".join(rows), encoding="utf-8")
     settings = {"base": str(folder / "model"), "data": [str(folder / "rows.jsonl")], "output": "unused"}
     written(folder / "sft.yaml", **{**COMMON, **settings, "max_steps": 1, "batch": 1, "max_length": CONTEXT})
-    measure = {"max_new_tokens": 60, "temperature": 1.0, "encoder": "lexical", "threshold": "0.1", "draws": 20}
-    papers = {"stage": "review", "dev": str(folder / "corpus"), "measure": measure | {"limit": 3}}
+    papers = {"stage": "review", "dev": str(folder / "corpus"), "measure": MEASURE}
     file = sweep_file(folder, grid={"seed": [1]}, **papers)
     sweep = read_sweep(file)
     assert [each.id for each in sweep.papers] == ["s:1", "s:2", "s:3"]

@@ -16,6 +16,8 @@ from training.run.folder import RunFolder
 
 QUESTIONS = DATASETS["kmp-train"]()
 COUNTS = [each for each in QUESTIONS[4:] if each.ground_truth.kind == "count"]
+MEASURE = {"max_new_tokens": 60, "temperature": 1.0, "encoder": "lexical", "threshold": "0.1", "draws": 20, "limit": 3}
+"""How a tiny reviewer is measured on that corpus."""
 SPLITS = ("train", "dev", "dev", "dev", "dev", "test")
 
 
