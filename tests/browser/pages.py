@@ -1,5 +1,6 @@
 """What a visitor of the lab does on every other page: opens tabs, asks, starts a pair, reads in any light."""
 
+from playwright.sync_api import TimeoutError as NotInTime
 from playwright.sync_api import expect
 
 QUESTION = "#ask-question textarea"
@@ -52,6 +53,24 @@ def choose(page, label, option):
     """Choose in a list of the tab that is open."""
     page.locator(f"input[aria-label='{label}']:visible").click()
     page.get_by_role("option", name=option, exact=True).click()
+
+
+def choose_earlier(page, field, words, *, stays=False):
+    """Choose in a list that is filled anew when the page is opened and when the list is unfolded.
+
+    A filling closes the list and forgets the choice; with `stays` it is made again until it is kept.
+    """
+    for _ in range(10):
+        page.locator("h1").click()
+        page.click(field)
+        try:
+            page.get_by_role("option").filter(has_text=words).first.click(timeout=3_000)
+        except NotInTime:
+            continue
+        page.wait_for_timeout(700)
+        if not stays or page.input_value(field):
+            return
+    raise AssertionError(f"{words!r} never came into the list")
 
 
 def downloaded(page, selector):

@@ -132,6 +132,7 @@ KEYS_AT_FIRST_SIGHT = """new MutationObserver((changes, watch) => {
 }).observe(document, { childList: true, subtree: true });"""
 
 
+@pytest.mark.slow
 def test_keys_work_from_the_first_moment_that_the_page_is_there(chromium, scripted_lab):
     page = chromium.new_page()
     page.add_init_script(KEYS_AT_FIRST_SIGHT)

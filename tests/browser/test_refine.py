@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import downloaded, open_tab
+from tests.browser.pages import choose_earlier, downloaded, open_tab
 
 PASTED = (
     "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
@@ -85,11 +86,11 @@ def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(o
     expect(page.locator("#refine-undo")).to_be_visible()
 
     page.click("#refine-mine > button")
-    page.locator("#refine-earlier input").click()
-    page.get_by_role("option").filter(has_text=question[:40]).first.click()
+    choose_earlier(page, "#refine-earlier input", question[:40])
     expect(page.locator("#refine-question textarea")).to_have_value(question)
 
 
+@pytest.mark.slow
 def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(open_page, scripted_lab, tmp_path):
     page = open_page(scripted_lab)
     open_tab(page, "Refine")

@@ -153,15 +153,14 @@ def test_counts_say_who_beat_whom_whichever_side_they_stood_on(store):
 
 
 def test_raters_who_were_given_the_same_two_texts_on_whichever_side_rated_one_unit(store):
-    for number, (rater, choice, left) in enumerate(
-        (("ann", "right", "base"), ("bob", "left", "sft"), ("cy", "left", "base"))
-    ):
+    said = (("ann", "right", "base"), ("bob", "left", "sft"), ("cy", "left", "base"))
+    for number, (rater, choice, left) in enumerate(said):
         sides = [answer(f"{side}{number}", side) for side in SIDES]
         store.add_answers(sides)
         store.add_comparison(vote(*(sides if left == "base" else sides[::-1]), choice, rater=rater))
-    found = agreement(ratings_of(store.preference_pairs()), CHOICES)
-    assert (found.raters, found.units) == (3, 1)
-    assert found.percent_agreement.value == pytest.approx(1 / 3)
+    ratings = tuple(ratings_of(store.preference_pairs()))
+    assert (len({each[0] for each in ratings}), len({each[1] for each in ratings})) == (1, 3)
+    assert agreement(ratings, CHOICES)["percent_agreement"].value == pytest.approx(1 / 3)
 
 
 def test_twenty_users_in_two_programs_at_once_lose_no_row(store, tmp_path):
