@@ -15,10 +15,11 @@ from evals.errors import LabError
 from evals.facts import load_provenance
 from evals.questions import system_prompt
 from evals.report import load_report
-from evals.schema import ChainManifest, ChainStage, EvalReport, RunRecord
+from evals.schema import ChainManifest, ChainStage, RunRecord
 from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
+from evals.schema.reports import Report, ReviewReport
 from hub.cards import TEMPLATES, render
-from hub.cards.figures import Graded, Measured, eval_results, graded, is_graded, measured
+from hub.cards.figures import Measured, eval_results, measured
 from hub.cards.licences import Source, conflicts, duty, suggested, unknown
 from hub.cards.lint import diagnostic
 from hub.checks import MAX_BYTES, PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
@@ -38,6 +39,8 @@ TOKENIZER = (
 OWN_QUESTIONS = re.compile(r"(kmp|pathways|hallmark|refiner)-[a-z-]+(/[a-z]+)?")
 """Names of the data sets that this project makes from published figures."""
 OWN_LICENCE = "apache-2.0"
+NO_REPORTS = ({"systems", "against"}, {"prompt_version", "engine", "fingerprint"})
+"""Fields by which other records in the folder of reports are known."""
 HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 Stored = TypeVar("Stored", RunRecord, ChainManifest)
 
@@ -93,13 +96,13 @@ class PinnedBase:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. `reports` and `graded` are what measured this very adapter, the first by file name."""
+    """A run folder. `reports` are those that measured this very adapter, by file name, and lie in `files`."""
 
     folder: Path
     record: RunRecord
     manifest: ChainManifest
-    reports: dict[str, EvalReport]
-    graded: tuple[Graded, ...] = ()
+    reports: dict[str, Report[Any]]
+    files: dict[str, Path]
 
     @property
     def stage(self) -> ChainStage:
@@ -138,11 +141,25 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     if not manifest.stages:
         raise LabError(f"{folder / CHAIN} names no stage, so there is no adapter to publish.")
     stage = manifest.stages[-1]
-    files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json")))}
-    others = [file for file in files.values() if is_graded(file)]
-    reports = {name: load_report(file) for name, file in files.items() if file not in others}
-    mine = {name: each for name, each in reports.items() if each.stage_checksums.get(stage.name) == stage.sha256}
-    return Run(folder, record, manifest, mine, graded(others, stage.name, stage.sha256))
+    files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_beside(file)}
+    reports = {name: load_report(file, Report) for name, file in files.items()}
+    return Run(
+        folder, record, manifest, {name: each for name, each in reports.items() if _is_about(each, stage)}, files
+    )
+
+
+def _is_beside(file: Path) -> bool:
+    """Whether a file is no report on one system: the record of a run of reviews, or one on several systems."""
+    try:
+        known = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(known, dict) and any(fields <= known.keys() for fields in NO_REPORTS)
+
+
+def _is_about(report: Report[Any], stage: ChainStage) -> bool:
+    made = report.score.made_by if isinstance(report, ReviewReport) else None
+    return report.stage_checksums.get(stage.name) == stage.sha256 and (made is None or made.stage == stage.name)
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored:
@@ -217,11 +234,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         CONFIG: config,
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
         **{file.name: part_of(file) for file in beside if file.is_file()},
-        **{f"{REPORTS}/{name}": part_of(_report_content(run, name)) for name in run.reports},
-        **{f"{REPORTS}/{each.file.name}": part_of(each.file) for each in run.graded},
+        **{f"{REPORTS}/{name}": part_of(run.files[name]) for name in run.reports},
         **{name: part_of(image) for name, image in figures.items()},
     }
-    tables += [each.table for each in run.graded]
     sources = (Source(base.name, base.licence), *run.data())
     licence = wanted.licence or suggested(sources[0], sources[1:])
     for problem in conflicts(licence, sources):
@@ -233,12 +248,6 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         findings.append(diagnostic("licence", "README.md", problem, remedy, is_error=False))
     parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted.tag, licence, tables, parts).encode())
     return wanted.upload("adapter", parts, findings)
-
-
-def _report_content(run: Run, name: str) -> Path | bytes:
-    """Return a report as it lies in the run folder; of an earlier stage it lies with the last one."""
-    file = run.folder / REPORTS / name
-    return file if file.is_file() else (run.reports[name].model_dump_json(indent=1) + "\n").encode()
 
 
 def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBase) -> ChainManifest:
