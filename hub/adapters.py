@@ -338,11 +338,6 @@ def adapter_card(
     active: list[str] = []  # a stage that went on training the adapter before it replaces that one; others add up
     for stage in run.manifest.stages:
         active = [*(active[:-1] if stage.mode == "continue" else active), stage.name]
-    own = f"{OWN_LICENCE} (questions of the Assay project, made from the figures below)"
-    hours = None
-    if record.ended_at is not None:
-        seconds = (record.ended_at - record.started_at).total_seconds()
-        hours = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
     is_own = any(source.licence for source in run.data())
     return model_card(
         _front_matter(run, base, name, licence),
@@ -361,12 +356,11 @@ def adapter_card(
         question=QUESTION,
         active=active,
         licence=licence,
-        duties=[words for words in (duty(base.licence),) if words],
-        data=[(source.name, own if source.licence else "not recorded") for source in run.data()],
-        figures=[(file, each.source, each.licence) for file, each in load_provenance().items()] if is_own else [],
+        duty=duty(base.licence),
+        data=run.data(),
+        figures=load_provenance() if is_own else {},
         unset=NOT_SETTINGS,
         used=WORDS["used"],
-        hours=hours,
         measured=tables,
         citations="\n".join(WORDS["papers"][paper] for paper in ("assay", "lora", *known.get("papers", ()))).rstrip(),
     )
