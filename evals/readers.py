@@ -21,7 +21,7 @@ from evals.stats.agreement import Rating, agreement
 from evals.stats.intervals import DRAWS, bootstrap, wilson
 from evals.stats.scores import mean
 from evals.verifiers import READINGS, instrument, judge
-from evals.verifiers.judged import Answer, AnswerReader, judge_answers
+from evals.verifiers.judged import AnswerReader, GivenAnswer, judge_answers
 from evals.verifiers.score import Scoring
 
 Way = Literal["auto", "answer", "text", "judge"]
@@ -41,7 +41,10 @@ def check_way(name: str) -> Way:
 
 
 def verdicts_on(
-    answers: Sequence[Answer], read: Way = "auto", scoring: Scoring | None = None, judged_by: AnswerReader | None = None
+    answers: Sequence[GivenAnswer],
+    read: Way = "auto",
+    scoring: Scoring | None = None,
+    judged_by: AnswerReader | None = None,
 ) -> list[Verdict]:
     """Return the verdicts on answers, read in one way; `judged_by` is the judge that "judge" needs."""
     scoring = scoring or Scoring()
@@ -173,7 +176,7 @@ def compare_readers(
     seed: int = 0,
 ) -> ReaderReport:
     """Return the agreement of each way of reading with the labels; rows must hold their texts."""
-    answers = [Answer(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
+    answers = [GivenAnswer(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
     return ReaderReport(
         n=len(rows),
         n_questions=len({row.question for row in rows}),

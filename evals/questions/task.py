@@ -20,7 +20,7 @@ from evals.stats import scores
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
 from evals.task import Measure, StageAnswer, Task, calibrated, mean, share, shown
-from evals.verifiers.judged import Answer, AnswerReader
+from evals.verifiers.judged import AnswerReader, GivenAnswer
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"
@@ -120,7 +120,9 @@ class Questions(Task[Example]):
 
     def grade(self, examples: Sequence[Example], completions: Sequence[str]) -> list[Grade]:
         """Return one grade each, with the `Verdict` as its detail."""
-        answers = [Answer(row.ground_truth, row.prompt, text) for row, text in zip(examples, completions, strict=True)]
+        answers = [
+            GivenAnswer(row.ground_truth, row.prompt, text) for row, text in zip(examples, completions, strict=True)
+        ]
         return [verdict.grade for verdict in verdicts_on(answers, self.read, self.scoring, self.judge)]
 
     def baselines(self, train: Sequence[Example], asked: Sequence[Example]) -> dict[str, list[str]]:

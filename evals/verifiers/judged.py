@@ -59,7 +59,7 @@ class Reading(NamedTuple):
     scores: tuple[float, ...] = ()
 
 
-class Answer(NamedTuple):
+class GivenAnswer(NamedTuple):
     """An answer with its question and what is known about it."""
 
     truth: GroundTruth
@@ -71,7 +71,9 @@ AnswerReader = Callable[[Sequence[ReadRequest]], Sequence[Reading]]
 """A judge: one reading per task, in order. It raises where it has none; a failure is no verdict."""
 
 
-def judge_answers(answers: Sequence[Answer], read: AnswerReader, scoring: Scoring = DEFAULT_SCORING) -> list[Verdict]:
+def judge_answers(
+    answers: Sequence[GivenAnswer], read: AnswerReader, scoring: Scoring = DEFAULT_SCORING
+) -> list[Verdict]:
     """Return the verdicts on answers that a judge reads; equal ones and empty ones cost it nothing."""
     tasks = [task_of(*each) for each in answers]
     asked = list(dict.fromkeys(task for task in tasks if task.answer))
@@ -105,7 +107,7 @@ def problem_of(task: ReadRequest, answer: str) -> str:
     return ""
 
 
-def verdict_of(answer: Answer, reading: Reading, scoring: Scoring = DEFAULT_SCORING) -> Verdict:
+def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT_SCORING) -> Verdict:
     """Return the verdict that a reading means."""
     truth, question, completion = answer
     asked, faults = expected(truth), NO_FAULTS

@@ -232,7 +232,7 @@ def verify(
     from evals.io import read_rows, write_whole
     from evals.readers import check_way, verdicts_on
     from evals.verifiers import instrument
-    from evals.verifiers.judged import Answer
+    from evals.verifiers.judged import GivenAnswer
     from evals.verifiers.score import Scoring
     from evals.verifiers.score import weights as weights_of
 
@@ -243,7 +243,7 @@ def verify(
     answers = read_rows(rows, AnswerRow, key=lambda row: row.id)
     tried = tried_judge(read, asked)
     with notes.status(f"judging {counted(len(answers), 'answer')}"):
-        texts = [Answer(row.ground_truth, row.prompt, row.completion) for row in answers]
+        texts = [GivenAnswer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(texts, way, scoring, tried)
     judged = [
         VerifiedRow(
