@@ -133,7 +133,7 @@ def find_judge(server: Server | None) -> "Judge":
     from training.judge.questions import HttpSettings
 
     if server is None:
-        return judge_of("heuristic")
+        return judge_of(HttpSettings("heuristic"))
     asked = HttpSettings(
         base_url=server.url,
         model=server.model,
@@ -141,7 +141,7 @@ def find_judge(server: Server | None) -> "Judge":
         allow_remote=server.allow_remote,
         concurrency=JUDGED_AT_ONCE,
     )
-    return judge_of("http", asked)
+    return judge_of(asked)
 
 
 def refine_task(judge: "Judge", reward: "RewardConfig") -> "Refine":

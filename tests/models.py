@@ -126,3 +126,10 @@ def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
 def embedded_cache() -> Path:
     """Return the folder where tests keep the unpacked embedded model; kept from run to run."""
     return Path(tempfile.gettempdir()) / f"assay-embedded-{os.getuid()}"
+
+
+def load_base(base, dtype="bfloat16"):
+    """Return a base's model, in evaluation mode on the CPU, and its tokenizer."""
+    from training.models.base import load_model, load_tokenizer
+
+    return load_model(base, dtype), load_tokenizer(base)

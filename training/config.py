@@ -25,7 +25,6 @@ from evals.errors import BadConfig
 from evals.schema.refiner import RewardConfig
 from evals.verifiers.score import MODES, PRESETS, check_mode
 from evals.verifiers.score import weights as weights_of
-from training.judge.questions import MAX_VOTES, check_votes
 
 if TYPE_CHECKING:
     from training.data.tokens import Rows
@@ -190,7 +189,7 @@ class StageSettings(Settings):
         """The most tokens of a row in a forward pass, answers included."""
         return self.longest
 
-    def read_rows(self, chain_prompt: str | None) -> "Rows":
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
         """Return the rows to train on; BadConfig for what cannot be used, ChainMismatch for another chain's."""
         return pkgutil.resolve_name(self.rows)(self, chain_prompt)
 
@@ -434,12 +433,6 @@ class RefinerSettings(SampledSettings):
     judge_mode: Literal["batched", "per_item"] = Field(
         "batched", description="all items of an answer in one request, or each in its own"
     )
-    judge_votes: int = Field(
-        1,
-        ge=1,
-        le=MAX_VOTES,
-        description="votes on each verdict, two at first and the others where these differ: the majority stands",
-    )
     judge_concurrency: int = Field(64, ge=1, description="requests at a time, per process")
     judge_timeout_seconds: float = Field(60.0, ge=0.01, description="longest wait for a reply")
     judge_deadline_seconds: float = Field(
@@ -494,13 +487,12 @@ class RefinerSettings(SampledSettings):
 
     @model_validator(mode="after")
     def _check_refiner(self) -> Self:
-        if not is_judge(self.judge):
+        if self.judge != HEURISTIC and not self.judge.startswith(("http://", "https://")):
             raise BadConfig(
                 f"judge is {self.judge!r}; it takes heuristic, which compares words and is for small machines, or"
                 " the address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (vllm serve MODEL"
                 " --host 127.0.0.1 --enable-prefix-caching)."
             )
-        check_votes(self.judge, self.judge_votes)
         return self
 
     @property
@@ -514,11 +506,6 @@ class RefinerSettings(SampledSettings):
         """Return how verdicts become a reward."""
         names = RewardConfig.model_fields.keys() & type(self).model_fields.keys()
         return RewardConfig(**{name: getattr(self, name) for name in names})
-
-
-def is_judge(word: str) -> bool:
-    """Return whether a word names a judge to train with: one that compares words, or a server."""
-    return word == HEURISTIC or word.startswith(("http://", "https://"))
 
 
 STAGES: dict[str, type[StageSettings]] = {

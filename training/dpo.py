@@ -13,7 +13,6 @@ from typing import Any
 from trl import DPOConfig, DPOTrainer
 
 from training.config import DpoSettings, Request
-from training.data.preferences import Preferences
 from training.data.questions import watched_questions
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
@@ -55,11 +54,11 @@ def train(request: Request) -> None:
 def build_trainer(ready: Prepared) -> PreferenceTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings, data = ready.settings, ready.data
-    assert isinstance(settings, DpoSettings) and isinstance(data, Preferences)
+    assert isinstance(settings, DpoSettings)
     policy = ready.policy()
-    if data.pairs[0].is_plain:
+    if isinstance(data.items[0].prompt, str):
         say("the pairs are plain texts: no chat template is used")
-    for what, count in data.notes.items():
+    for what, count in data.facts.items():
         say(f"{count} x {what}")
     if settings.beta < CAREFUL_BETA:
         say(

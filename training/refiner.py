@@ -16,17 +16,17 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
+from evals.refine.judge import Judge
 from training.config import RefinerSettings, Request
 from training.data.refiner import RefinerData, refiner_data
 from training.data.tokens import fitting
 from training.grpo import PolicyTrainer, policy_trainer
 from training.judge.judge import StopRule
-from training.refine.items import ItemBook
-from training.refine.reward import Judging, RefinerReward, judge_facts, judging_of
-from training.refine.watch import HeldOut, Pace, PlateauWatch
+from training.refiner_rewards import ItemBook, RefinerReward, judge_facts, judge_for
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, prepare, run_command, session
+from training.run.watch import PlateauWatch
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,37 +39,31 @@ def train(request: Request) -> None:
     ready = prepare("refiner", request)
     settings = ready.settings
     assert isinstance(settings, RefinerSettings)
-    held = held_out(ready, settings)
-    judging = judging_of(settings)
-    say(f"trying the judge {judging.judge.label} on known pairs")
-    with session(ready, **judge_facts(settings, judging)) as current:
-        trainer = build_trainer(ready, judging)
+    held = None
+    if settings.held_out_steps:
+        _, held = refiner_data(settings.data).parted(settings.held_out_share, settings.seed)
+        held = fitting(held, settings, ready.tokenizer)
+    judge = judge_for(settings)
+    say(f"trying the judge {judge.label} on known pairs")
+    with session(ready, **judge_facts(settings, judge)) as current:
+        trainer = build_trainer(ready, judge)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(AlarmCallback(current.run, alarms_of("refiner"), stop))
         if held is not None:
-            pace = Pace(settings.held_out_steps, settings.held_out_patience, settings.keeps_best)
-            trainer.add_callback(PlateauWatch(trainer, held, pace, current.result.__setitem__))
+            trainer.add_callback(PlateauWatch(trainer, settings, held.items, current.result.__setitem__))
         current.train(trainer)
 
 
-def held_out(ready: Prepared, settings: RefinerSettings) -> HeldOut | None:
-    """Return the records that show when to stop, if any are wanted."""
-    if not settings.held_out_steps:
-        return None
-    _, held = refiner_data(settings.data).parted(settings.held_out_share, settings.seed)
-    records = fitting(held, settings, ready.tokenizer).records
-    return HeldOut(records, settings.reward(), settings.max_completion_length)
-
-
-def build_trainer(ready: Prepared, judging: Judging) -> PolicyTrainer:
+def build_trainer(ready: Prepared, judge: Judge) -> PolicyTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings, data = ready.settings, ready.data
     assert isinstance(settings, RefinerSettings) and isinstance(data, RefinerData)
     if data.trimmed:
         say(f"{len(data.trimmed)} records are trimmed to fit")
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
-    reward = RefinerReward(settings.reward(), judging, ItemBook(settings.retire_after), stop)
+    book = ItemBook(settings.retire_after)
+    reward = RefinerReward(settings.reward(), judge, book, stop, settings.judge_deadline_seconds)
     trainer = policy_trainer(ready, reward)
     trainer.add_callback(JudgeCallback(trainer, reward))
     return trainer

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from evals.errors import BadConfig
 from training.config import Request, ReviewSettings
-from training.data.conversations import Conversations, check_replies
+from training.data.conversations import WITHOUT_REASONING, check_replies
 from training.reviewer.measure import KeepAdapters
 from training.run.folder import say
 from training.run.session import Prepared, prepare, run_command, session
@@ -35,7 +35,7 @@ def train(request: Request) -> None:
     """Train an adapter and leave it, with its chain, its instructions and its records, in the run folder."""
     ready = prepare("review", request)
     settings, data = ready.settings, ready.data
-    assert isinstance(settings, ReviewSettings) and isinstance(data, Conversations)
+    assert isinstance(settings, ReviewSettings)
     check_replies(data, ready.tokenizer, ready.base.public_name)
     with session(ready, **loader_facts(settings)) as current:
         trainer = build_trainer(ready)
@@ -47,9 +47,9 @@ def train(request: Request) -> None:
 def build_trainer(ready: Prepared) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start."""
     settings, data = ready.settings, ready.data
-    assert isinstance(settings, ReviewSettings) and isinstance(data, Conversations)
-    if data.without_thought:
-        say(f"the reasoning before {data.without_thought} replies is not learned from")
+    assert isinstance(settings, ReviewSettings)
+    if count := data.facts.get(WITHOUT_REASONING):
+        say(f"the reasoning before {count} replies is not learned from")
     model = _unsloth(ready) if settings.loader == UNSLOTH else None
     return supervised_trainer(ready, model, optim=settings.optimizer)
 

@@ -18,8 +18,9 @@ does not judge. Where it compares each function within its group first, `OneVeri
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from statistics import fmean
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -69,7 +70,7 @@ class VerifierReward:
         """
         verdicts = _verdicts(columns, prompts, completions, Scoring(self.weights, self.v4))
         if log_metric is not None:
-            for name, mean in _means(verdicts).items():
+            for name, mean in means(figures_of(each) for each in verdicts if each.reward is not None).items():
                 log_metric(name, mean)
         if log_extra is not None:
             log_extra("verdict", [verdict.verdict for verdict in verdicts])
@@ -175,18 +176,22 @@ def _without_gaps(row: object) -> object:
     }
 
 
-def _means(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """Return means over the rows that each thing applies to; what applies to none is left out."""
-    scored = [verdict for verdict in verdicts if verdict.reward is not None]
-    columns: dict[str, list[float]] = {
-        f"verifier/{name}": [score for verdict in scored if (score := verdict.scores[name]) is not None]
-        for name in VERIFIERS
+def figures_of(verdict: Verdict) -> dict[str, float | None]:
+    """Return the figures of one answer by the name they are logged under."""
+    return {
+        **{f"verifier/{name}": verdict.scores[name] for name in VERIFIERS},
+        "line/answer": float(verdict.read_by == "answer"),
+        **{f"verdict/{kind}": float(verdict.verdict == kind) for kind in VERDICTS},
+        **{f"confidence/{status}": float(verdict.confidence.status == status) for status in STATUSES},
+        "confidence/mean": verdict.confidence.value,
     }
-    columns["line/answer"] = [float(verdict.read_by == "answer") for verdict in scored]
-    for kind in VERDICTS:
-        columns[f"verdict/{kind}"] = [float(verdict.verdict == kind) for verdict in scored]
-    for status in STATUSES:
-        columns[f"confidence/{status}"] = [float(v.confidence.status == status) for v in scored]
-    stated = [verdict.confidence.value for verdict in scored]
-    columns["confidence/mean"] = [value for value in stated if value is not None]
-    return {name: sum(values) / len(values) for name, values in columns.items() if values}
+
+
+def means(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
+    """Return the mean of each figure over the answers that it applies to; what applies to none is left out."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, each in row.items():
+            if each is not None:
+                columns.setdefault(name, []).append(each)
+    return {name: fmean(column) for name, column in columns.items()}

@@ -44,7 +44,6 @@ class Verdicts:
     `raws` on 0..scale per item, `quotes` the words of the answer they rest on; `support` 0..1 per
     claim; `relevance` 0..1 per claim and asked id; `needs` 0..1 per uncited sentence. `canary` is the
     verdict on a behaviour that no answer can show; above 0 the judge does what the answer tells it.
-    `apart` tells per item how far several votes on it lie apart, 0..1 of the scale; empty with one vote.
     """
 
     raws: tuple[float | None, ...]
@@ -53,7 +52,6 @@ class Verdicts:
     relevance: tuple[tuple[float | None, ...], ...]
     needs: tuple[float | None, ...]
     canary: float | None = None
-    apart: tuple[float, ...] = ()
     problems: tuple[str, ...] = field(default=())
 
 

@@ -387,7 +387,7 @@ def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[S
     from training.models.chain import load_chain
 
     sources = [name.strip() for name in data.split(",") if name.strip()]
-    examples = grpo_data(sources, draws.sampling.seed).examples[:limit]
+    examples = grpo_data(sources, draws.sampling.seed).items[:limit]
     loaded = load_chain(chain, cache=from_environment().cache)
     stage = loaded.stages[-1] if draws.stage == "last" else draws.stage
     origin = SampleOrigin(source=loaded.manifest.name, stage=stage, stage_sha256=loaded.stage_checksums.get(stage))

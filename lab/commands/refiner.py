@@ -15,7 +15,7 @@ from evals.io import write_whole
 from lab.commands import Json, KeyEnv, Remote, with_options
 from lab.commands.tables import counted, emit, figure, notes, summary_table, table_of
 from lab.ui.text import say
-from training.judge.questions import MAX_VOTES, HttpSettings
+from training.judge.questions import HttpSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +58,8 @@ def judge_options(
         cache: Annotated[
             Path | None, typer.Option(help="A file that keeps verdicts, so the same question is asked once.")
         ] = None,
-        votes: Annotated[
-            int, typer.Option(help=f"Votes of a server on each verdict, 1 to {MAX_VOTES}; the majority stands.")
-        ] = 1,
     ) -> HttpSettings:
-        return HttpSettings(judge, model, key_env, allow_remote, cache=cache, votes=votes)
+        return HttpSettings(judge, model, key_env, allow_remote, cache=cache)
 
     return options
 
@@ -72,18 +69,14 @@ def judge_of_answers(server: HttpSettings) -> "tuple[Judge, str]":
 
     BadConfig for the stub judge: it reads a table that such answers do not have.
     """
-    from training.judge.judge import backend_of, judge_of
+    from training.judge.judge import judge_of
 
-    backend = backend_of(server.base_url)
-    if backend == "stub":
+    if server.base_url == "stub":
         raise BadConfig(
             "the stub judge reads a table that answers of a model do not have; use heuristic, or the"
             " address of a server."
         )
-    if backend == "heuristic":
-        return judge_of(backend), "no language model"
-    votes = "" if server.votes == 1 else f", majority of {server.votes} votes"
-    return judge_of(backend, server), f"{server.mode}{votes}"
+    return judge_of(server), "no language model" if server.base_url == "heuristic" else server.mode
 
 
 def verdicts_on(
@@ -108,7 +101,6 @@ def command_of(name: str, arguments: "Sequence[str]", options: dict[str, object]
         "judge": "URL" if server.base_url.startswith("http") else server.base_url,
         "model": public_path(server.model),
         "key-env": server.key_variable,
-        "votes": None if server.votes == 1 else server.votes,
         "allow-remote": server.allow_remote or None,
     }
     words = ["assay", "refiner", name, *arguments]
@@ -347,15 +339,12 @@ def score(
     """
     from evals.refine.records import read_cases
     from evals.refine.score import explain
-    from training.judge.judge import backend_of, judge_of
+    from training.judge.judge import judge_of
 
-    backend = backend_of(server.base_url)
-    if backend == "http":
-        server = replace(server, concurrency=concurrency)
+    judge = judge_of(replace(server, concurrency=concurrency))
     read = read_cases(cases)
     prepared = [case.prepared() for case in read]
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
-    judge = judge_of(backend, server)
     verdicts = dict(zip(asked, verdicts_on(judge, [read[at].inquiry() for at in asked], deadline), strict=True))
     scored = [
         (case.id, explain(each, verdicts.get(place), judge.label))

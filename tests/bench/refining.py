@@ -27,7 +27,7 @@ from tests.training.judge_server import JudgeServer
 from training.data.refiner import grpo_row
 from training.judge.judge import HttpJudge
 from training.judge.questions import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
-from training.refine.reward import Judging, RefinerReward
+from training.refiner_rewards import RefinerReward
 
 ROLLOUTS, LATENCY_SECONDS, CONCURRENCY = 8 if SMALL else 256, 0.05, 64
 REQUESTS_EACH = 2
@@ -69,7 +69,7 @@ def serve(pipe: Connection) -> None:
 
 async def steps(url: str) -> dict[str, list[float]]:
     """Return times of several steps by what was timed, after one that opens the connections."""
-    reward = RefinerReward(RewardConfig(), Judging(HttpJudge(HttpSettings(url, concurrency=CONCURRENCY))))
+    reward = RefinerReward(RewardConfig(), HttpJudge(HttpSettings(url, concurrency=CONCURRENCY)))
     timed = ("a bare client, by the clock", "rewards, by the clock", "our own work for them, process time")
     found: dict[str, list[float]] = {name: [] for name in timed}
     records = [each for each in refiner_bank().train if "<snippet" in (each.reference or "")]

@@ -86,7 +86,7 @@ def serve(name: str) -> None:
 def _merged() -> Callable[[], object]:
     from peft import PeftModel
 
-    from training.models.base import load_base
+    from tests.models import load_base
 
     base, adapters, inputs = _parts()
     models = []
@@ -101,7 +101,7 @@ def _merged() -> Callable[[], object]:
 def _mixed() -> Callable[[], object]:
     from peft import PeftModel
 
-    from training.models.base import load_base
+    from tests.models import load_base
 
     base, adapters, inputs = _parts()
     (first, folder), *others = adapters
@@ -122,8 +122,8 @@ def _stacked() -> Callable[[], object]:
     from training.models.chain import load_chain
 
     loaded = load_chain(CHAIN)
-    loaded._writer.ends = (-1,)  # the others write on past the end mark, too
-    _settled(loaded._writer.stack.model)
+    loaded.ends = (-1,)  # the others write on past the end mark, too
+    _settled(loaded.stack.model)
     prompt, sampling = loaded.messages(QUESTION), Sampling(max_new_tokens=TOKENS)
     return lambda: loaded.generate([prompt], loaded.stages, sampling)
 

@@ -59,7 +59,8 @@ def prepare(place: str) -> None:
     """Write what the plain script starts from: the base, the base with the SFT stage merged in."""
     from peft import PeftModel
 
-    from training.models.base import find_base, load_base
+    from tests.models import load_base
+    from training.models.base import find_base
     from training.models.manifest import read_chain
 
     model, tokenizer = load_base(find_base("embedded"), "float32")
@@ -129,10 +130,10 @@ def _plain(stage: str, place: str, output: str) -> Any:
     }  # fmt: skip
     lora = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
     if stage == "sft":
-        rows = [sft_row(each, SYSTEM_PROMPT) for each in sft_data(DATA["sft"], SEED).examples]
+        rows = [sft_row(each, SYSTEM_PROMPT) for each in sft_data(DATA["sft"], SEED).items]
         args = SFTConfig(**options, max_length=LENGTH)
         return SFTTrainer(f"{place}/sft", args, train_dataset=Dataset.from_list(rows), peft_config=lora)
-    rows = [grpo_row(each, SYSTEM_PROMPT) for each in grpo_data(DATA["grpo"], SEED).examples]
+    rows = [grpo_row(each, SYSTEM_PROMPT) for each in grpo_data(DATA["grpo"], SEED).items]
     args = GRPOConfig(
         **options, num_generations=GROUP, max_completion_length=ANSWER, beta=BETA, loss_type="grpo",
         log_completions=True, num_completions_to_print=0,

@@ -127,10 +127,10 @@ def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_
     act(room, visitor, made.kept, "reject", "m3")
     files = {form: make_file(work(room, visitor), made.kept, form, tmp_path)[1] for form in FORMS}
 
-    (row,) = read_conversations([files["sft"]]).rows
+    (row,) = read_conversations([files["sft"]]).items
     reply = json.loads(row.reply)
     assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
-    (pair,) = read_preferences([files["dpo"]], "Another prompt.").pairs
+    (pair,) = read_preferences([files["dpo"]], "Another prompt.").items
     assert pair.prompt[0].content == system_prompt()
     assert json.loads(pair.chosen[0].content) == reply
     assert len(json.loads(pair.rejected[0].content)) == 3

@@ -10,7 +10,7 @@ import torch
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.io import sha256_of
-from tests.models import embedded_cache, tiny_base, tiny_chain
+from tests.models import embedded_cache, load_base, tiny_base, tiny_chain
 from training.models import base as bases
 from training.models.base import (
     FOLDER_NAME,
@@ -19,7 +19,6 @@ from training.models.base import (
     Unpacked,
     find_base,
     identity_of,
-    load_base,
     load_tokenizer,
     weights_sha256,
 )
@@ -131,15 +130,15 @@ def test_a_cache_that_cannot_be_written_names_the_setting(tmp_path):
 
 def test_a_half_made_copy_is_not_taken_for_a_whole_one(tmp_path):
     folder = tmp_path / FOLDER_NAME
-    assert bases.fault_of(folder) == "not unpacked yet"
+    assert bases.copy_fault(folder) == "not unpacked yet"
     tiny_base(folder)
-    assert bases.fault_of(folder) == "the cached copy is incomplete"
+    assert bases.copy_fault(folder) == "the cached copy is incomplete"
     marker = {"source_sha256": "0" * 64, "transformers": "5", "files": {}}
     (folder / MARKER).write_text(json.dumps(marker))
-    assert bases.fault_of(folder) == "the cached copy was made from another file"
+    assert bases.copy_fault(folder) == "the cached copy was made from another file"
     marker |= {"source_sha256": bases.GGUF_SHA256, "files": {"absent.json": "0" * 64}}
     (folder / MARKER).write_text(json.dumps(marker))
-    assert bases.fault_of(folder) == "the cached copy is damaged: absent.json"
+    assert bases.copy_fault(folder) == "the cached copy is damaged: absent.json"
 
 
 @pytest.mark.slow
@@ -192,7 +191,7 @@ def test_two_processes_mend_a_damaged_copy_together_and_say_so(tmp_path):
 
     assert {folder for folder, _ in found} == {str(damaged)}
     assert sum("the cached copy is damaged: model.safetensors" in str(said) for _, said in found) == 1
-    assert bases.fault_of(damaged) is None
+    assert bases.copy_fault(damaged) is None
     assert weights_sha256(damaged) == weights_sha256(sound)
     assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == [sound.name]
 

@@ -27,7 +27,7 @@ def test_the_halves_of_the_pathway_questions_and_the_parts_of_kmp_share_nothing_
         ("pathways-train", ("pathways-sft-half", "pathways-grpo-half")),
         ("kmp-train", ("kmp-sft-part", "kmp-grpo-part")),
     ):
-        one, other = (sft_data([part], 0).examples for part in parts)
+        one, other = (sft_data([part], 0).items for part in parts)
         assert not {each.id for each in one} & {each.id for each in other}
         assert {each.id for each in (*one, *other)} == {each.id for each in DATASETS[name]()}
     assert not {each.cluster for each in one} & {each.cluster for each in other}
@@ -35,14 +35,14 @@ def test_the_halves_of_the_pathway_questions_and_the_parts_of_kmp_share_nothing_
 
 
 def test_a_tissue_of_the_pathway_questions_can_be_kept_for_one_stage():
-    liver, skin = (sft_data([f"pathways-train/{tissue}"], 0).examples for tissue in ("liver", "skin"))
+    liver, skin = (sft_data([f"pathways-train/{tissue}"], 0).items for tissue in ("liver", "skin"))
     assert {example.tissue for example in liver} == {"liver"}
-    assert len(sft_data(["pathways-train/liver[direct]"], 0).examples) == 25
+    assert len(sft_data(["pathways-train/liver[direct]"], 0).items) == 25
     assert not {example.facts for example in liver} & {example.facts for example in skin}
 
 
 def test_a_data_set_can_be_narrowed_to_a_kind_and_a_count_that_depends_only_on_the_seed():
-    first, again, other = (sft_data(["kmp-train[abstain:5]"], seed).examples for seed in (3, 3, 4))
+    first, again, other = (sft_data(["kmp-train[abstain:5]"], seed).items for seed in (3, 3, 4))
     assert first == again != other
     assert [example.ground_truth.kind for example in first] == ["abstain"] * 5
 
@@ -59,7 +59,7 @@ def test_rows_named_twice_are_used_once_and_what_no_verifier_scores_is_left_out_
 def test_the_record_of_the_data_names_rows_and_checksum_but_no_folder(tmp_path: Path):
     write_examples(tmp_path / "mine.jsonl", KMP[:3])
     data = sft_data([str(tmp_path / "mine.jsonl")], 0)
-    assert data.record() == {"sha256": data_sha256(data.examples), "rows": 3, "rows of mine.jsonl": 3}
+    assert data.record() == {"sha256": data_sha256(data.items), "rows": 3, "rows of mine.jsonl": 3}
 
 
 def test_rows_are_the_question_after_the_system_prompt_with_its_answer_or_the_whole_example():
@@ -146,7 +146,7 @@ def test_of_a_question_set_the_training_rows_are_taken_and_no_test_row_ever(tmp_
     source = own_set(tmp_path, {}, {"split": "dev"}, {"split": "test"}, {"explanation": "So it is."})
     data = sft_data([source], 0)
     line = "Answer: up\nConfidence: 95%"
-    assert [row.answer for row in data.examples] == [line, f"So it is.\n{line}"]
+    assert [row.answer for row in data.items] == [line, f"So it is.\n{line}"]
     assert data.record()["rows of own.jsonl"] == 2
     assert [row.id for row in watched_questions([f"{source}[dev]"], 9, 0)] == ["r1"]
     for wanted in (f"{source}[test]", own_set(tmp_path, {"split": "test"})):
@@ -160,9 +160,9 @@ def test_rubrics_have_no_reward_and_without_an_explanation_nothing_to_teach(tmp_
     assert grpo_data([source], 0).left_out == {"no verifier scores them": 2}
     data = sft_data([source], 0)
     assert data.left_out == {"no answer to teach": 1}
-    assert data.examples[1].answer == "Because.\nConfidence: 95%"
+    assert data.items[1].answer == "Because.\nConfidence: 95%"
 
 
 def test_a_set_that_comes_with_assay_can_be_trained_on_by_its_name_and_narrowed():
     assert sft_data(["codons-and-enzymes"], 0).count == 36
-    assert {row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).examples} == {"choice"}
+    assert {row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).items} == {"choice"}

@@ -14,7 +14,7 @@ from evals.review.prompt import array_schema, concern_schema, object_schema
 from evals.schema import Message
 from tests.models import CONTEXT, tiny_base, tiny_chain, tiny_tokenizer
 from training.models.chain import load_chain
-from training.models.generation import Form, RowText, SeededRows, Writer, keep_top
+from training.models.generation import Form, RowText, SeededRows, Writer
 from training.models.manifest import active_adapters
 from training.models.stack import Stack
 
@@ -86,18 +86,18 @@ def test_draws_follow_the_probabilities_at_that_temperature():
     assert torch.allclose(shares, expected, atol=4 * (0.25 / n) ** 0.5)
 
 
-def test_top_p_keeps_the_smallest_set_that_reaches_it():
+def test_top_p_draws_from_the_smallest_set_that_reaches_it():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.05, 0.9, 0.03, 0.02]]))
-    kept = keep_top(logits, 0.7).isfinite()
+    kept = SeededRows((1, 2), 1.0, 0.7)(torch.zeros(2, 1), logits).isfinite()
     assert kept.tolist() == [[True, True, False, False], [False, True, False, False]]
 
 
 def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypatch):
     """The token that the base says third is declared an end mark; the other rows go on."""
     free = chain.generate(prompts[:1], STAGES, SHORT)[0]
-    tokenizer, model = chain._writer.tokenizer, chain._writer.stack.model
+    tokenizer, model = chain.tokenizer, chain.stack.model
     third = tokenizer.encode(free[0].text, add_special_tokens=False)[2]
-    monkeypatch.setattr(chain._writer, "ends", (third,))
+    monkeypatch.setattr(chain, "ends", (third,))
     monkeypatch.setattr(model.generation_config, "eos_token_id", [third])
     cut = chain.generate(prompts[:1], STAGES, SHORT)[0]
     assert (cut[0].finish_reason, cut[0].n_tokens) == ("stop", 2)
@@ -147,7 +147,7 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
         if len(calls) == 3:
             raise RuntimeError("a layer broke")
 
-    hook = chain._writer.stack.model.model.layers[0].register_forward_hook(broken)
+    hook = chain.stack.model.model.layers[0].register_forward_hook(broken)
     with pytest.raises(RuntimeError, match="a layer broke"):
         list(chain.stream(prompts[0], STAGES, SHORT, threading.Event()))
     hook.remove()
@@ -249,7 +249,7 @@ def form(writer: Writer, **options: object) -> Form:
 @pytest.mark.parametrize("temperature", [0.0, 3.0])
 def test_even_a_random_model_writes_json_of_the_schema_in_every_row(writer, temperature: float):
     sampling = Sampling(max_new_tokens=300, temperature=temperature)
-    rows = writer.write(ASKED, ("base",), sampling, form(writer, schema=SCHEMA))
+    rows = writer.generate(ASKED, ("base",), sampling, form(writer, schema=SCHEMA))
     for (answer,) in rows:
         assert answer.finish_reason == "stop"
         found = json.loads(answer.text)
@@ -261,15 +261,15 @@ def test_even_a_random_model_writes_json_of_the_schema_in_every_row(writer, temp
 def test_the_same_seed_gives_the_same_held_answer_alone_and_in_a_batch(writer):
     sampling = Sampling(max_new_tokens=60, temperature=1.0, seed=3)
     held = form(writer, schema=SCHEMA, repetition_penalty=1.05)
-    together = writer.write(ASKED, ("base",), sampling, held)
-    assert writer.write(ASKED[1:2], ("base",), sampling, held) == together[1:2]
+    together = writer.generate(ASKED, ("base",), sampling, held)
+    assert writer.generate(ASKED[1:2], ("base",), sampling, held) == together[1:2]
 
 
 def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(writer):
     sampling = Sampling(max_new_tokens=30)
-    free = writer.write(ASKED[:1], ("base",), sampling)
-    loose = writer.write(ASKED[:1], ("base",), sampling, form(writer))
-    held = writer.write(ASKED[:1], ("base",), sampling, form(writer, repetition_penalty=5.0))
+    free = writer.generate(ASKED[:1], ("base",), sampling)
+    loose = writer.generate(ASKED[:1], ("base",), sampling, form(writer))
+    held = writer.generate(ASKED[:1], ("base",), sampling, form(writer, repetition_penalty=5.0))
     assert loose == free
     assert held != free
 

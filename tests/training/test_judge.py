@@ -16,9 +16,8 @@ from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says, well
 from tests.training.judges import asked, case, changed, judge_for, reward
 from training.judge.client import ReplyCache, in_a_loop
-from training.judge.judge import HttpJudge, StopRule, backend_of, by_deadline, fit_judge, judge_of, judged, wrong_pairs
+from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, judged, wrong_pairs
 from training.judge.questions import Fences, HttpSettings, Verdict, fenced, harmless
-from training.judge.votes import apart, majority
 
 
 def first_rows(asked: Asked) -> Reply:
@@ -349,12 +348,10 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch, capl
 
 
 def test_a_judge_is_named_by_a_word_or_an_address():
-    assert [backend_of(each) for each in ("stub", "heuristic", "http://x/v1")] == ["stub", "heuristic", "http"]
-    assert isinstance(judge_of("stub"), StubJudge)
+    kinds = {"stub": StubJudge, "heuristic": HeuristicJudge, "http://127.0.0.1/v1": HttpJudge}
+    assert {word: type(judge_of(HttpSettings(word))) for word in kinds} == kinds
     with pytest.raises(BadConfig, match="there is no judge 'gpt'"):
-        backend_of("gpt")
-    with pytest.raises(BadConfig, match="no address"):
-        judge_of("http")
+        judge_of(HttpSettings("gpt"))
 
 
 def test_the_probe_trusts_a_judge_that_orders_the_known_pairs_and_no_other():
@@ -371,91 +368,3 @@ def test_training_stops_when_a_judge_fails_too_often():
         rule.saw(missing, 4)
     with pytest.raises(TrainingStopped, match="no verdict on 2 of 4 answers, in 2 batches"):
         rule.saw(2, 4, ("the server answered 500",))
-
-
-# ---- several votes ---------------------------------------------------------------------------------------
-
-
-def votes(*scores: float) -> list[Verdict]:
-    return [Verdict(score, f"words {score:g}") for score in scores]
-
-
-def test_most_votes_stand_else_the_median_and_nothing_without_a_majority_of_replies():
-    table = (
-        ((2, 0, 2), 3, 2),
-        ((0, 0, 2), 3, 0),
-        ((0, 1, 2), 3, 1),
-        ((0, 2), 2, 1),
-        ((0, 0, 2, 2, 1), 5, 1),
-        ((2,), 1, 2),
-        ((2, 2), 3, 2),
-        ((2,), 2, None),
-        ((2,), 3, None),
-        ((), 1, None),
-    )
-    for given, times, stands in table:
-        found = majority(votes(*given), times)
-        assert (found and found.score) == stands, given
-        assert found is None or stands not in given or found.quote == f"words {stands:g}"
-    assert [apart(votes(*given), 2.0) for given in ((0, 1, 2), (1, 1), ())] == [1.0, 0.0, 0.0]
-
-
-def wavering(titles: str, answers: tuple[float, ...]) -> Behaviour:
-    """Return a judge that says one thing after the other about items whose text begins so."""
-    seen: dict[str, int] = {}
-
-    def reply(asked: Asked) -> Reply:
-        rows = []
-        for item, row in zip(asked.items, asked.verdicts(), strict=True):
-            if item["text"].startswith(titles):
-                place = seen[item["text"]] = seen.get(item["text"], -1) + 1
-                score = answers[place % len(answers)]
-                row = {**row, "score": score, "evidence_quote": "down" if score else ""}
-            rows.append(row)
-        return says({"verdicts": rows})
-
-    return reply
-
-
-def test_votes_differ_in_seed_names_and_order_and_agreement_needs_no_third():
-    with JudgeServer() as server:
-        assert asked(server).apart == ()
-        assert {each.body["seed"] for each in server.requests} == {0} and len(server.requests) == 2
-        server.requests.clear()
-        found = asked(server, votes=5)
-        rubric = [each for each in server.requests if len({i["kind"] for i in each.items}) == 1]
-    assert len(server.requests) == 4
-    assert {each.body["seed"] for each in rubric} == {0, 1}
-    first, second = ({row["item"] for row in each.items} for each in rubric)
-    assert not first & second
-    assert found.apart == (0.0,) * len(found.raws)
-    assert reward(found) == pytest.approx(10.0)
-
-
-def test_only_what_two_votes_do_not_agree_on_is_put_to_vote_again_and_each_vote_is_cached(tmp_path: Path):
-    with JudgeServer(wavering("way:", (2.0, 0.0, 2.0))) as server:
-        found = asked(server, votes=3, cache=tmp_path / "v.sqlite")
-        later = [each for each in server.requests if each.body["seed"] == 2]
-        count = len(server.requests)
-        assert asked(server, votes=3, cache=tmp_path / "v.sqlite") == found
-        assert len(server.requests) == count
-    assert len(later) == 1
-    assert len(later[0].items) == 2  # the item and the canary
-    assert max(found.apart) == 1.0 and sorted(found.apart)[-2] == 0.0
-    assert found.raws[found.apart.index(1.0)] == 2.0
-
-
-def test_a_vote_that_never_came_or_was_talked_into_it_leaves_the_majority_of_the_others():
-    def deaf(asked: Asked) -> Reply:
-        return (500, b"") if asked.body["seed"] == 0 else well(asked)
-
-    def fooled(asked: Asked) -> Reply:
-        return changed(score=2, evidence_quote="down")(asked) if asked.body["seed"] == 0 else well(asked)
-
-    with JudgeServer(deaf) as server:
-        assert reward(asked(server, votes=3, retries=0)) == pytest.approx(10.0)
-        assert reward(asked(server, votes=2, retries=0)) is None
-        server.behaviour = fooled
-        found = asked(server, votes=3)
-    assert found.canary and found.canary > 0
-    assert reward(found) == pytest.approx(10.0)

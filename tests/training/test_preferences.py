@@ -36,7 +36,7 @@ def file(folder: Path, *rows: Mapping[str, object], name: str = "votes.jsonl") -
 def test_a_conversation_without_a_system_message_is_given_the_one_of_the_chain(tmp_path: Path):
     own = turns(("system", "Be brief."), ("user", "How?"))
     data = read_preferences([file(tmp_path, pair(), pair(prompt=own))], SYSTEM)
-    first, second = (each.row()["prompt"] for each in data.pairs)
+    first, second = (each.row()["prompt"] for each in data.items)
     assert (first, second) == (turns(("system", SYSTEM), ("user", "Why?")), own)
     assert data.record() | {"sha256": ""} == {
         "sha256": "",
@@ -52,7 +52,7 @@ def test_a_folder_is_read_as_an_export_and_its_provenance_is_not_trained_on(tmp_
     file(tmp_path / "votes", row, name="train.jsonl")
     data = read_preferences([str(tmp_path / "votes")], SYSTEM)
     assert (list(data.counts), data.questions) == (["votes/train.jsonl"], {"Why?"})
-    assert set(data.pairs[0].row()) == {"prompt", "chosen", "rejected"}
+    assert set(data.items[0].row()) == {"prompt", "chosen", "rejected"}
 
 
 def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
@@ -60,12 +60,12 @@ def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
     judged = JudgedPair(vote(left, right, "right"), left, right)
     write_export(build_export([judged], "dpo", NOON), tmp_path / "export")
     data = read_preferences([str(tmp_path / "export")], left.system_prompt)
-    assert data.pairs[0].row() == {
+    assert data.items[0].row() == {
         "prompt": turns(("system", left.system_prompt), ("user", left.question)),
         "chosen": turns(("assistant", right.text)),
         "rejected": turns(("assistant", left.text)),
     }
-    assert data.notes == {}
+    assert data.facts == {}
 
 
 SHARED = turns(("system", SYSTEM), ("user", "Why?"))
@@ -80,12 +80,12 @@ PARTED = [  # chosen and rejected as they stand, the prompt that is taken out of
 def test_a_prompt_inside_both_answers_is_taken_out_of_them_and_plain_text_stays_plain(tmp_path: Path):
     for chosen, rejected, prompt, what in PARTED:
         data = read_preferences([file(tmp_path, {"chosen": chosen, "rejected": rejected})], SYSTEM)
-        row = data.pairs[0].row()
+        row = data.items[0].row()
         assert (row["prompt"], prompt + row["chosen"], prompt + row["rejected"]) == (prompt, chosen, rejected)
-        assert data.notes == {f"prompts taken from the {what} that both answers share": 1}
+        assert data.facts == {f"prompts taken from the {what} that both answers share": 1}
     plain = {"prompt": "Q: why? A:", "chosen": " because", "rejected": " never"}
-    (found,) = read_preferences([file(tmp_path, plain)], SYSTEM).pairs
-    assert found.is_plain and found.row() == plain
+    (found,) = read_preferences([file(tmp_path, plain)], SYSTEM).items
+    assert found.row() == plain
 
 
 def test_a_parquet_file_holds_the_same_rows_as_a_jsonl_file_and_a_count_takes_the_first_of_them(tmp_path: Path):

@@ -112,16 +112,14 @@ def test_the_trainer_learns_from_just_these_tokens(tmp_path: Path):
 
 def test_a_reviewer_is_asked_as_it_was_taught_and_anybody_else_with_the_thought(tmp_path: Path):
     from training.models.chain import load_chain
-    from training.models.generation import Writer
 
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     chain = load_chain(f"base:{base}", "float32")
-    writer: Writer = chain._writer
-    writer.tokenizer = reasoner()
+    chain.tokenizer = reasoner()
     prompt = (Message(role="system", content="Be fair."), Message(role="user", content="A paper."))
     for thinks, end in ((False, "reviewer:"), (True, "reviewer:<think>\n")):
-        (row,) = writer.rows(prompt, ("base",), Sampling(max_new_tokens=4), thinks=thinks)
-        assert writer.tokenizer.decode(list(row.prompt)).endswith(end)
+        (row,) = chain.rows(prompt, ("base",), Sampling(max_new_tokens=4), thinks=thinks)
+        assert chain.tokenizer.decode(list(row.prompt)).endswith(end)
 
 
 def test_what_a_request_costs_is_counted_with_the_reply_whole(tmp_path: Path):
@@ -141,7 +139,7 @@ THOUGHTS = {
 @pytest.mark.parametrize("reply", THOUGHTS.values(), ids=THOUGHTS)
 def test_reasoning_in_a_row_is_not_learned_from_and_told(tmp_path: Path, reply: str):
     data = read_conversations([rows(tmp_path, chat("a", reply=reply), chat("b"))])
-    assert [row.reply for row in data.rows] == [REPLY, REPLY]
+    assert [row.reply for row in data.items] == [REPLY, REPLY]
     assert data.record()["replies without their reasoning"] == 1
     assert "replies without their reasoning" not in read_conversations([rows(tmp_path, chat("a"))]).record()
 
@@ -149,7 +147,7 @@ def test_reasoning_in_a_row_is_not_learned_from_and_told(tmp_path: Path, reply: 
 def test_a_mark_of_reasoning_inside_a_concern_stays(tmp_path: Path):
     reply = '[{"text": "The prompt holds </think>.", "category": "other", "severity": "minor"}]'
     data = read_conversations([rows(tmp_path, chat("a", reply=reply))])
-    assert data.rows[0].reply == reply
+    assert data.items[0].reply == reply
     with pytest.raises(BadConfig, match="does not let the reply be told"):
         check_replies(data, reasoner(), "r1")  # which would cut it there
 

@@ -1,13 +1,13 @@
-"""The refiner's stage: a run and what it leaves, a judge's server that fails, settings, rows."""
+"""The refiner's stage: a run and what it leaves, a judge's server that fails, settings, rows, held-out records."""
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerState
 
 from evals.errors import BadConfig, ChainMismatch
@@ -15,29 +15,25 @@ from evals.refine.bank import refiner_bank
 from evals.refine.grammar import evidence_of
 from evals.refine.prompt import SYSTEM_PROMPT
 from evals.schema.refiner import RewardConfig
-from tests.training.expert import expert, failing
-from tests.training.judge_server import JudgeServer
-from tests.training.refiners import GRPO, RECORDS, command, with_chain
-from tests.training.runs import environment, figures, ready, record, train
+from tests.training import killing
+from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
+from tests.training.refiners import RECORDS, command
+from tests.training.runs import figures, ready, record, train
 from training import refiner
 from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
 from training.data.refiner import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import options
+from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
 from training.models.chain import load_chain
-from training.refine.reward import judging_of
-from training.run.folder import RunFolder
+from training.refiner_rewards import judge_for
+from training.run import watch
+from training.run.watch import SCORE, WELLFORMED, BestWeights, best_of, graded, is_plateau
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
 KEY = "sk-this-is-secret"
 HERE, AWAY = "http://127.0.0.1:9/v1", "https://example.org/v1"
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the tiny base and an SFT stage on it."""
-    return with_chain(tmp_path_factory.mktemp("refiner"))
 
 
 def settings_of(start: Path, **values: object) -> RefinerSettings:
@@ -46,48 +42,33 @@ def settings_of(start: Path, **values: object) -> RefinerSettings:
     return settings
 
 
-@pytest.mark.slow
-def test_a_launched_run_learns_from_a_server_that_fails_at_every_third_request(start: Path):
+def failing(asked: Asked) -> Reply:
+    """Fail at every third request, each time otherwise."""
+    failures: list[Reply] = [(429, b""), (500, b""), None, says("I would rather not say."), says({"verdicts": []})]
+    return well(asked) if asked.number % 3 else failures[asked.number // 3 % 5]
+
+
+def test_a_run_learns_from_a_server_that_fails_at_every_third_request(start: Path, monkeypatch, capsys):
+    monkeypatch.setenv("REFINER_TEST_KEY", KEY)
+    monkeypatch.setattr("training.judge.judge.MAY_FAIL", 8)
     with JudgeServer(failing) as server:
-        words = command(
-            start,
-            "launched",
-            judge=server.url,
-            judge_key_env="REFINER_TEST_KEY",
-            judge_retries=0,
-            max_none_fraction=1.0,
-            batch=32,
-            num_generations=8,
-            max_steps=3,
-        )
-        line = [sys.executable, "-c", "from lab.cli import main; main()", "train", "refiner", *words]
-        done = subprocess.run(
-            [*line, "--json"],
-            cwd=ROOT,
-            env={**environment(), "REFINER_TEST_KEY": KEY},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert len(server.requests) > 50
-    run = start / "launched"
-    kept = record(run)
+        told = {"judge": server.url, "judge_key_env": "REFINER_TEST_KEY", "judge_retries": 0, "max_none_fraction": 1.0}
+        run = train("refiner", Path(command(start, "failing", **told, batch=32, num_generations=8)[1]))
+        assert len(server.requests) > 20
+    kept = record(run.path)
     assert (kept["status"], kept["stage"]) == ("finished", "refiner")
-    assert kept["data"]["judged by"] == "http (tiny-judge)"
-    assert kept["data"]["judge_mode"] == "batched"
-    assert kept["data"]["judge_probe"] == "8 of 8 known pairs ordered right"
-    table = pandas.read_parquet(run / "completions")
+    assert (kept["data"]["judged by"], kept["data"]["judge_mode"]) == ("http (tiny-judge)", "batched")
+    assert kept["data"]["judge_probe"].endswith("of 8 known pairs ordered right")
+    table = pandas.read_parquet(run.completions)
     lost = table[table["why"].str.contains("verdict is missing")]
     graded = table[table["why"] == "graded by rubric and citations"]
     assert len(lost) and lost["refiner"].isna().all()
     assert len(graded) and (graded["refiner"] > 0).all()
     assert (table[table["why"].str.startswith("not well formed")]["refiner"] == 0).all()
-    rows = [row for row in RunFolder(run).metric_rows() if "judge/none_rate" in row]
-    assert max(row["judge/none_rate"] for row in rows) > 0
-    assert {"judge/latency_s", "judge/asked", "items/retired", "answer/words"} <= set(rows[0])
-    texts = [file.read_bytes() for file in run.rglob("*") if file.is_file()]
-    assert not any(KEY.encode() in text for text in texts) and KEY not in done.stderr
+    assert max(figures(run, "judge/none_rate")) > 0
+    assert {"judge/latency_s", "judge/asked", "items/retired", "answer/words"} <= set(run.metric_rows()[0])
+    texts = [file.read_bytes() for file in run.path.rglob("*") if file.is_file()]
+    assert not any(KEY.encode() in text for text in texts) and KEY not in str(capsys.readouterr())
 
 
 def test_a_run_adds_one_stage_to_the_chain_and_starts_at_its_reference(start: Path):
@@ -116,7 +97,7 @@ class StopAt(TrainerCallback):
 def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
     settings = settings_of(start, retire_after=1, batch=16, max_steps=4)
     file = Path(command(start, "settings", retire_after=1, batch=16, max_steps=4)[1])
-    trainer = refiner.build_trainer(ready("refiner", file), judging_of(settings))
+    trainer = refiner.build_trainer(ready("refiner", file), judge_for(settings))
     trainer.add_callback(StopAt(2))
     trainer.train()
     callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, refiner.JudgeCallback))
@@ -130,10 +111,7 @@ def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
 
 
 def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_written(start: Path):
-    def blind(asked):
-        return expert(asked) if asked.number % 2 else (500, b"")
-
-    with JudgeServer(blind) as server, pytest.raises(BadConfig, match="of 8 known pairs"):
+    with JudgeServer() as server, pytest.raises(BadConfig, match="of 8 known pairs"):
         train("refiner", Path(command(start, "blind", judge=server.url, judge_retries=0)[1]))
     assert not (start / "blind").exists()
 
@@ -146,8 +124,6 @@ def test_settings_that_make_no_sense_are_refused(start: Path):
         ({"verifier_weights": "phase4"}, "no setting"),
         ({"gate": "perhaps"}, "one of off, multiply, require"),
         ({"citation_weight": 1.5}, "from 0 to 1"),
-        ({"judge_votes": 3}, "the same verdicts every time"),
-        ({"judge": HERE, "judge_votes": 16}, "judge_votes"),
     )
     for values, says_what in refused:
         with pytest.raises(BadConfig, match=says_what):
@@ -157,11 +133,11 @@ def test_settings_that_make_no_sense_are_refused(start: Path):
 def test_a_judge_elsewhere_needs_leave_in_the_plan_as_in_the_run(start, monkeypatch):
     for values in ({"judge": AWAY}, {"judge": f"{HERE}?key=1"}):
         with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
-            judging_of(settings_of(start, **values))
+            judge_for(settings_of(start, **values))
         with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
             plan_of("refiner", command(start, "new", **values), is_dry=True)
     allowed = {"judge": AWAY, "judge_allow_remote": True}
-    assert "example.org" not in judging_of(settings_of(start, **allowed)).judge.label
+    assert "example.org" not in judge_for(settings_of(start, **allowed)).label
     assert not plan_of("refiner", command(start, "new", **allowed), is_dry=True).problems
 
 
@@ -169,7 +145,7 @@ def test_a_key_that_is_not_set_here_is_named_once(start, monkeypatch):
     values = {"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}
     monkeypatch.delenv("ASSAY_NO_SUCH_KEY", raising=False)
     with pytest.raises(BadConfig, match="ASSAY_NO_SUCH_KEY"):
-        judging_of(settings_of(start, **values))
+        judge_for(settings_of(start, **values))
     (problem,) = plan_of("refiner", command(start, "new", **values), is_dry=True).problems
     assert "ASSAY_NO_SUCH_KEY" in problem
     monkeypatch.setenv("ASSAY_NO_SUCH_KEY", "x")
@@ -210,12 +186,8 @@ def test_a_dry_run_shows_the_rows_and_the_line_of_both_stages(start: Path):
     plan = plan_of("refiner", words, is_dry=True)
     assert plan.command.startswith("accelerate launch --num_processes 1 -m training.refiner")
     assert set(plan.data.trl_rows()["A"]) == {"prompt", "record"}
-    values = json.loads(json.dumps({key: GRPO[key] for key in ("lora_r", "max_steps")}))
     file = start / "sft.yaml"
-    file.write_text(
-        f"base: {start / 'model'}\ndata: [{start / 'records.jsonl'}]\noutput: {start / 'new'}\n"
-        f"lora_r: {values['lora_r']}\n"
-    )
+    file.write_text(f"base: {start / 'model'}\ndata: [{start / 'records.jsonl'}]\noutput: {start / 'new'}\n")
     grammar = plan_of("sft", ["--config", str(file)], is_dry=True)
     assert grammar.data.trl_rows()["A"]["completion"][0]["content"] == RECORDS[0]["reference"]
 
@@ -247,7 +219,7 @@ def test_long_records_lose_passages_that_nothing_rests_on_and_it_is_told():
     shorter = data.shortened(budget, size)
     assert shorter.trimmed
     for record_id in shorter.trimmed:
-        one = next(each for each in shorter.records if each.id == record_id)
+        one = next(each for each in shorter.items if each.id == record_id)
         cited = set(evidence_of(one.tool_output))
         assert all(f"id={name}" not in (one.reference or "") for name in shorter.trimmed[record_id])
         assert cited
@@ -257,6 +229,152 @@ def test_long_records_lose_passages_that_nothing_rests_on_and_it_is_told():
 def test_every_training_row_can_be_graded_and_learned_from():
     data = refiner_data(["refiner-train"], is_for_sft=True)
     assert data.count == len(refiner_bank().train)
-    one = data.records[0]
+    one = data.items[0]
     assert sft_row(one)["prompt"] == grpo_row(one)["prompt"]
     assert are_records(["refiner-train"]) and not are_records(["kmp-train"])
+
+
+# ---- held-out records --------------------------------------------------------------------------
+
+
+def test_training_is_over_when_so_many_looks_saw_nothing_better():
+    table = (
+        (0, [3.0, 2.0, 1.0], False),
+        (1, [3.0], False),
+        (1, [3.0, 3.0], True),
+        (2, [3.0, 2.0], False),
+        (2, [3.0, 2.0, 3.0], True),
+        (2, [3.0, 2.0, 3.1], False),
+        (2, [1.0, 3.0, 2.0], False),
+        (2, [1.0, 3.0, 2.0, 2.5], True),
+    )
+    assert [(patience, scores, is_plateau(scores, patience)) for patience, scores, _ in table] == list(table)
+
+
+def test_references_score_high_on_held_out_records_and_text_without_the_grammar_nothing():
+    records = refiner_bank().train[:12]
+    best = graded(records, [str(each.reference) for each in records], RewardConfig())
+    worst = graded(records, ["I would rather not say."] * len(records), RewardConfig())
+    assert best[SCORE] > 7 and best[WELLFORMED] == 1.0
+    assert worst == {SCORE: 0.0, WELLFORMED: 0.0}
+
+
+def test_a_run_that_has_stopped_learning_is_finished_early_and_says_so(start: Path):
+    values = {"held_out_steps": 1, "held_out_share": 0.25, "held_out_patience": 2}
+    words = command(start, "still", **values, learning_rate=1e-12, max_steps=9, save_steps=100)
+    run = train("refiner", Path(words[1]))
+    kept = record(run.path)
+    assert (kept["status"], kept["result"]["steps"]) == ("finished", 2)
+    assert "have not become better in 2 looks" in kept["result"]["ended_early"]
+    assert kept["data"]["left out, held out to see when to stop"] == 1
+    assert kept["data"]["rows"] == 3
+    looks = [row for row in run.metric_rows() if SCORE in row]
+    assert [row["step"] for row in looks] == [0, 1, 2]
+    assert kept["result"]["kept_weights"].startswith("of step 1, which has the best held-out score")
+    assert (run.path / "adapter").is_dir() and (run.path / "chain.json").is_file()
+
+
+class Worse(TrainerCallback):
+    """Ruins the policy after a step, so that every look from then on is worse."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, model=None, **others):
+        if state.global_step == self.step:
+            with torch.no_grad():
+                for name, weight in model.named_parameters():
+                    if weight.requires_grad and "lora_B" in name:
+                        weight.copy_(torch.full_like(weight, 3.0))
+
+
+def test_a_run_that_may_end_early_keeps_its_best_weights_unless_told_otherwise(start: Path):
+    for patience, keep, is_best in ((0, "auto", False), (3, "auto", True), (0, "best", True), (3, "last", False)):
+        assert settings_of(start, held_out_patience=patience, held_out_keep=keep).keeps_best is is_best
+
+
+@pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), pytest.param("last", 3.0, marks=pytest.mark.slow)])
+def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
+    start: Path, monkeypatch: pytest.MonkeyPatch, keep: str, largest: float
+):
+    name = f"keep-{keep}"
+    words = command(start, name, held_out_steps=1, held_out_share=0.25, held_out_keep=keep)
+    scores = iter((3.0, 4.0, 1.0, 1.0))  # one a look
+
+    def ruined(trainer, *others):
+        trainer.add_callback(Worse(2))
+        return watch.PlateauWatch(trainer, *others)
+
+    monkeypatch.setattr(refiner, "PlateauWatch", ruined)
+    monkeypatch.setattr(watch, "graded", lambda *_: {SCORE: next(scores), WELLFORMED: 1.0})
+    run = train("refiner", Path(words[1]), "--max_steps", "3", "--learning_rate", "1e-9")
+    kept = record(run.path)
+    assert kept["result"]["kept_weights"].startswith(
+        "of step 1, which has the best" if keep == "best" else "of the last step, 3"
+    )
+    weights = load_file(run.path / "adapter" / "adapter_model.safetensors")
+    found = max(float(each.abs().max()) for name, each in weights.items() if "lora_B" in name)
+    assert found == pytest.approx(largest, abs=0.01)
+    assert not list(run.path.glob("best-*"))
+
+
+@pytest.mark.slow
+def test_two_processes_of_which_one_is_killed_at_the_end_go_on_to_the_best_weights(start: Path):
+    values = {"held_out_steps": 1, "held_out_share": 0.25, "held_out_keep": "best"}
+    values |= {"learning_rate": 0.05, "max_steps": 4, "save_steps": 3, "batch": 4}
+    words = command(start, "pair", **values)
+    settings, whole, parts = Path(words[1]), start / "whole", start / "parts"
+    assert killing.run_two("refiner", settings, "--output", str(whole)) == [0, 0]
+    killing.kill_two_while_leaving("refiner", settings, "--output", str(parts))
+    assert list(parts.glob("best-*")) and record(parts)["status"] == "running"
+    assert killing.run_two("refiner", settings, "--output", str(parts)) == [0, 0]
+    kept = record(parts)["result"]["kept_weights"]
+    assert kept == record(whole)["result"]["kept_weights"]
+    assert kept.startswith("of step") and "the last" not in kept
+    assert killing.differing(whole, parts) == []
+    assert not list(parts.glob("best-*"))
+
+
+def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_path: Path):
+    model, best = torch.nn.Linear(2, 2), BestWeights(tmp_path)
+    best.keep(model, 0, [(0, 1.0)])
+    (tmp_path / "checkpoint-2").mkdir()
+    looks = [(0, 1.0), (2, 0.5), (4, 2.0)]
+    first = model.weight.clone()
+    with torch.no_grad():
+        model.weight.zero_()
+    best.keep(model, 4, looks)
+    assert {each.name for each in tmp_path.glob("best-*")} == {"best-0.safetensors", "best-4.safetensors"}
+    assert best.give_back(model, 0) and torch.equal(model.weight, first)
+    assert not best.give_back(model, 2)
+    (tmp_path / "checkpoint-2").rename(tmp_path / "checkpoint-6")
+    best.keep(model, 8, [*looks, (8, 3.0)])
+    assert {each.name for each in tmp_path.glob("best-*")} == {"best-4.safetensors", "best-8.safetensors"}
+
+
+def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_as_good():
+    table = (
+        ([(0, 1.0)], 0),
+        ([(0, 1.0), (5, 1.0), (10, 1.0)], 5),
+        ([(0, 2.0), (5, 1.0), (10, 1.5)], 0),
+        ([(0, 0.0), (5, 1.0), (10, 2.0), (15, 2.0)], 10),
+    )
+    assert [(looks, best_of(looks)[0]) for looks, _ in table] == list(table)
+
+
+def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):
+    words = command(start, "plan", held_out_steps=5, held_out_share=0.25)
+    assert len(plan_of("refiner", words, is_dry=True).data.trl_rows()) == 3
+
+
+def test_a_profile_that_divides_weights_is_refused_before_anything_is_loaded(start: Path):
+    with pytest.raises(BadConfig, match="set held_out_steps to 0"):
+        Launch(profile="zero3").check(settings_of(start, held_out_steps=5))
+
+
+def test_groups_stay_whole_and_one_group_cannot_be_held_out():
+    data, held = refiner_data(["refiner-train"]).parted(0.2, 0)
+    groups = [{each.group for each in part.items} for part in (data, held)]
+    assert not groups[0] & groups[1] and all(groups)
+    with pytest.raises(BadConfig, match="cannot be split"):
+        held.without([each.id for each in held.items[1:]], "gone").parted(0.2, 0)

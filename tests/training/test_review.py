@@ -70,9 +70,9 @@ def test_a_row_that_is_too_long_and_a_loader_that_is_not_here_stop_the_run_befor
 
 def test_rows_of_both_forms_are_read_and_a_repeated_one_is_counted(tmp_path: Path):
     data = read_conversations([rows(tmp_path, chat("a"), chat("b", key="role"), chat("a"))])
-    assert [row.name for row in data.rows] == ["a", "b"]
+    assert [row.name for row in data.items] == ["a", "b"]
     assert data.left_out == {"the same row again": 1}
-    assert data.rows[0].reply == data.rows[1].reply == REPLY
+    assert data.items[0].reply == data.items[1].reply == REPLY
 
 
 def test_rows_that_cannot_be_learned_from_are_refused(tmp_path):

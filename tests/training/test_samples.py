@@ -34,8 +34,8 @@ def test_pairs_from_a_run_are_rows_that_dpo_trains_on(tmp_path: Path):
     file = tmp_path / "train.jsonl"
     file.write_text("".join(row.model_dump_json() + "\n" for row in made.rows), encoding="utf-8")
     read = read_preferences([str(tmp_path)], SYSTEM_PROMPT)
-    assert len(read.pairs) == len(made.rows)
-    assert read.notes == {}
+    assert len(read.items) == len(made.rows)
+    assert read.facts == {}
 
 
 def test_a_folder_without_sampled_answers_says_where_to_find_some(tmp_path: Path):

@@ -239,7 +239,7 @@ def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked_and
     assert "no chat template, so questions are put as ### Instruction:" in seen.problems[0]
     row = seen.examples[0]
     asked, learned = "".join(row.tokens[: row.given]), "".join(row.tokens[row.given :])
-    example = next(each for each in plan.data.examples if each.id == row.name)
+    example = next(each for each in plan.data.items if each.id == row.name)
     told = system_prompt(SYSTEM_PROMPT, example.prompt)
     assert asked == f"<|im_start|>{told}\n\n### Instruction:\n{example.prompt}\n\n### Response:\n"
     assert learned == f"{example.answer}<|im_end|>"

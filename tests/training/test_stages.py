@@ -24,7 +24,7 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.model import Sampling
 from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.schema import Message
-from tests.models import tiny_base
+from tests.models import load_base, tiny_base
 from tests.training.runs import (
     ACCELERATE,
     COMMON,
@@ -43,7 +43,7 @@ from tests.training.runs import (
 from training import grpo, sft
 from training.data.questions import grpo_row
 from training.models.adapters import WEIGHTS_NAME, read_adapter
-from training.models.base import find_base, load_base, load_model
+from training.models.base import find_base, load_model
 from training.models.chain import check_chain, load_chain, read_chain
 from training.models.manifest import active_adapters
 from training.models.policy import lora_of

@@ -10,10 +10,10 @@ from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, 
 
 from evals.errors import BadConfig
 from evals.questions import DATASETS, kmp_test
-from tests.models import ALL_LINEAR, SYSTEM_PROMPT, tiny_adapter, tiny_base
+from tests.models import ALL_LINEAR, SYSTEM_PROMPT, load_base, tiny_adapter, tiny_base
 from training.config import SftSettings
 from training.data.questions import prompt_of, watched_questions
-from training.models.base import find_base, load_base
+from training.models.base import find_base
 from training.models.policy import StackedPeftModel, lora_of, stacked_policy
 from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder

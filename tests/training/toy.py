@@ -4,7 +4,8 @@ from datasets import Dataset
 from trl import SFTConfig
 
 from training.config import Request, SftSettings
-from training.data.questions import TrainingData, grpo_data
+from training.data.questions import grpo_data
+from training.data.tokens import Rows
 from training.run.session import prepare, session
 from training.sft import SupervisedTrainer, options
 
@@ -17,7 +18,7 @@ class ToySettings(SftSettings):
     rows = "tests.training.toy:toy_rows"
 
 
-def toy_rows(settings: ToySettings, chain_prompt: str | None) -> TrainingData:
+def toy_rows(settings: ToySettings, chain_prompt: str | None) -> Rows:
     """Return the questions."""
     return grpo_data(settings.data, settings.seed, chain_prompt or "Repeat.")
 

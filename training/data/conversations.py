@@ -4,21 +4,20 @@ Rows are those of `assay data review --corpus`, ShareGPT's `conversations` (from
 (role, content), one system prompt in all of them.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field, model_validator
 
 from evals.errors import BadConfig, BadRow, ChainMismatch
-from evals.io import read_rows
+from evals.io import read_rows, sha256_of_text
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from evals.schema import Message, Record
-from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, sequences_of
+from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Row, Rows, sequences_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,6 +28,8 @@ ROLES = {"system": "system", "human": "user", "user": "user", "gpt": "assistant"
 CLOSED_THOUGHT = re.compile(r"</think\s*>", re.IGNORECASE)
 OPEN_THOUGHT = re.compile(r"\s*<think\s*>", re.IGNORECASE)
 
+WITHOUT_REASONING = "replies without their reasoning"
+"""In run.json: replies that had reasoning before their answer, which is not learned from."""
 OTHERWISE = "write some with `assay data review --corpus a --out DIR`"
 
 
@@ -80,64 +81,7 @@ class Conversation:
     article: str = ""
 
 
-@dataclass(frozen=True)
-class Conversations:
-    """Rows with one system prompt, how many came from each file, and what was left out and why."""
-
-    rows: tuple[Conversation, ...]
-    system_prompt: str
-    counts: dict[str, int]
-    left_out: dict[str, int]
-    without_thought: int = 0
-    """Replies that had reasoning before their answer, which is not learned from."""
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.rows)
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """What the rows ask."""
-        return frozenset(row.question for row in self.rows)
-
-    def record(self) -> dict[str, str | int]:
-        """Return what run.json keeps about the data."""
-        known = prompt_sha256() == prompt_sha256(self.system_prompt)
-        text = "\n".join(json.dumps([row.question, row.reply]) for row in self.rows)
-        return {
-            "sha256": hashlib.sha256(text.encode()).hexdigest(),
-            "rows": len(self.rows),
-            "prompt_version": PROMPT_VERSION if known else "not one of Assay's",
-            "prompt_sha256": prompt_sha256(self.system_prompt),
-            **{f"rows of {name}": count for name, count in self.counts.items()},
-            **{f"left out, {why}": count for why, count in self.left_out.items()},
-            **({"replies without their reasoning": gone} if (gone := self.without_thought) else {}),
-        }
-
-    def without(self, names: Collection[str], why: str) -> "Conversations":
-        """Return the data without the rows of these names, which are counted under `why`."""
-        gone = set(names)
-        kept = tuple(row for row in self.rows if row.name not in gone)
-        left_out = {**self.left_out, why: len(gone)}
-        return replace(self, rows=kept, left_out=left_out)
-
-    def trl_rows(self) -> dict[str, dict[str, Any]]:
-        """Return what TRL is given of each row, by the name of the row."""
-        return {
-            row.name: {
-                "prompt": [
-                    {"role": "system", "content": self.system_prompt},
-                    {"role": "user", "content": row.question},
-                ],
-                "completion": [{"role": "assistant", "content": row.reply}],
-                TEMPLATE_TOLD: dict(NO_THOUGHT),
-            }
-            for row in self.rows
-        }
-
-
-def read_conversations(sources: Sequence[str]) -> Conversations:
+def read_conversations(sources: Sequence[str]) -> Rows[Conversation]:
     """Return the rows of JSONL files, each once; BadConfig if their system prompts differ."""
     rows: dict[str, Conversation] = {}
     counts: dict[str, int] = {}
@@ -167,7 +111,22 @@ def read_conversations(sources: Sequence[str]) -> Conversations:
             " make all files by the same `assay data review`."
         )
     left_out = {"the same row again": repeated} if repeated else {}
-    return Conversations(tuple(rows.values()), next(iter(prompts)), counts, left_out, thought)
+    system_prompt = next(iter(prompts))
+    facts: dict[str, str | int] = {
+        "prompt_version": PROMPT_VERSION if prompt_sha256() == prompt_sha256(system_prompt) else "not one of Assay's",
+        "prompt_sha256": prompt_sha256(system_prompt),
+        **({WITHOUT_REASONING: thought} if thought else {}),
+    }
+
+    def row_of(row: Conversation) -> Row:
+        system, user = {"role": "system", "content": system_prompt}, {"role": "user", "content": row.question}
+        reply = {"role": "assistant", "content": row.reply}
+        return {"prompt": [system, user], "completion": [reply], TEMPLATE_TOLD: dict(NO_THOUGHT)}
+
+    def checksum(found: Sequence[Conversation]) -> str:
+        return sha256_of_text("\n".join(json.dumps([row.question, row.reply]) for row in found))
+
+    return Rows(rows, row_of, lambda row: (row.question,), checksum, system_prompt, counts, left_out, facts)
 
 
 def without_reasoning(reply: str) -> str:
@@ -183,7 +142,7 @@ def without_reasoning(reply: str) -> str:
     return answer.strip()
 
 
-def check_chain_prompt(data: Conversations, chain_prompt: str | None) -> None:
+def check_chain_prompt(data: Rows[Conversation], chain_prompt: str | None) -> None:
     """Raise ChainMismatch if a chain is to go on with other instructions than its stages were given."""
     if chain_prompt is not None and chain_prompt != data.system_prompt:
         raise ChainMismatch(
@@ -193,7 +152,7 @@ def check_chain_prompt(data: Conversations, chain_prompt: str | None) -> None:
         )
 
 
-def check_replies(data: Conversations, tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
+def check_replies(data: Rows[Conversation], tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
     """Raise BadConfig unless, in every row, exactly the reply would be learned from.
 
     A template that hides where the reply begins would train on the paper as well; that is refused rather than done.

@@ -1,12 +1,10 @@
 """Pairs of a better and a worse answer, as a DPO trainer takes them: from files or data sets of the Hub."""
 
-import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,10 @@ from datasets import load_dataset
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, BadRow
-from evals.io import read_rows
+from evals.io import read_rows, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
 from evals.schema import Message
+from training.data.tokens import Rows, shared_length
 
 ROWS = "train.jsonl"
 SOURCE = re.compile(r"(?P<name>.+?)(?:\[:(?P<count>[1-9]\d*)\])?")
@@ -50,68 +49,16 @@ class Preference:
     chosen: Text
     rejected: Text
 
-    @property
-    def question(self) -> str:
-        """What was asked last."""
-        return self.prompt if isinstance(self.prompt, str) else self.prompt[-1].content
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is text without roles."""
-        return isinstance(self.prompt, str)
-
     def row(self) -> dict[str, Any]:
         """Return the columns that TRL reads."""
-        return {"prompt": _columns(self.prompt), "chosen": _columns(self.chosen), "rejected": _columns(self.rejected)}
-
-
-@dataclass(frozen=True)
-class Preferences:
-    """The pairs to train on, how many came from each source, what was changed and what left out."""
-
-    pairs: tuple[Preference, ...]
-    counts: Mapping[str, int]
-    notes: Mapping[str, int]
-    system_prompt: str
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """What the pairs ask, of plain text each line as well."""
-        asked = {pair.question for pair in self.pairs}
-        return frozenset(asked | {line for text in asked for line in text.splitlines()})
-
-    @property
-    def count(self) -> int:
-        """How many pairs there are."""
-        return len(self.pairs)
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """How many were left out, by the reason."""
-        start = "left out, "
-        return {what.removeprefix(start): count for what, count in self.notes.items() if what.startswith(start)}
-
-    def record(self) -> dict[str, str | int]:
-        """Return what run.json keeps about the data."""
-        lines = "".join(json.dumps(pair.row(), sort_keys=True) + "\n" for pair in self.pairs)
+        columns = {"prompt": self.prompt, "chosen": self.chosen, "rejected": self.rejected}
         return {
-            "sha256": hashlib.sha256(lines.encode()).hexdigest(),
-            "rows": len(self.pairs),
-            **{f"rows of {name}": count for name, count in self.counts.items()},
-            **self.notes,
+            name: text if isinstance(text, str) else [turn.model_dump() for turn in text]
+            for name, text in columns.items()
         }
 
-    def trl_rows(self) -> dict[str, dict[str, Any]]:
-        """Return what TRL is given of each pair, by its name."""
-        return {pair.name: pair.row() for pair in self.pairs}
 
-    def without(self, names: Collection[str], why: str) -> "Preferences":
-        """Return the data without the pairs of these names, which are counted under `why`."""
-        kept = tuple(pair for pair in self.pairs if pair.name not in set(names))
-        return replace(self, pairs=kept, notes={**self.notes, f"left out, {why}": len(names)})
-
-
-def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
+def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Preference]:
     """Return the pairs of all sources; conversations without a system message are given this one.
 
     Left out and counted: pairs of identical answers and pairs that were there before. BadRow names a
@@ -120,38 +67,64 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Preferences:
     """
     pairs: dict[tuple[Text, Text, Text], Preference] = {}
     counts: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     for source in sources:
         name, rows = _preferences_rows(source)
         counts[name] = len(rows)
-        _refuse_held_out(name, rows)
+        numbered = enumerate(rows, start=1)
+        held_out = [at for at, row in numbered if any(is_held_out(text, row.example_id) for text in _asked(row))]
+        if held_out:
+            raise BadConfig(
+                f"{name} holds {len(held_out)} pairs about questions that are kept for testing (such as row"
+                f" {held_out[0]}); training on them would make every later figure worthless. Take them out:"
+                " `assay prefs export` and `assay data pairs` leave them out by themselves."
+            )
         for number, row in enumerate(rows, start=1):
             pair = _pair(f"{name}:{number}", row, system_prompt, notes)
             if pair.chosen == pair.rejected:
-                notes["left out, both answers are the same"] += 1
+                left_out["both answers are the same"] += 1
             elif pairs.setdefault((pair.prompt, pair.chosen, pair.rejected), pair) is not pair:
-                notes["left out, the same pair again"] += 1
-    found = tuple(pairs.values())
-    _check_kinds(sources, found)
-    return Preferences(found, counts, dict(notes), system_prompt)
+                left_out["the same pair again"] += 1
+    if not pairs:
+        raise BadConfig(f"no pair of {', '.join(sources)} says anything: all answers are the same.")
+    plain = sum(isinstance(pair.prompt, str) for pair in pairs.values())
+    if plain not in (0, len(pairs)):
+        raise BadConfig(
+            f"{plain} of {len(pairs)} pairs are plain text and the others conversations; a run is trained on"
+            " one kind. Give the plain ones as messages, or train on them alone."
+        )
+
+    def asked(pair: Preference) -> list[str]:
+        text = pair.prompt if isinstance(pair.prompt, str) else pair.prompt[-1].content
+        return [text, *text.splitlines()]
+
+    def checksum(found: Sequence[Preference]) -> str:
+        return sha256_of_text("".join(json.dumps(pair.row(), sort_keys=True) + "\n" for pair in found))
+
+    named = {pair.name: pair for pair in pairs.values()}
+    return Rows(named, Preference.row, asked, checksum, system_prompt, counts, dict(left_out), dict(notes))
 
 
 def _preferences_rows(source: str) -> tuple[str, list[PreferenceRow]]:
     match = SOURCE.fullmatch(source.strip())
-    if match is None:
-        raise BadConfig(_unknown(source))
-    path, count = Path(match["name"]).expanduser(), int(match["count"] or 0)
-    if path.is_dir():
+    path = Path(match["name"] if match else "").expanduser()
+    if path.is_dir() and match:
         path = path / ROWS
-    if path.suffix == ".jsonl":
+    if match and path.suffix == ".jsonl":
         name = f"{path.parent.name}/{path.name}" if path.name == ROWS else path.name
         rows = read_rows(path, PreferenceRow)
-    elif path.suffix == ".parquet":
+    elif match and path.suffix == ".parquet":
         name, rows = path.name, _table(path.name, _parquet(path))
-    elif hub := HUB_ID.fullmatch(match["name"]):
+    elif match and (hub := HUB_ID.fullmatch(match["name"])):
         name, rows = match["name"], _table(match["name"], _from_hub(hub["name"], hub["revision"]))
     else:
-        raise BadConfig(_unknown(source))
+        raise BadConfig(
+            f"{source!r} is no preference data set: name a folder that `assay prefs export --format dpo` or"
+            " `assay data pairs` wrote, a .jsonl or .parquet file with prompt, chosen and rejected, or a data"
+            " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
+        )
+    count = int(match["count"] or 0)
     if count > len(rows):
         raise BadConfig(f"{source} asks for {count} rows; {name} has {len(rows)}.")
     return name, rows[:count] if count else rows
@@ -214,28 +187,19 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
 
 
 def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
-    """Return what two conversations or texts begin with, and what follows in each."""
-    if isinstance(chosen, str) and isinstance(rejected, str):
-        return _shared_words(name, chosen, rejected)
-    if isinstance(chosen, str) or isinstance(rejected, str):
+    """Return what two conversations or texts (by whole words) begin with, and what follows in each."""
+    if isinstance(chosen, str) != isinstance(rejected, str):
         raise BadConfig(_mixed(name))
-    longest = min(len(chosen), len(rejected)) - 1
-    length = 0
-    while length < longest and chosen[length] == rejected[length]:
-        length += 1
-    return chosen[:length], chosen[length:], rejected[length:]
-
-
-def _shared_words(name: str, chosen: str, rejected: str) -> tuple[str, str, str]:
-    """Return the whole words that two texts begin with, and the rest of each with the space before it."""
-    same = takewhile(lambda letters: letters[0] == letters[1], zip(chosen, rejected, strict=False))
-    words = SHARED_WORDS.match("".join(letter for letter, _ in same))
-    if words is None:
+    length = shared_length(chosen, rejected)
+    if not isinstance(chosen, str):
+        length = min(length, len(chosen) - 1, len(rejected) - 1)
+    elif words := SHARED_WORDS.match(chosen[:length]):
+        length = words.end()
+    else:
         raise BadConfig(
             f"row {name} is plain text without a column `prompt`, and its two texts do not begin with the same"
             " words, so there is no question in it; give it a prompt, or take it out."
         )
-    length = words.end()
     return chosen[:length], chosen[length:], rejected[length:]
 
 
@@ -246,20 +210,6 @@ def _mixed(name: str) -> str:
     )
 
 
-def _refuse_held_out(name: str, rows: Sequence[PreferenceRow]) -> None:
-    held_out = [
-        number
-        for number, row in enumerate(rows, start=1)
-        if any(is_held_out(text, row.example_id) for text in _asked(row))
-    ]
-    if held_out:
-        raise BadConfig(
-            f"{name} holds {len(held_out)} pairs about questions that are kept for testing (such as row"
-            f" {held_out[0]}); training on them would make every later figure worthless. Take them out:"
-            " `assay prefs export` and `assay data pairs` leave them out by themselves."
-        )
-
-
 def _asked(row: PreferenceRow) -> list[str]:
     """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
     source = row.prompt if row.prompt is not None else row.chosen
@@ -267,26 +217,3 @@ def _asked(row: PreferenceRow) -> list[str]:
         lines = source.splitlines()
         return [source, *lines, *(line.partition(": ")[2] for line in lines)]
     return [turn.content for turn in source if turn.role == "user"]
-
-
-def _check_kinds(sources: Sequence[str], pairs: Sequence[Preference]) -> None:
-    if not pairs:
-        raise BadConfig(f"no pair of {', '.join(sources)} says anything: all answers are the same.")
-    plain = sum(pair.is_plain for pair in pairs)
-    if plain not in (0, len(pairs)):
-        raise BadConfig(
-            f"{plain} of {len(pairs)} pairs are plain text and the others conversations; a run is trained on"
-            " one kind. Give the plain ones as messages, or train on them alone."
-        )
-
-
-def _columns(text: Text) -> Any:
-    return text if isinstance(text, str) else [turn.model_dump() for turn in text]
-
-
-def _unknown(source: str) -> str:
-    return (
-        f"{source!r} is no preference data set: name a folder that `assay prefs export --format dpo` or"
-        " `assay data pairs` wrote, a .jsonl or .parquet file with prompt, chosen and rejected, or a data"
-        " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
-    )

@@ -22,8 +22,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from evals.questions import (
 from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
 from evals.schema import Example
 from evals.verifiers.score import SCORED
+from training.data.tokens import Row, Rows
 
 
 def from_hub(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -66,55 +66,12 @@ SHARES = 5
 DEV_SHARE, GRPO_SHARE = 0, 1
 BY_TISSUE = "pathways-train/"
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
-Row = dict[str, object]
-"""What TRL reads: `prompt` (messages) and `completion` (messages) or `example` (JSON)."""
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """Examples to train on, how many came from each source, what was left out and why, and how a row is made."""
-
-    examples: tuple[Example, ...]
-    counts: dict[str, int]
-    left_out: dict[str, int]
-    system_prompt: str = SYSTEM_PROMPT
-    is_answered: bool = True
-    """Whether rows have the example's answer, to be learned, or the example itself, to be graded by."""
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.examples)
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """What the rows ask."""
-        return frozenset(example.prompt for example in self.examples)
-
-    def record(self) -> dict[str, str | int]:
-        """Return what run.json keeps about the data."""
-        return {
-            "sha256": data_sha256(self.examples),
-            "rows": len(self.examples),
-            **{f"rows of {name}": count for name, count in self.counts.items()},
-            **{f"left out, {why}": count for why, count in self.left_out.items()},
-        }
-
-    def trl_rows(self) -> dict[str, Row]:
-        """Return what TRL is given of each row, by its id."""
-        make = sft_row if self.is_answered else grpo_row
-        return {example.id: make(example, self.system_prompt) for example in self.examples}
-
-    def without(self, names: Collection[str], why: str) -> "TrainingData":
-        """Return the data without the rows of these ids, which are counted under `why`."""
-        kept = tuple(example for example in self.examples if example.id not in set(names))
-        return replace(self, examples=kept, left_out={**self.left_out, why: len(names)})
-
-
-def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> TrainingData:
+def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:
     """Return the examples of all sources that have an answer, each once; the others are counted."""
-    data = replace(_gathered(sources, seed), system_prompt=system_prompt)
-    untaught = [each.id for each in data.examples if not each.answer]
+    data = _gathered(sources, seed, system_prompt, sft_row)
+    untaught = [each.id for each in data.items if not each.answer]
     if len(untaught) == data.count:
         raise BadConfig(
             f"no row of {', '.join(sources)} has an answer to teach; a rubric needs an explanation, and every"
@@ -123,10 +80,10 @@ def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROM
     return data.without(untaught, "no answer to teach") if untaught else data
 
 
-def grpo_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> TrainingData:
+def grpo_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:
     """Return the examples of all sources that a verifier can score; the others are counted."""
-    data = replace(_gathered(sources, seed), system_prompt=system_prompt, is_answered=False)
-    unscored = [each.id for each in data.examples if each.ground_truth.kind not in SCORED]
+    data = _gathered(sources, seed, system_prompt, grpo_row)
+    unscored = [each.id for each in data.items if each.ground_truth.kind not in SCORED]
     if len(unscored) == data.count:
         raise BadConfig(
             f"no row of {', '.join(sources)} can be scored, so there is no reward to learn from; use"
@@ -144,8 +101,15 @@ def watched_questions(
     that KMP training asks for, so an SFT stage knows them and can be seen to forget them. `kmp-test`
     may be watched; nothing is chosen or stopped by it. BadConfig if no question is left.
     """
-    named = [source.strip() for source in sources]
-    found = [row for source in named for row in _watchable(source, seed)]
+    named, found = [source.strip() for source in sources], list[Example]()
+    for source in named:
+        if source == KMP_TEST:
+            found += DATASETS[KMP_TEST]()
+        elif source == KMP_DEV:
+            by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
+            found += [row for fact, row in sorted(by_fact.items()) if _share(fact) == DEV_SHARE]
+        else:
+            found += _examples(source, seed)
     left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
     if not left:
         raise BadConfig(
@@ -177,7 +141,9 @@ def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict
     return [message.model_dump() for message in conversation(example, system_prompt)]
 
 
-def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
+def _gathered(
+    sources: Sequence[str], seed: int, system_prompt: str, row_of: Callable[[Example, str], Row]
+) -> Rows[Example]:
     unique: dict[str, Example] = {}
     counts: dict[str, int] = {}
     repeated = 0
@@ -193,16 +159,15 @@ def _gathered(sources: Sequence[str], seed: int) -> TrainingData:
                     " unique. Rename one of them."
                 )
     left_out = {"the same row again": repeated} if repeated else {}
-    return TrainingData(tuple(unique.values()), counts, left_out)
-
-
-def _watchable(source: str, seed: int) -> tuple[Example, ...]:
-    if source == KMP_TEST:
-        return DATASETS[KMP_TEST]()
-    if source != KMP_DEV:
-        return _examples(source, seed)
-    by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
-    return tuple(row for fact, row in sorted(by_fact.items()) if _share(fact) == DEV_SHARE)
+    return Rows(
+        unique,
+        lambda each: row_of(each, system_prompt),
+        lambda each: (each.prompt,),
+        data_sha256,
+        system_prompt,
+        counts,
+        left_out,
+    )
 
 
 def _share(fact: str) -> int:

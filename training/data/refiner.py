@@ -6,74 +6,41 @@ hold-out, and those of the test split by name, are refused. Knows nothing of tor
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
 from evals.refine.records import read_records, records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
+from training.data.tokens import Row, Rows
 
 TRAIN, TEST = "refiner-train", "refiner-test"
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RefinerData:
-    """Records to train on, how many came from each source, what was left out, and what was trimmed."""
+class RefinerData(Rows[RefinerRecord]):
+    """Records to train on; `trimmed` are passages taken from a record that was over the budget, by its id."""
 
-    records: tuple[RefinerRecord, ...]
-    counts: dict[str, int]
-    left_out: dict[str, int] = field(default_factory=dict)
-    trimmed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Passages taken from a record that was over the budget, by its id."""
-    is_for_sft: bool = False
-    """Whether answers are learned from references, not sampled."""
-
-    @property
-    def count(self) -> int:
-        """How many records there are."""
-        return len(self.records)
-
-    @property
-    def system_prompt(self) -> str:
-        """What the refiner is told."""
-        return SYSTEM_PROMPT
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """What the records ask."""
-        return frozenset(record.asked for record in self.records)
+    trimmed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
-        return {
-            "sha256": records_sha256(self.records),
-            "rows": self.count,
-            "records trimmed": len(self.trimmed),
-            "passages taken away": sum(map(len, self.trimmed.values())),
-            "prompt_sha256": hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest(),
-            **{f"rows of {name}": count for name, count in self.counts.items()},
-            **{f"left out, {why}": count for why, count in self.left_out.items()},
-        }
-
-    def without(self, names: Collection[str], why: str) -> "RefinerData":
-        """Return the data without the records of these ids, which are counted under `why`."""
-        kept = tuple(record for record in self.records if record.id not in set(names))
-        return replace(self, records=kept, left_out={**self.left_out, why: len(names)})
+        taken = sum(map(len, self.trimmed.values()))
+        return {**super().record(), "records trimmed": len(self.trimmed), "passages taken away": taken}
 
     def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
         """Return the data without some of its groups, and these alone; BadConfig for too few groups.
 
         About `share` of the groups is held out, chosen by the seed.
         """
-        _, held = split_by_group(self.records, share, seed)
-        why = "held out to see when to stop"
-        return self.without([record.id for record in held], why), RefinerData(held, {})
+        _, held = split_by_group(self.items, share, seed)
+        names = [record.id for record in held]
+        alone = replace(self, named={name: self.named[name] for name in names}, counts={}, left_out={})
+        return self.without(names, "held out to see when to stop"), alone
 
     def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
         """Return the data with passages taken from records whose row has more than `budget` tokens.
@@ -81,17 +48,9 @@ class RefinerData:
         A record that nothing more can be taken from stays as it was: whether it may be dropped is for
         the settings to say.
         """
-        fitted = within_budget(self.records, budget, lambda record: tokens_of(self._row(record)))
+        fitted = within_budget(self.items, budget, lambda record: tokens_of(self.row_of(record)))
         shorter = {record.id: record for record in fitted.records}
-        records = tuple(shorter.get(record.id, record) for record in self.records)
-        return replace(self, records=records, trimmed=fitted.trimmed)
-
-    def trl_rows(self) -> dict[str, Row]:
-        """Return what TRL is given of each record, by its id."""
-        return {record.id: self._row(record) for record in self.records}
-
-    def _row(self, record: RefinerRecord) -> Row:
-        return sft_row(record) if self.is_for_sft else grpo_row(record)
+        return replace(self, named={**self.named, **shorter}, trimmed=fitted.trimmed)
 
 
 def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:
@@ -118,8 +77,17 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
             if known != record:
                 raise BadConfig(f"two different records have the id {record.id!r}, the second in {name}; rename one.")
     left_out = {"the same record again": repeated} if repeated else {}
-    data = RefinerData(tuple(records.values()), counts, left_out, is_for_sft=is_for_sft)
-    lacking = [record.id for record in data.records if not record.reference] if is_for_sft else []
+    data = RefinerData(
+        records,
+        sft_row if is_for_sft else grpo_row,
+        lambda record: (record.asked,),
+        records_sha256,
+        SYSTEM_PROMPT,
+        counts,
+        left_out,
+        {"prompt_sha256": hashlib.sha256(SYSTEM_PROMPT.encode()).hexdigest()},
+    )
+    lacking = [record.id for record in data.items if not record.reference] if is_for_sft else []
     if lacking and len(lacking) == data.count:
         raise BadConfig(
             "no record has a reference, so there is no answer to learn; add `reference`, an answer in the"
@@ -144,7 +112,16 @@ def records_in(source: str) -> Sequence[RefinerRecord]:
 
 def are_records(sources: Sequence[str]) -> bool:
     """Return whether the sources of an SFT stage are records of the refiner: by name, or by first row."""
-    return bool(sources) and all(_is_of_records(source.strip()) for source in sources)
+
+    def first_row(path: Path) -> object:
+        if path.suffix != ".jsonl" or not path.is_file():
+            return None
+        with path.open(encoding="utf-8", errors="replace") as file, suppress(ValueError):
+            return json.loads(next((line for line in file if line.strip()), ""))
+
+    names = [source.strip() for source in sources]
+    rows = [{"tool_output": ""} if name in (TRAIN, TEST) else first_row(Path(name)) for name in names]
+    return bool(rows) and all(isinstance(row, dict) and "tool_output" in row for row in rows)
 
 
 def check_refiner_chain(chain_prompt: str | None) -> None:
@@ -160,29 +137,11 @@ def check_refiner_chain(chain_prompt: str | None) -> None:
 def sft_row(record: RefinerRecord) -> Row:
     """Return a record and its reference answer as prompt and completion."""
     answer = {"role": "assistant", "content": record.reference or ""}
-    return {"prompt": _prompt(record), "completion": [answer]}
+    return {"prompt": [turn.model_dump() for turn in messages(record)], "completion": [answer]}
 
 
 def grpo_row(record: RefinerRecord) -> Row:
     """Return a record as a prompt, the whole of it beside as JSON for the reward."""
     document = record.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(document, ensure_ascii=False, sort_keys=True)
-    return {"prompt": _prompt(record), "record": text}
-
-
-def _prompt(record: RefinerRecord) -> list[dict[str, str]]:
-    return [turn.model_dump() for turn in messages(record)]
-
-
-def _is_of_records(source: str) -> bool:
-    if source in (TRAIN, TEST):
-        return True
-    path = Path(source)
-    if path.suffix != ".jsonl" or not path.is_file():
-        return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        first = next((line for line in file if line.strip()), "")
-    with suppress(ValueError):
-        row = json.loads(first)
-        return isinstance(row, dict) and "tool_output" in row
-    return False
+    return {"prompt": [turn.model_dump() for turn in messages(record)], "record": text}

@@ -1,9 +1,9 @@
 """Rows as tokens: chat templates and their quirks, lengths, and what is left out as too long."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -73,47 +73,65 @@ TOO_LONG = "more than"
 """How the reason starts for which rows are left out."""
 
 
+Item = TypeVar("Item")
 Tokenizer = Any
 """A Hugging Face tokenizer, or what has its `apply_chat_template`, `__call__` and `eos_token_id`."""
 
 
-class Rows(Protocol):
-    """Training data: rows with names, and how many were left out of them by reason."""
+@dataclass(frozen=True)
+class Rows(Generic[Item]):
+    """Training data: what is learned from, by name, and what is said of it.
+
+    `row_of` makes the row that TRL is given, `asks` what a row asks, `checksum` identifies all of them;
+    `counts` are rows by source, `left_out` by the reason, `facts` what else run.json keeps. A chain that
+    begins with these rows is told the `system_prompt`.
+    """
+
+    named: Mapping[str, Item]
+    row_of: Callable[[Item], Row]
+    asks: Callable[[Item], Iterable[str]]
+    checksum: Callable[[Sequence[Item]], str]
+    system_prompt: str
+    counts: Mapping[str, int]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What is learned from."""
+        return tuple(self.named.values())
 
     @property
     def count(self) -> int:
         """How many rows there are."""
-        ...
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """How many were left out, by the reason."""
-        ...
+        return len(self.named)
 
     @property
     def questions(self) -> frozenset[str]:
         """What the rows ask."""
-        ...
-
-    @property
-    def system_prompt(self) -> str:
-        """What a chain that begins with these rows is told."""
-        ...
+        return frozenset(text for item in self.items for text in self.asks(item))
 
     def record(self) -> dict[str, str | int]:
         """Return what run.json keeps about the data."""
-        ...
+        return {
+            "sha256": self.checksum(self.items),
+            "rows": self.count,
+            **self.facts,
+            **{f"rows of {name}": count for name, count in self.counts.items()},
+            **{f"left out, {why}": count for why, count in self.left_out.items()},
+        }
 
-    def trl_rows(self) -> Mapping[str, Row]:
+    def trl_rows(self) -> dict[str, Row]:
         """Return what TRL is given of each row, by the name of the row."""
-        ...
+        return {name: self.row_of(item) for name, item in self.named.items()}
 
     def without(self, names: Collection[str], why: str) -> Self:
         """Return the data without these rows, which are counted under `why`."""
-        ...
+        kept = {name: item for name, item in self.named.items() if name not in set(names)}
+        return replace(self, named=kept, left_out={**self.left_out, why: len(names)})
 
 
-Data = TypeVar("Data", bound=Rows)
+Data = TypeVar("Data", bound=Rows[Any])
 
 
 @dataclass(frozen=True)
@@ -135,7 +153,7 @@ def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
     for column in ANSWERS:
         if column in row:
             ids = _ids(prompt + row[column], tokenizer, told)
-            found[column] = Tokens(ids, _shared(asked, ids))
+            found[column] = Tokens(ids, shared_length(asked, ids))
     return found or {"prompt": Tokens(asked, len(asked))}
 
 
@@ -171,7 +189,8 @@ def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> D
     )
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return how many elements two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -116,7 +116,7 @@ class AnswerJudge(HttpJudge):
             return Reading(kept["answer"], kept["confidence"])
         problem = ""
         for attempt in range(TRIES):
-            reply = await self.ask(partial(self._messages, task, is_again=attempt > 0), attempt, SCHEMA)
+            reply = await self.ask(partial(self._messages, task, is_again=attempt > 0), SCHEMA, attempt)
             if reply.error:
                 return reply.error
             found = read_extraction(reply.text, task)

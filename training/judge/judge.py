@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.refine.judge import HeuristicJudge, Inquiry, Judge, StubJudge, Verdicts, missing
@@ -29,7 +29,6 @@ from training.judge.questions import (
     read_reply,
     rubric_questions,
 )
-from training.judge.votes import FIRST, Ballot, apart, is_open
 
 Result = TypeVar("Result")
 TRIES = 2
@@ -56,31 +55,40 @@ class HttpJudge:
         return f"http ({self.client.model or 'the model that the server lists'})"
 
     async def judge(self, inquiry: Inquiry) -> Verdicts:
-        """Return the verdicts on one answer; none of them is a guess."""
+        """Return the verdicts on one answer, in the order of the inquiry; none of them is a guess."""
         await self.client.find_model()
         rubric, citations = rubric_questions(inquiry), citation_questions(inquiry)
         groups: list[tuple[Question, ...]] = [rubric]
         if self.settings.mode == "per_item":
             groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
         groups += [citations] * bool(citations)
-        votes = self.settings.votes
-        ballot = Ballot()
-        await self._vote(ballot, inquiry, groups, range(min(votes, FIRST)))
-        if votes > FIRST:
-            still = [
-                tuple(each for each in group if each.key == CANARY or is_open(ballot.of(each.key))) for group in groups
-            ]
-            await self._vote(ballot, inquiry, [group for group in still if len(group) > 1], range(FIRST, votes))
-        return _verdicts(inquiry, ballot)
+        done = await asyncio.gather(*(self._asked(inquiry, group) for group in groups))
+        found = {key: verdict for verdicts, _ in done for key, verdict in verdicts.items()}
 
-    async def ask(self, compose: Callable[[], Messages], vote: int, schema: dict[str, Any] = SCHEMA) -> Reply:
+        def score(key: str) -> float | None:
+            return found[key].score if key in found else None
+
+        items = [f"item {place}" for place in range(len(inquiry.items))]
+        return Verdicts(
+            raws=tuple(score(key) for key in items),
+            quotes=tuple(found[key].quote if key in found else "" for key in items),
+            support=tuple(score(f"support {place}") for place in range(len(inquiry.claims))),
+            relevance=tuple(
+                tuple(score(f"relevance {place} {name}") for name in ids) for place, ids in enumerate(inquiry.cited)
+            ),
+            needs=tuple(score(f"need {place}") for place in range(len(inquiry.uncited))),
+            canary=max((verdicts[CANARY].score for verdicts, _ in done if CANARY in verdicts), default=None),
+            problems=tuple(dict.fromkeys(problem for _, problem in done if problem)),
+        )
+
+    async def ask(self, compose: Callable[[], Messages], schema: dict[str, Any] = SCHEMA, attempt: int = 0) -> Reply:
         """Return a reply held to a schema where the server can, with every sampling field: servers have defaults."""
         sampling = {
             "temperature": 0.0,
             "top_p": 1.0,
             "frequency_penalty": 0.0,
             "presence_penalty": 0.0,
-            "seed": self.settings.seed + vote,
+            "seed": self.settings.seed + attempt,
             "max_tokens": self.settings.max_tokens,
         }
         constraints = (
@@ -96,23 +104,15 @@ class HttpJudge:
         if self.cache is not None:
             self.cache.close()
 
-    async def _vote(
-        self, ballot: Ballot, inquiry: Inquiry, groups: Sequence[tuple[Question, ...]], votes: Sequence[int]
-    ) -> None:
-        """Add what comes of some votes on each group."""
-        pairs = [(group, vote) for group in groups for vote in votes]
-        done = await asyncio.gather(*(self._asked(inquiry, *pair) for pair in pairs))
-        for (group, _), (verdicts, problem) in zip(pairs, done, strict=True):
-            ballot.add(group, verdicts, problem)
-
-    async def _asked(
-        self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int
-    ) -> tuple[dict[str, Verdict], str]:
+    async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, Verdict], str]:
         """Return the verdicts on some questions by key, and what went wrong.
 
         A judge that says yes to the canary was talked into it: then all its verdicts are void.
         """
-        key = self._key(inquiry, questions, vote) if self.cache else ""
+        settings, key = self.settings, ""
+        if self.cache:
+            told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
+            key = hashlib.sha256(f"{told}\n{fingerprint(inquiry, questions)}".encode()).hexdigest()
         kept = self.cache.get(key) if self.cache else None
         if kept is not None:
             self.client.counts.hits += 1
@@ -121,8 +121,8 @@ class HttpJudge:
         problem = ""
         for _ in range(TRIES):
             wanted = tuple(each for each in questions if each.key not in found or each.key == CANARY)
-            names = names_of(inquiry, wanted, vote)
-            reply = await self.ask(lambda names=names: messages(inquiry, names, self.fences), vote)
+            names = names_of(inquiry, wanted)
+            reply = await self.ask(lambda names=names: messages(inquiry, names, self.fences))
             if reply.error:
                 return {}, reply.error
             found |= read_reply(reply.text, names, inquiry.answer)
@@ -139,59 +139,18 @@ class HttpJudge:
             problem or f"{len(questions) - len(found)} of {len(questions)} verdicts are missing from the reply",
         )
 
-    def _key(self, inquiry: Inquiry, questions: tuple[Question, ...], vote: int) -> str:
-        settings = self.settings
-        told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
-        asked = fingerprint(inquiry, questions) + (f" vote {vote}" if vote else "")
-        return hashlib.sha256(f"{told}\n{asked}".encode()).hexdigest()
 
-
-def _verdicts(inquiry: Inquiry, ballot: Ballot) -> Verdicts:
-    """Return what stands, in the order of the inquiry."""
-    found = ballot.standing()
-
-    def score(key: str) -> float | None:
-        return found[key].score if key in found else None
-
-    items = [f"item {place}" for place in range(len(inquiry.items))]
-    return Verdicts(
-        raws=tuple(score(key) for key in items),
-        quotes=tuple(found[key].quote if key in found else "" for key in items),
-        support=tuple(score(f"support {place}") for place in range(len(inquiry.claims))),
-        relevance=tuple(
-            tuple(score(f"relevance {place} {name}") for name in ids) for place, ids in enumerate(inquiry.cited)
-        ),
-        needs=tuple(score(f"need {place}") for place in range(len(inquiry.uncited))),
-        canary=max((vote.score for vote in ballot.of(CANARY)), default=None),
-        apart=tuple(apart(ballot.of(key), inquiry.scale) for key in items) if ballot.has_several else (),
-        problems=tuple(dict.fromkeys(ballot.problems)),
-    )
-
-
-Backend = Literal["http", "heuristic", "stub"]
-
-
-def judge_of(backend: Backend, settings: HttpSettings | None = None) -> Judge:
-    """Return the judge of a name; `settings` are for "http"."""
-    if backend == "http":
-        if settings is None:
-            raise BadConfig(
-                "the judge is http, but no address was given; set judge to one, such as http://127.0.0.1:8000/v1."
-            )
-        return HttpJudge(settings)
-    return HeuristicJudge() if backend == "heuristic" else StubJudge()
-
-
-def backend_of(word: str) -> Backend:
-    """Return which judge a word names; BadConfig for what is neither a name nor an address."""
-    if word == "stub" or word == "heuristic":
-        return word
+def judge_of(settings: HttpSettings) -> Judge:
+    """Return the judge that `base_url` names: stub, heuristic, or the address of a server; BadConfig for another."""
+    word = settings.base_url
     if word.startswith(("http://", "https://")):
-        return "http"
-    raise BadConfig(
-        f"there is no judge {word!r}; use stub, heuristic, or the address of a server, such as"
-        " http://127.0.0.1:8000/v1."
-    )
+        return HttpJudge(settings)
+    if word not in ("stub", "heuristic"):
+        raise BadConfig(
+            f"there is no judge {word!r}; use stub, heuristic, or the address of a server, such as"
+            " http://127.0.0.1:8000/v1."
+        )
+    return HeuristicJudge() if word == "heuristic" else StubJudge()
 
 
 def judged(

@@ -175,9 +175,9 @@ def _numbers(question: Question) -> str:
     return f"0 (absent) to {question.top:g} (fully present)" if is_behaviour else f"0 to {question.top:g}"
 
 
-def names_of(inquiry: Inquiry, questions: tuple[Question, ...], vote: int = 0) -> dict[str, Question]:
-    """Return the questions by the name that the judge echoes, in the order it reads them; others in another vote."""
-    salt = f"{inquiry.question}\n{inquiry.answer}" + (f"\nvote {vote}" if vote else "")
+def names_of(inquiry: Inquiry, questions: tuple[Question, ...]) -> dict[str, Question]:
+    """Return the questions by the name that the judge echoes, in the order it reads them."""
+    salt = f"{inquiry.question}\n{inquiry.answer}"
     codes = (hashlib.sha256(f"{salt}\n{each.key}\n{each.text}".encode()).hexdigest()[:6] for each in questions)
     return dict(sorted((f"i{code}", each) for code, each in zip(codes, questions, strict=True)))
 
@@ -272,10 +272,6 @@ def objects(text: str) -> Iterator[dict[str, object]]:
         at = text.find("{", end)
 
 
-MAX_VOTES = 15
-"""Most votes that may be asked on one verdict."""
-
-
 @dataclass(frozen=True)
 class ServerSettings:
     """Where a server that speaks OpenAI's chat completions is, and how patiently it is asked.
@@ -303,28 +299,11 @@ class HttpSettings(ServerSettings):
     """How a judge on a server is asked.
 
     `mode` "batched" asks all items of an answer in one call, "per_item" each in a call of its own: dearer,
-    without one item's shine on the next. `votes` above 1 asks several times and takes the majority
-    (`training.judge.votes`).
+    without one item's shine on the next.
     """
 
     timeout_seconds: float = 60.0
     mode: Literal["batched", "per_item"] = "batched"
     max_tokens: int = 2048
     seed: int = 0
-    votes: int = 1
     cache: Path | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_votes(self.base_url, self.votes)
-
-
-def check_votes(judge: str, votes: int) -> None:
-    """Raise BadConfig for too many or too few votes, or several of a judge that is no server."""
-    if not 1 <= votes <= MAX_VOTES:
-        raise BadConfig(f"{votes} votes are asked of the judge; it takes 1 to {MAX_VOTES} (--votes, judge_votes).")
-    if votes > 1 and judge in ("heuristic", "stub"):
-        raise BadConfig(
-            f"{votes} votes are asked of {judge}, which gives the same verdicts every time; use 1 (--votes,"
-            " judge_votes), or the address of a server as judge."
-        )

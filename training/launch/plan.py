@@ -24,7 +24,7 @@ class Plan:
     settings: StageSettings
     launch: Launch
     words: tuple[str, ...]
-    data: Rows
+    data: Rows[Any]
     problems: tuple[str, ...] = ()
 
     @property

@@ -23,7 +23,6 @@ from typing import Any
 from evals.errors import BadConfig
 from evals.schema import Example, ReviewExample, RunRecord
 from training.config import STAGES, document_of
-from training.data.conversations import Conversations
 from training.data.questions import sft_data
 from training.data.tokens import TOO_LONG
 from training.launch.accelerate import Launch
@@ -67,7 +66,7 @@ class Sweep:
         """Return the plan of a trial; BadConfig if it would be trained on what it is measured by."""
         words = (*trial.words(self.config), *(["--overwrite"] if overwrite else []))
         plan = plan_of(self.stage, words, launch)
-        if isinstance(plan.data, Conversations):
+        if self.stage == REVIEW:
             refuse_learned(self.papers, plan.data, trial.folder.name)
         both = [example.id for example in self.dev if example.prompt in plan.data.questions]
         if both:
@@ -122,7 +121,7 @@ def read_sweep(file: Path) -> Sweep:
         papers = development_papers(dev, measure.limit)
         return Sweep(REVIEW, Path(str(config)), folder, (), trials, papers, measure)
     names = [dev] if isinstance(dev, str) else [str(name) for name in dev]
-    return Sweep(str(stage), Path(str(config)), folder, sft_data(names, seed=0).examples, trials)
+    return Sweep(str(stage), Path(str(config)), folder, sft_data(names, seed=0).items, trials)
 
 
 def _document(file: Path) -> dict[str, Any]:

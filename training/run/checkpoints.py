@@ -17,7 +17,7 @@ from evals.io import sha256_of, write_whole
 SEAL = "seal.json"
 PREFIX = "checkpoint-"
 BEST = "best-"
-"""What the files of weights that were the best so far begin with (training.refine.watch)."""
+"""What the files of weights that were the best so far begin with (training.run.watch)."""
 HEADROOM = 16_000_000
 """Bytes that stay free beside a checkpoint, for metrics, completions and run.json."""
 

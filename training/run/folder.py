@@ -111,6 +111,7 @@ MAY_CHANGE_ON_RESUME = {
 }
 """Settings that leave the trained weights as they are."""
 REMOVED = {"noise_limit": 1.0, "contrast_floor": 1.0, "second_judge": "", "second_share": 0.05, "items_report": ""}
+REMOVED |= {"judge_votes": 1}
 """Settings that older runs stored, with the values under which they changed nothing."""
 PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data")
 """Settings that may be paths of this machine, or lists of them."""

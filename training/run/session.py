@@ -62,7 +62,7 @@ class Prepared:
     base: Base
     tokenizer: PreTrainedTokenizerBase
     start: Start
-    data: Rows
+    data: Rows[Any]
 
     @property
     def settings(self) -> StageSettings:

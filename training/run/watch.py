@@ -1,16 +1,21 @@
 """Looks at a model while it is trained: greedy answers to what it is not trained on, graded again and again.
 
-A look draws nothing at random, so a run that is watched learns the same weights as one that is not.
+A look draws nothing at random, so a run that is watched learns the same weights as one that is not. What
+follows from looks: an alarm where knowledge is lost, an end where nothing is learned any more, the best weights.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 from accelerate.utils import broadcast_object_list
 from bitsandbytes.nn import Linear4bit
+from safetensors.torch import load_file, save_file
+from torch import nn
 from transformers import (
     GenerationConfig,
     PreTrainedModel,
@@ -24,14 +29,19 @@ from transformers import (
 from trl.trainer.utils import use_adapter
 
 from evals.errors import BadConfig
+from evals.refine.judge import compare_words
+from evals.refine.prompt import messages
+from evals.refine.score import prepare, settle
 from evals.schema import Example
+from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.verifiers import verify
-from training.config import DpoSettings
+from training.config import DpoSettings, RefinerSettings
 from training.data.questions import prompt_of
 from training.models.generation import end_tokens
 from training.models.policy import REFERENCE, StackedPeftModel
 from training.run.alarms import alert
-from training.run.folder import RunFolder
+from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
+from training.run.folder import RunFolder, say
 
 ROWS = 8
 """Questions that are answered together."""
@@ -78,9 +88,10 @@ def answered(
     return Answers(ids, attended, written)
 
 
-@contextmanager
-def evaluating(policy: StackedPeftModel) -> Generator[None]:
-    """Compute without dropout inside the block.
+def answers_to(
+    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Any], tokens: int
+) -> Iterator[Answers]:
+    """Yield greedy answers of at most `tokens` tokens to conversations, ROWS at a time, without dropout.
 
     Layers with 4-bit weights stay in training mode: on a processor bitsandbytes 0.50 repacks the weights
     of one that is not, for good, into a form that gradients do not pass.
@@ -91,25 +102,22 @@ def evaluating(policy: StackedPeftModel) -> Generator[None]:
         if isinstance(layer, Linear4bit):
             layer.training = True
     try:
-        yield
+        with torch.no_grad():
+            for start in range(0, len(conversations), ROWS):
+                prompts = [
+                    str(tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True))
+                    for each in conversations[start : start + ROWS]
+                ]
+                yield answered(policy, tokenizer, prompts, tokens)
     finally:
         policy.train(was_training)
 
 
-def answers_to(
-    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Any], tokens: int
-) -> Iterator[Answers]:
-    """Yield greedy answers of at most `tokens` tokens to conversations, ROWS at a time, without dropout."""
-    with torch.no_grad(), evaluating(policy):
-        for start in range(0, len(conversations), ROWS):
-            prompts = [
-                str(tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True))
-                for each in conversations[start : start + ROWS]
-            ]
-            yield answered(policy, tokenizer, prompts, tokens)
+Look = tuple[int, float]
+"""A step and what its look saw."""
 
 
-class Looks(TrainerCallback):
+class Looks(TrainerCallback, ABC):
     """Measures the policy before the first step, every `every` steps and after the last; logs the figures.
 
     What `measure` returns on the first process counts for all of them. A resumed run does not look anew
@@ -129,14 +137,15 @@ class Looks(TrainerCallback):
     figure = ""
     """The figure that `seen` returns."""
 
+    @abstractmethod
     def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
         """Return what is seen now, by the names that the log has for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
         """Do what follows from a look, on every process; the log has it already."""
 
-    def seen(self, state: TrainerState) -> list[tuple[int, float]]:
+    def seen(self, state: TrainerState) -> list[Look]:
         """Return the steps that were looked at and the figure there."""
         return [(int(row["step"]), row[self.figure]) for row in state.log_history if self.figure in row]
 
@@ -263,3 +272,138 @@ def _logits(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
         input_ids=batch.ids, attention_mask=batch.attended, position_ids=places, use_cache=False, logits_to_keep=kept
     )
     return outputs.logits[:, :-1]
+
+
+SCORE, WELLFORMED = "held_out/score", "held_out/wellformed"
+
+
+def graded(records: Sequence[RefinerRecord], texts: Sequence[str], reward: RewardConfig) -> dict[str, float]:
+    """Return the mean reward by words of answers, one to each record, and the share of well-formed ones."""
+    cases = [prepare(record, text, reward) for record, text in zip(records, texts, strict=True)]
+    rewards = [settle(case, compare_words(case.inquiry()) if case.is_judgeable else None).reward for case in cases]
+    return {SCORE: fmean(each or 0.0 for each in rewards), WELLFORMED: fmean(case.is_judgeable for case in cases)}
+
+
+class PlateauWatch(Looks):
+    """Looks at held-out records; ends training on a plateau.
+
+    The run is then finished; `held_out_patience` 0 only looks. At the end the policy gets the weights of the
+    best look back, or keeps those of the last step, as the settings say. `tell` hears which are kept, and why
+    training ended early, under the names that run.json has for it.
+    """
+
+    figure = SCORE
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        settings: RefinerSettings,
+        records: Sequence[RefinerRecord],
+        tell: Callable[[str, str], None],
+    ) -> None:
+        super().__init__(trainer, settings.held_out_steps, "held_out_steps")
+        self._settings, self._records, self._tell = settings, records, tell
+        self._is_over = False
+        self._best = BestWeights(Path(str(trainer.args.output_dir)))
+
+    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
+        """Return how the held-out records are answered now."""
+        conversations = [[turn.model_dump() for turn in messages(record)] for record in self._records]
+        batches = answers_to(policy, tokenizer, conversations, self._settings.max_completion_length)
+        texts = [text for each in batches for text in tokenizer.batch_decode(each.tokens(), skip_special_tokens=True)]
+        return graded(self._records, texts, self._settings.reward())
+
+    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+        """Keep what is best so far, and end training if nothing has become better for long."""
+        looks, patience = self.seen(state), self._settings.held_out_patience
+        if self._settings.keeps_best and best_of(looks) == looks[-1] and state.is_world_process_zero:
+            self._best.keep(self.policy, state.global_step, looks)
+        if state.global_step < state.max_steps and is_plateau([score for _, score in looks], patience):
+            step, best = best_of(looks)
+            text = (
+                f"held-out answers have not become better in {patience} looks (best {best:.2f} at"
+                f" step {step}), so training is over"
+            )
+            self._tell("ended_early", text)
+            say(f"step {state.global_step}: {text}")
+            self._is_over = control.should_training_stop = True
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Give the policy the weights that are to be kept; a run that was stopped goes on with its own."""
+        if not self._is_over and state.global_step < state.max_steps:
+            return
+        self.trainer.accelerator.wait_for_everyone()
+        self._tell("kept_weights", self._kept(self.seen(state), state.global_step))
+        self.trainer.accelerator.wait_for_everyone()
+
+    def _kept(self, looks: Sequence[Look], last: int) -> str:
+        """Return which weights the policy has from now on, in words."""
+        step, score = best_of(looks)
+        of_best = f"best held-out score, {score:.2f}"
+        if step == last:
+            return f"of step {step}, the last, which has the {of_best}"
+        if not self._settings.keeps_best:
+            return f"of the last step, {last}; the {of_best}, was at step {step}"
+        if not self._best.give_back(self.policy, step):
+            return f"of the last step, {last}: those of step {step} ({of_best}) are no longer on file"
+        start = ", the start: every look after it was worse" if step == 0 else ""
+        return f"of step {step}, which has the {of_best}{start}"
+
+
+def is_plateau(scores: Sequence[float], patience: int) -> bool:
+    """Return whether the last `patience` looks were no better than the best before them; 0 = never.
+
+    >>> is_plateau([1.0, 2.0, 1.5, 2.0], 2), is_plateau([1.0, 2.0, 1.5, 2.1], 2)
+    (True, False)
+    """
+    return bool(patience) and len(scores) > patience and max(scores[-patience:]) <= max(scores[:-patience])
+
+
+def best_of(looks: Sequence[Look]) -> Look:
+    """Return the best look, of equals the first after the start; needs at least one.
+
+    >>> best_of([(0, 2.0), (5, 2.0), (10, 2.0)])
+    (5, 2.0)
+    """
+    return max(looks, key=lambda look: (look[1], look[0] > 0))
+
+
+class BestWeights:
+    """Trained weights in a run folder, by the step that they were learned in."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, model: nn.Module, step: int, looks: Sequence[Look]) -> None:
+        """Write the weights of `step`, whole, and let go of those that no resumed run can need."""
+        file = self._file(step)
+        unfinished = file.with_suffix(".part")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_file({name: weight.detach().cpu().contiguous() for name, weight in _trained(model)}, unfinished)
+        unfinished.replace(file)
+        steps = map(step_of, checkpoints(self._folder))
+        known = [[look for look in looks if look[0] <= step] for step in steps]  # as each checkpoint knows of them
+        needed = {self._file(best_of(each)[0]) for each in (*known, looks) if each}
+        for other in best_weights(self._folder):
+            if other not in needed:
+                other.unlink(missing_ok=True)
+
+    def give_back(self, model: nn.Module, step: int) -> bool:
+        """Put the weights of `step` into the model; return whether they were there."""
+        file = self._file(step)
+        if not file.is_file():
+            return False
+        tensors = load_file(file)
+        with torch.no_grad():
+            for name, weight in _trained(model):
+                weight.copy_(tensors[name])
+        return True
+
+    def _file(self, step: int) -> Path:
+        return self._folder / f"{BEST}{step}.safetensors"
+
+
+def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, each) for name, each in model.named_parameters() if each.requires_grad]

@@ -1,0 +1,314 @@
+"""The refiner's reward in the shape that TRL's GRPO trainer calls: one async function, None = no reward.
+
+Each row needs a column `record`, a whole record as JSON (`training.data.refiner.grpo_row`), or the
+record's own columns: id, prompt, tool_output, positive_rubrics, negative_rubrics, answerable.
+
+One reward, not one per part: TRL counts a missing cell of one function as 0 beside another's score, so
+a judge that fails would cost an answer points. The parts go to the log instead. Rubric items that no longer
+vary are retired.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from evals.errors import BadConfig
+from evals.refine.grammar import WORD
+from evals.refine.judge import Judge, Verdicts, support_by_words
+from evals.refine.records import CheckedRecord
+from evals.refine.rubric import Item, items_of, share, value
+from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
+from evals.schema.refiner import RefinerRecord, RewardConfig
+from training.config import RefinerSettings
+from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
+from training.judge.questions import VERSION, HttpSettings
+from training.rewards import Answer, means, text_of
+
+LogMetric = Callable[[str, float], None]
+LogExtra = Callable[[str, list[object]], None]
+COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
+
+
+def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Settled) -> dict[str, float | None]:
+    """Return the figures of one answer by the name they are logged under."""
+    reading = prepared.reading
+    ids = [name for claim in reading.claims for name in claim.ids]
+    texts = [part.text for part in (*reading.claims, *reading.uncited)]
+    canary = None if verdicts is None else verdicts.canary
+    return {
+        "answer/words": float(sum(len(WORD.findall(text)) for text in texts)),
+        "answer/claims": float(len(reading.claims)),
+        "answer/ids_per_claim": len(ids) / len(reading.claims) if reading.claims else None,
+        "answer/unknown_ids": sum(name not in prepared.evidence for name in ids) / len(ids) if ids else None,
+        "answer/copied": copied(texts, prepared.evidence),
+        "score/format": prepared.bonus,
+        "score/rubric": settled.rubric,
+        "score/citation_f1": settled.citation.f1,
+        "score/from_negatives": _from_negatives(prepared, verdicts),
+        "judge/over_words": _over_words(prepared, verdicts),
+        "judge/canary": None if canary is None else float(canary > 0),
+    }
+
+
+def _from_negatives(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
+    """Return the share of the rubric score that is earned by what an answer does not do."""
+    if verdicts is None or any(raw is None for raw in verdicts.raws):
+        return None
+    earned = {"positive": 0.0, "negative": 0.0}
+    for item, raw in zip(prepared.items, verdicts.raws, strict=True):
+        earned[item.polarity] += item.weight * (value(item, share(raw, prepared.config.score_scale)) or 0.0)
+    total = sum(earned.values())
+    return earned["negative"] / total if total else None
+
+
+def _over_words(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
+    """Return how much more support the judge sees for the claims than a comparison of words, -1..1."""
+    if verdicts is None:
+        return None
+    gaps = [
+        got - support_by_words(claim.text, [prepared.evidence[name] for name in ids])
+        for claim, ids, got in zip(prepared.reading.claims, prepared.cited, verdicts.support, strict=True)
+        if ids and got is not None
+    ]
+    return fmean(gaps) if gaps else None
+
+
+def group_spread(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> float | None:
+    """Return the mean standard deviation (with n) of an item's scores inside a group; None without a group."""
+    spreads = [float(np.std(scores)) for items in rows.values() for scores in items.values() if len(scores) > 1]
+    return fmean(spreads) if spreads else None
+
+
+Seen = dict[str, dict[str, list[float]]]
+"""Scores by record id and item key, one for each judged answer."""
+
+
+@dataclass
+class ItemBook:
+    """How often in a row each item was without variance, by record id and item key.
+
+    The reward notes what it sees; `take` and `settle` are called between steps, so that several processes
+    that share a group of answers agree on its items.
+    """
+
+    retire_after: int = 0
+    alike: dict[str, dict[str, int]] = field(default_factory=dict)
+    seen: Seen = field(default_factory=dict)
+
+    def asked(self, record_id: str, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Return the items that answers to a record are graded by; at least one."""
+        runs = self.alike.get(record_id, {})
+        left = tuple(item for item in items if not self._is_retired(runs.get(item.key, 0)))
+        return left or tuple(items[:1])
+
+    def note(self, record_id: str, items: Sequence[Item], scores: Sequence[float | None]) -> None:
+        """Remember what a judge saw in one answer."""
+        rows = self.seen.setdefault(record_id, {})
+        for item, score in zip(items, scores, strict=True):
+            if score is not None:
+                rows.setdefault(item.key, []).append(score)
+
+    def take(self) -> Seen:
+        """Return what was noted since the last time."""
+        taken, self.seen = self.seen, {}
+        return taken
+
+    def settle(self, parts: Sequence[Seen]) -> None:
+        """Count one visit of every record in what all processes noted."""
+        together: dict[tuple[str, str], list[float]] = {}
+        for record_id, rows in (pair for part in parts for pair in part.items()):
+            for key, scores in rows.items():
+                together.setdefault((record_id, key), []).extend(scores)
+        for (record_id, key), scores in together.items():
+            runs = self.alike.setdefault(record_id, {})
+            if len(scores) > 1:
+                runs[key] = runs.get(key, 0) + 1 if len(set(scores)) == 1 else 0
+
+    @property
+    def retired(self) -> int:
+        """How many items are not asked any more, over all records."""
+        return sum(self._is_retired(run) for runs in self.alike.values() for run in runs.values())
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint stores."""
+        return {"alike": self.alike}
+
+    def load(self, stored: Mapping[str, Any]) -> None:
+        """Continue from the state of a checkpoint."""
+        self.alike = {record_id: dict(runs) for record_id, runs in stored["alike"].items()}
+
+    def _is_retired(self, run: int) -> bool:
+        return bool(self.retire_after) and run >= self.retire_after
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One answer with all that was made of it; `verdicts` None where nobody was asked."""
+
+    prepared: PreparedAnswer
+    verdicts: Verdicts | None
+    settled: Settled
+
+
+class RefinerReward:
+    """Callable reward in 0..`verification_reward` (convex); None for a row that lacks a verdict.
+
+    A class, not a closure, so that worker processes can unpickle it; connections are made inside the
+    loop that calls it. Raises TrainingStopped once the judge fails too often to learn from.
+    """
+
+    __name__ = "refiner"
+
+    def __init__(
+        self,
+        config: RewardConfig,
+        judge: Judge,
+        book: ItemBook | None = None,
+        stop: StopRule | None = None,
+        deadline_seconds: float = 600.0,
+    ) -> None:
+        self.config, self.judge, self.deadline_seconds = config, judge, deadline_seconds
+        self.book = book or ItemBook()
+        self.stop = stop or StopRule()
+
+    async def __call__(
+        self,
+        *,
+        completions: Sequence[Answer],
+        prompts: Sequence[Answer] | None = None,
+        log_metric: LogMetric | None = None,
+        log_extra: LogExtra | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """Return one reward per completion; BadConfig for rows that hold no record.
+
+        Judged is only what the reward depends on: an answer that breaks a hard check, says nothing or
+        fails the gate has its reward without a judge.
+        """
+        records = records_of(columns, prompts, len(completions))
+        rows = await self._rows(records, completions)
+        asked = [(row, row.verdicts) for row in rows if row.verdicts is not None]
+        for row, verdicts in asked:
+            self.book.note(row.prepared.record.id, row.prepared.items, verdicts.raws)
+        missing = sum(row.settled.reward is None for row, _ in asked)
+        if log_metric is not None:
+            for name, mean in self._figures(rows, len(asked), missing).items():
+                log_metric(name, mean)
+        if log_extra is not None:
+            log_extra("why", [row.settled.reason for row in rows])
+            log_extra("rubric", [row.settled.rubric for row in rows])
+            log_extra("citation_f1", [row.settled.citation.f1 for row in rows])
+            log_extra("format_bonus", [row.prepared.bonus for row in rows])
+            log_extra("claims", [len(row.prepared.reading.claims) for row in rows])
+        problems = {problem for _, verdicts in asked for problem in verdicts.problems}
+        self.stop.saw(missing, len(asked), tuple(sorted(problems)))
+        return [row.settled.reward for row in rows]
+
+    async def close(self) -> None:
+        """Close the judge's connections, from inside the loop that made them."""
+        if isinstance(self.judge, HttpJudge):
+            await self.judge.close()
+
+    async def _rows(self, records: Sequence[RefinerRecord], completions: Sequence[Answer]) -> list[_Row]:
+        """Return the answers graded, each read while others wait for their judge; all ends at the deadline."""
+        cases: list[PreparedAnswer] = []
+
+        def work() -> Iterator[Coroutine[Any, Any, Verdicts]]:
+            for record, answer in zip(records, completions, strict=True):
+                items = self.book.asked(record.id, items_of(record, self.config))
+                cases.append(prepare(record, text_of(answer), self.config, items or None))
+                if cases[-1].settled is None:
+                    yield self.judge.judge(cases[-1].inquiry())
+
+        found, seconds = iter(await by_deadline(work(), self.deadline_seconds)), self.deadline_seconds
+        given = [None if case.settled is not None else next(found) or late(case.inquiry(), seconds) for case in cases]
+        return [_Row(case, each, settle(case, each)) for case, each in zip(cases, given, strict=True)]
+
+    def _figures(self, rows: Sequence[_Row], asked: int, missing: int) -> dict[str, float]:
+        """Return means over the answers, and what happened on the line to the judge."""
+        found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
+        found["judge/asked"] = asked / len(rows)
+        found["judge/none_rate"] = missing / asked if asked else 0.0
+        found["items/retired"] = float(self.book.retired)
+        spread = group_spread(self.book.seen)
+        if spread is not None:
+            found["items/group_spread"] = spread / self.config.score_scale
+        if isinstance(self.judge, HttpJudge):
+            counts = self.judge.client.take_counts()
+            found["judge/retries"] = float(counts.retries)
+            found["judge/loose"] = counts.loose / max(1, counts.calls)
+            found["judge/cache_hit"] = counts.hits / max(1, counts.hits + counts.calls)
+            if counts.seconds:
+                found["judge/latency_s"] = fmean(counts.seconds)
+        return found
+
+
+def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: int) -> list[RefinerRecord]:
+    """Return the record of each row; rows that repeat are read once."""
+    if "record" in columns:
+        return [_read(text) for text in columns["record"]]
+    if "tool_output" not in columns or "id" not in columns or prompts is None:
+        raise BadConfig(
+            "the training rows have no column `record`, and no `id` and `tool_output` beside `prompt`, so"
+            " there is nothing to grade answers by; write rows as training.data.refiner.grpo_row does"
+            f" (columns found: {', '.join(sorted(columns)) or 'none'})."
+        )
+    known = [name for name in COLUMNS if columns.get(name) is not None]
+    found = []
+    for at in range(n):  # an empty cell of a table says nothing
+        cells = {name: columns[name][at] for name in known if columns[name][at] is not None}
+        row = {"prompt": text_of(prompts[at]), **cells}
+        found.append(_checked(lambda row=row: CheckedRecord.model_validate(row)))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> RefinerRecord:
+    return _checked(lambda: CheckedRecord.model_validate_json(text))
+
+
+def _checked(read: Callable[[], RefinerRecord]) -> RefinerRecord:
+    try:
+        return read()
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise BadConfig(
+            f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
+            f" {str(first['input'])[:80]!r}; mend the row, docs/refiner.md has the columns."
+        ) from None
+
+
+def judge_for(settings: RefinerSettings) -> Judge:
+    """Return who judges; BadConfig for an address that may not be asked, or a key that is not set."""
+    same = ("model", "allow_remote", "mode", "concurrency", "timeout_seconds", "retries")
+    return judge_of(
+        HttpSettings(
+            settings.judge,
+            key_variable=settings.judge_key_env,
+            seed=settings.seed,
+            cache=Path(settings.judge_cache).expanduser() if settings.judge_cache else None,
+            **{name: getattr(settings, f"judge_{name}") for name in same},
+        )
+    )
+
+
+def judge_facts(settings: RefinerSettings, judge: Judge) -> dict[str, str]:
+    """Return what run.json keeps of the judge: who it is, how it is asked, how it orders known pairs.
+
+    Never an address or a key. BadConfig for a judge that is not fit to reward anything.
+    """
+    is_http = isinstance(judge, HttpJudge)
+    probed = fit_judge(judge, settings.judge_deadline_seconds)  # first: from then on the label names the model
+    return {
+        "judged by": judge.label,
+        "judge_mode": settings.judge_mode if is_http else "no language model",
+        "judge_prompt": VERSION if is_http else "none",
+        "judge_probe": probed,
+    }
