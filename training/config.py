@@ -118,10 +118,7 @@ MOST_SEED = 4_000_000_000
 
 
 class StageSettings(Settings):
-    """What every stage is told. The defaults of each field are those of a small CPU run.
-
-    A stage is a class like these in `STAGES` and a file `training/NAME.py` with `train(request)`.
-    """
+    """What every stage is told; the defaults are those of a small CPU run. `training/NAME.py` is the stage."""
 
     about: ClassVar[str]
     """What the stage does, in a sentence."""
@@ -222,7 +219,7 @@ class SftSettings(StageSettings):
 
     about = "Fine-tune on questions and answers."
     example = "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run"
-    rows = "training.data.sources:sft_rows"
+    rows = "training.data.questions:sft_rows"
 
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     packing: bool = Field(False, description="several rows in one sequence of max_length, each blind to the others")
@@ -233,7 +230,7 @@ class ReviewSettings(SftSettings):
 
     about = "Fine-tune a reviewer on papers and what people objected to."
     example = "--config training/configs/embedded/review.yaml --dry-run"
-    rows = "training.data.sources:review_rows"
+    rows = "training.data.conversations:review_rows"
 
     max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
     optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = Field(
@@ -246,14 +243,11 @@ class ReviewSettings(SftSettings):
 
 
 class DpoSettings(StageSettings):
-    """Settings of direct preference optimisation; `data` are preference data sets.
-
-    The monitor asks `monitor_data` every `monitor_steps`: what was known must not be forgotten.
-    """
+    """Settings of direct preference optimisation; what `monitor_data` asks must not be forgotten."""
 
     about = "Learn from pairs of a better and a worse answer."
     example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
-    rows = "training.data.sources:dpo_rows"
+    rows = "training.data.preferences:dpo_rows"
     looks = "monitor_steps"
     starts_from = "that DPO starts from, such as runs/embedded/sft."
 
@@ -361,7 +355,7 @@ class GrpoSettings(SampledSettings):
 
     about = "Reward a chain's own answers by the verifiers."
     example = "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2"
-    rows = "training.data.sources:grpo_rows"
+    rows = "training.data.questions:grpo_rows"
     starts_from = "that GRPO starts from, such as runs/embedded/sft."
 
     verifier_weights: str | Mapping[str, float] | None = Field(
@@ -419,7 +413,7 @@ class RefinerSettings(SampledSettings):
 
     about = "Reward answers that cite evidence by rubric and citations (GRPO)."
     example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
-    rows = "training.data.sources:refiner_rows"
+    rows = "training.data.refiner:refiner_rows"
     looks = "held_out_steps"
     starts_from = (
         "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"

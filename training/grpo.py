@@ -23,16 +23,6 @@ from training.run.folder import say
 from training.run.session import Prepared, common_arguments, prepare, run_command, session
 from training.run.trainer import SafeTrainer
 
-PAPERS = {
-    "sapo_temperature_neg": 1.05,
-    "sapo_temperature_pos": 1.0,
-    "vespo_k_pos": 2.0,
-    "vespo_lambda_pos": 3.0,
-    "vespo_k_neg": 3.0,
-    "vespo_lambda_neg": 2.0,
-}
-"""What the losses sapo and vespo are told; the others do not read it."""
-
 
 class PolicyTrainer(SafeTrainer, GRPOTrainer):
     """TRL's GRPOTrainer, safe to kill at any moment."""
@@ -81,7 +71,10 @@ def build_trainer(ready: Prepared) -> PolicyTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
     assert isinstance(settings, GrpoSettings)
-    return policy_trainer(ready, rewards_of(settings))
+    composed = VerifierReward(settings.verifier_weights, settings.v4)
+    if settings.aggregation == "sum_then_normalize":
+        return policy_trainer(ready, [composed])
+    return policy_trainer(ready, [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)])
 
 
 def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
@@ -97,62 +90,27 @@ def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
     )
 
 
-def rewards_of(settings: GrpoSettings) -> list[Any]:
-    """Return the composed reward and, where each verifier is compared on its own, those as well."""
-    composed = VerifierReward(settings.verifier_weights, settings.v4)
-    if settings.aggregation == "sum_then_normalize":
-        return [composed]
-    return [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)]
-
-
-def _shares(settings: SampledSettings) -> dict[str, Any]:
-    """Return how TRL joins the rewards: the composed one alone, or the verifiers by their weights.
-
-    In the second case the composed one, weighted 0, is there to be logged as in every other run.
-    """
-    if not isinstance(settings, GrpoSettings) or settings.aggregation == "sum_then_normalize":
-        return {"reward_weights": None, "multi_objective_aggregation": "sum_then_normalize"}
-    weights = weights_of(settings.verifier_weights)
-    total = sum(weights.values())
-    return {
-        "reward_weights": [0.0, *(weights.get(name, 0.0) / total for name in VERIFIERS)],
-        "multi_objective_aggregation": settings.aggregation,
-    }
-
-
 def options(settings: SampledSettings) -> dict[str, Any]:
-    """Return every training argument of TRL's that has an effect; none is left to its default.
-
-    Answers are drawn from the plain distribution, whatever the model's own settings.
-    """
+    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     is_server = settings.vllm == "server"
+    shares: dict[str, Any] = {}
+    if isinstance(settings, GrpoSettings) and settings.aggregation == "normalize_then_sum":
+        weights = weights_of(settings.verifier_weights)  # the composed reward weighs nothing: it is there to be logged
+        parts = [weights.get(name, 0.0) / sum(weights.values()) for name in VERIFIERS]
+        shares = {"reward_weights": [0.0, *parts], "multi_objective_aggregation": settings.aggregation}
     return {
         **common_arguments(settings),
         "num_generations": settings.num_generations,
-        "num_generations_eval": None,
         "generation_batch_size": settings.generation_batch or None,
-        "steps_per_generation": None,
         "max_completion_length": settings.max_completion_length,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
-        "top_k": 0,
-        "min_p": None,
-        "repetition_penalty": 1.0,
-        "generation_kwargs": None,
-        "chat_template_kwargs": None,
-        "cache_implementation": None,
-        "use_transformers_continuous_batching": False,
         "use_vllm": settings.vllm != "off",
         "vllm_mode": "server" if is_server else "colocate",
         "vllm_server_base_url": settings.vllm_server if is_server else None,
         "vllm_gpu_memory_utilization": settings.vllm_memory,
         "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
         "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
-        "vllm_enable_sleep_mode": False,
-        "vllm_importance_sampling_correction": True,
-        "vllm_importance_sampling_mode": "sequence_mask",
-        "vllm_importance_sampling_clip_max": 3.0,
-        "vllm_importance_sampling_clip_min": None,
         "num_iterations": settings.num_iterations,
         "beta": settings.beta,
         "use_bias_correction_kl": settings.kl_by_ratio,
@@ -161,23 +119,10 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "importance_sampling_level": settings.importance_sampling,
         "epsilon": settings.epsilon,
         "epsilon_high": settings.epsilon_high or settings.epsilon,
-        "delta": None,
-        **PAPERS,
-        **_shares(settings),
+        **shares,
         "mask_truncated_completions": settings.mask_truncated,
-        "off_policy_mask_threshold": None,
-        "top_entropy_quantile": 1.0,
-        "entropy_coef": 0.0,
-        "use_adaptive_entropy": False,
-        "sync_ref_model": False,
-        "disable_dropout": False,
-        "cast_lm_head_to_fp32": False,
-        "router_aux_loss_coef": None,
         "pad_to_multiple_of": None,
-        "shuffle_dataset": True,
-        "remove_unused_columns": False,
         "log_completions": True,
-        "log_unique_prompts": False,
         "num_completions_to_print": 0,
     }
 

@@ -186,11 +186,7 @@ class RefinerReward:
         log_extra: LogExtra | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Return one reward per completion; BadConfig for rows that hold no record.
-
-        Judged is only what the reward depends on: an answer that breaks a hard check, says nothing or
-        fails the gate has its reward without a judge.
-        """
+        """Return one reward per completion, judged only where it matters; BadConfig for rows without a record."""
         records = records_of(columns, prompts, len(completions))
         rows = await self._rows(records, completions)
         asked = [(row, row.verdicts) for row in rows if row.verdicts is not None]
@@ -300,10 +296,7 @@ def judge_for(settings: RefinerSettings) -> Judge:
 
 
 def judge_facts(settings: RefinerSettings, judge: Judge) -> dict[str, str]:
-    """Return what run.json keeps of the judge: who it is, how it is asked, how it orders known pairs.
-
-    Never an address or a key. BadConfig for a judge that is not fit to reward anything.
-    """
+    """Return what run.json keeps of the judge, never an address or a key; BadConfig for one that is not fit."""
     is_http = isinstance(judge, HttpJudge)
     probed = fit_judge(judge, settings.judge_deadline_seconds)  # first: from then on the label names the model
     return {

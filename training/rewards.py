@@ -146,10 +146,7 @@ def _verdicts(
 def verdict_on(
     column: str, row: str, question: str, answer: str, weights: tuple[tuple[str, float], ...], v4: str
 ) -> Verdict:
-    """Return the verdict on an answer; what is remembered is time alone.
-
-    A quarter of what GRPO samples repeats, and TRL hands a batch to one `OneVerifier` after another.
-    """
+    """Return the verdict on an answer, remembered: a quarter of what GRPO samples repeats."""
     return judge(*_known(column, row, question), answer, Scoring(dict(weights), v4), "answer")
 
 
@@ -163,10 +160,7 @@ def _known(column: str, row: str, question: str) -> tuple[GroundTruth, str]:
 
 
 def _without_gaps(row: object) -> object:
-    """Return an object without the empty cells that a table adds, where rows have unlike fields.
-
-    A datasets column gives every row the fields of all rows, and every `missions` all missions.
-    """
+    """Return an object without the empty cells that a datasets column adds, where rows have unlike fields."""
     if not isinstance(row, Mapping):
         return row
     fields = {name: value for name, value in row.items() if value is not None}

@@ -102,11 +102,7 @@ def add(
 
 
 def _base_told(manifest: ChainManifest) -> str:
-    """Return where the base of a chain that was brought here comes from when it is loaded.
-
-    A published copy of the embedded base is recognised by its checksum. torch is imported, and the
-    embedded base unpacked, only where it may be the one.
-    """
+    """Return where a chain's base will come from; a copy of the embedded one is known by its checksum."""
     if find_spec(PACKAGE) is not None and manifest.base.packed_sha256 is not None:
         from training.models.base import EMBEDDED, find_base
 

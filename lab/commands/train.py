@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +13,12 @@ from typer.core import TyperCommand
 
 from evals.errors import LabError
 from lab.commands.tables import emit, notes, table_of
-from training.config import STAGES, advice
+from training.config import STAGES, advice, as_document
 
 if TYPE_CHECKING:
-    from hub.checks import Part
     from training.launch.estimate import Estimate
     from training.launch.plan import Plan
-    from training.launch.preview import Preview, TokenRow
+    from training.launch.preview import Preview
 
 app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.")
 
@@ -97,11 +96,7 @@ for _name, _kind in STAGES.items():
 
 
 def _run(plan: "Plan", *, as_json: bool) -> None:
-    """Run the line with the Python that runs this, and print what it left.
-
-    Its standard output joins standard error. A first Ctrl-C reaches the training process, which
-    ends in order; this one waits for it.
-    """
+    """Run the line with this Python and print what it left; a first Ctrl-C lets training end in order."""
     from lab.train.runner import has_gpu
     from training.launch.accelerate import check_equipment, environment
     from training.run.folder import RunFolder
@@ -179,7 +174,7 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None", lacking: 
     return {
         "stage": plan.stage,
         "command": plan.command,
-        "settings": plan.document(),
+        "settings": as_document(plan.settings),
         "data": plan.data.record(),
         "examples": list(plan.data.trl_rows().values())[:2],
         "tokens": tokens,
@@ -199,7 +194,7 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None", lacking: 
 def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> None:
     settings = [
         (key, ", ".join(map(str, value)) if isinstance(value, list) else value)
-        for key, value in plan.document().items()
+        for key, value in as_document(plan.settings).items()
     ]
     rows: list[tuple[object, object]] = [*plan.data.record().items()]
     rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
@@ -217,25 +212,27 @@ def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> No
         emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))
     for each in seen.examples:
         title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
-        emit(None, as_json=False, table=table_of(title, ("tokens",), [(_marked(each),)]))
-
-
-def _marked(row: "TokenRow") -> str:
-    """Return tokens with a thin line between them, those that are learned from in brackets."""
-    given, learned = "│".join(row.tokens[: row.given]), "│".join(row.tokens[row.given :])
-    return f"{given}⟦{learned}⟧" if learned else given
+        given, learned = "│".join(each.tokens[: each.given]), "│".join(each.tokens[each.given :])
+        text = f"{given}⟦{learned}⟧" if learned else given
+        emit(None, as_json=False, table=table_of(title, ("tokens",), [(text,)]))
 
 
 def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
     """Show the job that would be started, or start it."""
+    from hub.checks import part_of
     from hub.client import connect
     from hub.jobs import job_options, plan_job, submit, user_of
 
     chosen = job_options(options)
     api = None if dry_run else connect()
     user = WHOEVER if api is None or chosen.repo else user_of(api)
-    output = _inside(plan.output)
-    job, upload = plan_job(plan.output.name, plan.line, output, _files(plan), chosen, user)
+    output, words = _inside(plan.output), list(plan.words)
+    named = [words[words.index("--config") + 1]] if "--config" in words else []
+    named += [name for name in plan.settings.data if Path(name).is_file()]
+    files = {_inside(Path(name)): part_of(Path(name)) for name in named}
+    if plan.settings.chain.strip():
+        files |= {path: part_of(file) for path, file in _chain_files(plan.settings.chain)}
+    job, upload = plan_job(plan.output.name, plan.line, output, files, chosen, user)
     number = None if api is None else submit(api, job, upload, lambda words: notes.print(words, soft_wrap=True))
     shown = {name: value for name, value in job.model_dump().items() if name != "script"}
     emit(
@@ -249,18 +246,6 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
     else:
         notes.print(f"follow it: hf jobs logs {number}")
     notes.print(f"bring the run here: hf download {job.run_repo} --local-dir {output}", soft_wrap=True)
-
-
-def _files(plan: "Plan") -> "Mapping[str, Part]":
-    from hub.checks import part_of
-
-    words = list(plan.words)
-    named = [words[words.index("--config") + 1]] if "--config" in words else []
-    named += [str(name) for name in plan.document().get("data") or () if Path(str(name)).is_file()]
-    files = {_inside(Path(name)): part_of(Path(name)) for name in named}
-    if plan.settings.chain.strip():
-        files |= {path: part_of(file) for path, file in _chain_files(plan.settings.chain)}
-    return files
 
 
 def _chain_files(chain: str) -> Iterator[tuple[str, Path]]:

@@ -17,6 +17,7 @@ from evals.errors import BadConfig, BadRow, ChainMismatch
 from evals.io import read_rows, sha256_of_text
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from evals.schema import Message, Record
+from training.config import ReviewSettings
 from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Row, Rows, sequences_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ class Conversation:
     question: str
     reply: str
     article: str = ""
+
+
+def review_rows(settings: ReviewSettings, chain_prompt: str | None) -> Rows[Conversation]:
+    """Return papers with what people objected to."""
+    data = read_conversations(settings.data)
+    check_chain_prompt(data, chain_prompt)
+    return data
 
 
 def read_conversations(sources: Sequence[str]) -> Rows[Conversation]:
@@ -153,10 +161,7 @@ def check_chain_prompt(data: Rows[Conversation], chain_prompt: str | None) -> No
 
 
 def check_replies(data: Rows[Conversation], tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
-    """Raise BadConfig unless, in every row, exactly the reply would be learned from.
-
-    A template that hides where the reply begins would train on the paper as well; that is refused rather than done.
-    """
+    """Raise BadConfig unless exactly the reply is learned from: a template may hide where it begins."""
     for name, row in data.trl_rows().items():
         found = sequences_of(row, tokenizer)["completion"]
         learned = tokenizer.decode(list(found.ids[found.given :]))

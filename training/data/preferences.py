@@ -15,8 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, BadRow
 from evals.io import read_rows, sha256_of_text
-from evals.questions import is_held_out, system_prompt_for
+from evals.questions import SYSTEM_PROMPT, is_held_out, system_prompt_for
 from evals.schema import Message
+from training.config import DpoSettings
+from training.data.questions import watched_questions
 from training.data.tokens import Rows, shared_length
 
 ROWS = "train.jsonl"
@@ -56,6 +58,14 @@ class Preference:
             name: text if isinstance(text, str) else [turn.model_dump() for turn in text]
             for name, text in columns.items()
         }
+
+
+def dpo_rows(settings: DpoSettings, chain_prompt: str | None) -> Rows[Preference]:
+    """Return pairs of answers; what the monitor is to ask is tried, so that it is refused before the base is loaded."""
+    data = read_preferences(settings.data, chain_prompt or SYSTEM_PROMPT)
+    if settings.monitor_steps:
+        watched_questions(settings.monitor_data, 1, settings.seed, data.questions)
+    return data
 
 
 def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Preference]:

@@ -41,6 +41,8 @@ from evals.questions import (
 from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
 from evals.schema import Example
 from evals.verifiers.score import SCORED
+from training.config import GrpoSettings, SftSettings
+from training.data.refiner import are_records, check_refiner_chain, refiner_data
 from training.data.tokens import Row, Rows
 
 
@@ -66,6 +68,19 @@ SHARES = 5
 DEV_SHARE, GRPO_SHARE = 0, 1
 BY_TISSUE = "pathways-train/"
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
+
+
+def sft_rows(settings: SftSettings, chain_prompt: str | None) -> Rows[Any]:
+    """Return questions with their answers, or records of the refiner with their references."""
+    if not are_records(settings.data):
+        return sft_data(settings.data, settings.seed, chain_prompt or SYSTEM_PROMPT)
+    check_refiner_chain(chain_prompt)
+    return refiner_data(settings.data, is_for_sft=True)
+
+
+def grpo_rows(settings: GrpoSettings, chain_prompt: str | None) -> Rows[Example]:
+    """Return questions that a verifier can score."""
+    return grpo_data(settings.data, settings.seed, chain_prompt or SYSTEM_PROMPT)
 
 
 def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:

@@ -16,6 +16,7 @@ from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
 from evals.refine.records import read_records, records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
+from training.config import RefinerSettings
 from training.data.tokens import Row, Rows
 
 TRAIN, TEST = "refiner-train", "refiner-test"
@@ -33,32 +34,28 @@ class RefinerData(Rows[RefinerRecord]):
         return {**super().record(), "records trimmed": len(self.trimmed), "passages taken away": taken}
 
     def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
-        """Return the data without some of its groups, and these alone; BadConfig for too few groups.
-
-        About `share` of the groups is held out, chosen by the seed.
-        """
+        """Return the data without about `share` of its groups, and these alone; BadConfig for too few groups."""
         _, held = split_by_group(self.items, share, seed)
         names = [record.id for record in held]
         alone = replace(self, named={name: self.named[name] for name in names}, counts={}, left_out={})
         return self.without(names, "held out to see when to stop"), alone
 
     def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
-        """Return the data with passages taken from records whose row has more than `budget` tokens.
-
-        A record that nothing more can be taken from stays as it was: whether it may be dropped is for
-        the settings to say.
-        """
+        """Return the data with passages taken from records over `budget` tokens, as far as nothing rests on them."""
         fitted = within_budget(self.items, budget, lambda record: tokens_of(self.row_of(record)))
         shorter = {record.id: record for record in fitted.records}
         return replace(self, named={**self.named, **shorter}, trimmed=fitted.trimmed)
 
 
-def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:
-    """Return the records of all sources, each once.
+def refiner_rows(settings: RefinerSettings, chain_prompt: str | None) -> RefinerData:
+    """Return records to answer, without those that are held out."""
+    check_refiner_chain(chain_prompt)
+    data = refiner_data(settings.data)
+    return data.parted(settings.held_out_share, settings.seed)[0] if settings.held_out_steps else data
 
-    BadConfig for test records, for two unlike records of one id, and, where answers are to be learned
-    from references, for sources without one.
-    """
+
+def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:
+    """Return the records of all sources, each once; BadConfig for test records, unlike twins, or no reference."""
     records: dict[str, RefinerRecord] = {}
     counts: dict[str, int] = {}
     repeated = 0

@@ -66,10 +66,7 @@ class Draws(NamedTuple):
 def chain_samples(
     model: Model, origin: SampleOrigin, examples: Sequence[Example], system_prompt: str, draws: Draws
 ) -> list[Sample]:
-    """Return answers of one stage of a chain, drawn with one seed after the other.
-
-    BadConfig for fewer than two answers per question, or for greedy ones, which are all the same.
-    """
+    """Return answers of one stage, one seed after the other; BadConfig for fewer than two each, or greedy."""
     if draws.count < 2 or draws.sampling.temperature <= 0:
         raise BadConfig(
             f"{draws.count} answers per question at temperature {draws.sampling.temperature:g} give no two"

@@ -143,10 +143,7 @@ class Tokens:
 
 
 def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
-    """Return what a model reads of a row, by column: question and answer, or the question alone.
-
-    The split is TRL's: an answer starts where the question alone and both together become different.
-    """
+    """Return what a model reads of a row, by column; an answer starts where TRL says, at the first other token."""
     prompt, told = row["prompt"], row.get(TEMPLATE_TOLD) or {}
     asked = _ids(prompt, tokenizer, told, is_question=True)
     found = {}
@@ -170,10 +167,7 @@ def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
 
 
 def within(data: Data, lengths: Mapping[str, int], settings: StageSettings) -> Data:
-    """Return `data` without the rows that are too long; `lengths` are tokens by the name of the row.
-
-    BadConfig, naming rows, if there are any and the settings do not let them be dropped, or if no row would be left.
-    """
+    """Return `data` without rows that are too long; BadConfig, naming them, if they may not be dropped."""
     key, longest = settings.limit, settings.longest
     over = {name: size for name, size in lengths.items() if size > longest}
     if not over:
@@ -236,10 +230,7 @@ INSTRUCTION = (
 
 
 def with_template(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Return the tokenizer with a template that takes a system prompt and can leave reasoning out.
-
-    INSTRUCTION if it had none.
-    """
+    """Return the tokenizer with a template that takes a system prompt and can leave reasoning out."""
     if not tokenizer.chat_template:
         tokenizer.chat_template = INSTRUCTION
     elif isinstance(tokenizer.chat_template, str) and not takes_system(tokenizer):

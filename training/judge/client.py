@@ -40,10 +40,7 @@ Result = TypeVar("Result")
 
 
 def checked_address(base_url: str, *, allow_remote: bool) -> str:
-    """Return the address without a slash at its end; BadConfig if it is none, or not on this machine.
-
-    A remote host needs `allow_remote`: the questions, evidence and answers are sent to it.
-    """
+    """Return the address without a slash at its end; BadConfig if it is none, or not on this machine without leave."""
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = base_url.rpartition("@")[2][:80]  # never what stands before an @
@@ -75,11 +72,7 @@ def is_local(host: str) -> bool:
 
 
 def key_of(variable: str, base_url: str) -> str | None:
-    """Return the key that an environment variable holds; None if no variable is named.
-
-    BadConfig if it is not set, or if a key would go to another machine without encryption. The key
-    itself is in no message.
-    """
+    """Return the key that a variable holds, if one is named; BadConfig if it is not set, or would go unencrypted."""
     if not variable:
         return None
     key = os.environ.get(variable, "").strip()
@@ -139,7 +132,7 @@ class ChatClient:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.address = checked_address(settings.base_url, allow_remote=settings.allow_remote)
-        self._key()
+        key_of(settings.key_variable, self.address)
         self.model = settings.model
         self.counts = Counts()
         self.refused: dict[str, str] = {}
@@ -305,17 +298,14 @@ class ChatClient:
             text = str(told.get("message", told) if isinstance(told, dict) else told)
         except (ValueError, AttributeError, RecursionError):
             pass
-        if key := self._key():
+        if key := key_of(self.settings.key_variable, self.address):
             text = text.replace(key, "***")
         return " ".join(text.split())[:2000] or "nothing"
-
-    def _key(self) -> str | None:
-        return key_of(self.settings.key_variable, self.address)
 
     def _line(self) -> tuple[aiohttp.ClientSession, asyncio.Semaphore]:
         loop = asyncio.get_running_loop()
         if loop not in self._lines:
-            key, at_once = self._key(), self.settings.concurrency
+            key, at_once = key_of(self.settings.key_variable, self.address), self.settings.concurrency
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=at_once),
                 timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),

@@ -13,7 +13,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 
 from pydantic import Field
@@ -49,12 +49,6 @@ class Canary(Record):
     answer: str
     says: tuple[str, ...] = Field(min_length=1)
     confidence: float | None = None
-
-    def is_read_by(self, reading: Reading | str) -> bool:
-        """Return whether a reading is right: one of the wordings, and the confidence."""
-        if isinstance(reading, str) or reading.confidence != self.confidence:
-            return False
-        return normalised(reading.answer) in map(normalised, self.says)
 
 
 class AnswerJudge(HttpJudge):
@@ -116,7 +110,16 @@ class AnswerJudge(HttpJudge):
             return Reading(kept["answer"], kept["confidence"])
         problem = ""
         for attempt in range(TRIES):
-            reply = await self.ask(partial(self._messages, task, is_again=attempt > 0), SCHEMA, attempt)
+
+            def compose(is_again: bool = attempt > 0) -> Messages:
+                parts = [
+                    self.fences.shared("QUESTION", task.question),
+                    self.fences.shared("OPTIONS", task.form),
+                    self.fences.single("ANSWER", task.answer),
+                ]
+                return conversation(instruction("extraction"), [*parts, AGAIN] if is_again else parts)
+
+            reply = await self.ask(compose, SCHEMA, attempt)
             if reply.error:
                 return reply.error
             found = read_extraction(reply.text, task)
@@ -126,14 +129,6 @@ class AnswerJudge(HttpJudge):
                 return found
             problem = found
         return problem
-
-    def _messages(self, task: ReadRequest, *, is_again: bool) -> Messages:
-        parts = [
-            self.fences.shared("QUESTION", task.question),
-            self.fences.shared("OPTIONS", task.form),
-            self.fences.single("ANSWER", task.answer),
-        ]
-        return conversation(instruction("extraction"), [*parts, AGAIN] if is_again else parts)
 
 
 def read_extraction(text: str, task: ReadRequest) -> Reading | str:
@@ -169,8 +164,12 @@ def failed_canaries(judge: AnswerJudge) -> tuple[str, ...]:
     tasks = [
         ReadRequest(each.question, each.answer, each.form, of) for each, of in zip(canaries(), options, strict=True)
     ]
-    readings = judge.try_all(tasks)
-    return tuple(each.about for each, reading in zip(canaries(), readings, strict=True) if not each.is_read_by(reading))
+    wrong = []
+    for each, found in zip(canaries(), judge.try_all(tasks), strict=True):
+        is_right = not isinstance(found, str) and normalised(found.answer) in map(normalised, each.says)
+        if not is_right or found.confidence != each.confidence:
+            wrong.append(each.about)
+    return tuple(wrong)
 
 
 def refuse_unless_fit(label: str, failed: Sequence[str], *, anyway: bool = False) -> None:

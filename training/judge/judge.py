@@ -105,10 +105,7 @@ class HttpJudge:
             self.cache.close()
 
     async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, Verdict], str]:
-        """Return the verdicts on some questions by key, and what went wrong.
-
-        A judge that says yes to the canary was talked into it: then all its verdicts are void.
-        """
+        """Return verdicts by key, and what went wrong; all are void of a judge that says yes to the canary."""
         settings, key = self.settings, ""
         if self.cache:
             told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
@@ -156,10 +153,7 @@ def judge_of(settings: HttpSettings) -> Judge:
 def judged(
     judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float, tell: Callable[[int], None] | None = None
 ) -> list[Verdicts]:
-    """Return the verdicts on each answer, from anywhere; those not there at the deadline are missing.
-
-    `tell` hears how many are done. LabError, which a person can act on, is raised; so is any bug.
-    """
+    """Return the verdicts on each answer, missing ones for those not there at the deadline; `tell` hears how many."""
 
     async def work() -> list[Verdicts | None]:
         try:

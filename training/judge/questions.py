@@ -95,10 +95,7 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing to be told about an answer: a number from 0 to `top`.
-
-    `key` says where the verdict belongs; only a behaviour needs words of the answer to rest on.
-    """
+    """One thing to be told about an answer, a number 0..`top`; `key` says where the verdict belongs."""
 
     key: str
     kind: Literal["behaviour", "support", "relevance", "need"]
@@ -157,22 +154,19 @@ def messages(inquiry: Inquiry, named: Mapping[str, Question], fences: Fences) ->
     the questions by name (`names_of`), one JSON object a line.
     """
     evidence = "\n\n".join(f"[{name}]\n{text}" for name, text in inquiry.evidence.items())
-    items = "\n".join(
-        f'{{"item": "{name}", "kind": "{each.kind}", "numbers": "{_numbers(each)}", "text": {_quoted(each.text)}}}'
-        for name, each in named.items()
-    )
+    rows = []
+    for name, each in named.items():
+        is_behaviour = each.kind == "behaviour"
+        numbers = f"0 (absent) to {each.top:g} (fully present)" if is_behaviour else f"0 to {each.top:g}"
+        row = {"item": name, "kind": each.kind, "numbers": numbers, "text": each.text}
+        rows.append(json.dumps(row, ensure_ascii=False))
     parts = (
         fences.shared("EVIDENCE", evidence or "(none)"),
         fences.shared("QUESTION", inquiry.question),
         fences.single("ANSWER", inquiry.answer),
-        fences.single("ITEMS", items),
+        fences.single("ITEMS", "\n".join(rows)),
     )
     return conversation(instruction(), parts)
-
-
-def _numbers(question: Question) -> str:
-    is_behaviour = question.kind == "behaviour"
-    return f"0 (absent) to {question.top:g} (fully present)" if is_behaviour else f"0 to {question.top:g}"
 
 
 def names_of(inquiry: Inquiry, questions: tuple[Question, ...]) -> dict[str, Question]:
@@ -274,10 +268,7 @@ def objects(text: str) -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where a server that speaks OpenAI's chat completions is, and how patiently it is asked.
-
-    `model` empty = the one model that it lists; `key_variable` is the environment variable of its key.
-    """
+    """Where an OpenAI-compatible server is (`model` empty: the one it lists), and how patiently it is asked."""
 
     base_url: str
     model: str = ""
@@ -296,11 +287,7 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class HttpSettings(ServerSettings):
-    """How a judge on a server is asked.
-
-    `mode` "batched" asks all items of an answer in one call, "per_item" each in a call of its own: dearer,
-    without one item's shine on the next.
-    """
+    """How a judge is asked: all items of an answer in one call (batched), or each in its own, which is dearer."""
 
     timeout_seconds: float = 60.0
     mode: Literal["batched", "per_item"] = "batched"

@@ -38,7 +38,10 @@ class Launch:
 
     def line(self, stage: str, words: Sequence[str]) -> tuple[str, ...]:
         """Return the command, word by word."""
-        chosen = ("--config_file", _shown(profile_file(self.profile))) if self.profile else ()
+        chosen: tuple[str, ...] = ()
+        if self.profile:
+            file, here = profile_file(self.profile), Path.cwd()
+            chosen = ("--config_file", str(file.relative_to(here) if file.is_relative_to(here) else file))
         if not chosen and not self._given("num_processes") and not self._given("config_file"):
             chosen = ("--num_processes", "1")  # else accelerate takes every GPU it finds
         return ("accelerate", "launch", *chosen, *self.options, "-m", f"training.{stage}", *words)
@@ -74,17 +77,12 @@ class Launch:
     @property
     def uses_deepspeed(self) -> bool:
         """Whether DeepSpeed drives the processes."""
-        named = self._profile().get("distributed_type") == "DEEPSPEED"
-        return named or "--use_deepspeed" in self.options
+        return self._profile().get("distributed_type") == "DEEPSPEED" or "--use_deepspeed" in self.options
 
     @property
     def wants_gpus(self) -> bool:
         """Whether a configuration was chosen that is made for GPUs."""
         return self._profile().get("use_cpu") is False and "--cpu" not in self.options
-
-    @property
-    def _name(self) -> str:
-        return f"profile {self.profile}" if self.profile else "this launch"
 
     def check(self, settings: StageSettings) -> None:
         """Raise BadConfig for what would start another run than was asked for, or none."""
@@ -96,15 +94,16 @@ class Launch:
             )
         if not self.divides_weights:
             return
+        this = f"profile {self.profile}" if self.profile else "this launch"
         if settings.weights == "nf4":
             raise BadConfig(
-                f"{self._name} divides the weights of the base among processes, and 4-bit weights cannot"
+                f"{this} divides the weights of the base among processes, and 4-bit weights cannot"
                 " be divided; use weights bfloat16 with it, or profile multi-gpu."
             )
         looks = settings.looks
         if looks and getattr(settings, looks):
             raise BadConfig(
-                f"{self._name} divides the weights of the base among processes, and what {looks} asks for"
+                f"{this} divides the weights of the base among processes, and what {looks} asks for"
                 f" needs a whole model on each; set {looks} to 0, or use a profile that does not divide"
                 " them (single-gpu, multi-gpu, zero2)."
             )
@@ -155,10 +154,7 @@ def profile_file(name: str) -> Path:
 
 
 def environment(line: Sequence[str], processes: int) -> dict[str, str]:
-    """Return what the stage of a line is started with: this environment, and what training wants of it.
-
-    One process gets every core that this one may use: left to itself, accelerate gives it a single thread.
-    """
+    """Return what a line's stage is started with; a single process gets every core (accelerate gives it one thread)."""
     wanted = {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
     if processes == 1:
         wanted["OMP_NUM_THREADS"] = str(usable_cores())
@@ -179,11 +175,6 @@ def usable_cores(quota: Path = QUOTA) -> int:
         return max(1, min(cores, int(granted) // int(period)))
     except (OSError, ValueError, ZeroDivisionError):
         return cores
-
-
-def _shown(file: Path) -> str:
-    here = Path.cwd()
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 # ---- packages and machines that settings need: checked before a run starts, without torch ---------------

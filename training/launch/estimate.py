@@ -145,10 +145,7 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
 
 
 def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> None:
-    """Raise BadConfig if GRPO's answers do not divide into groups, batches and vLLM's copies, or rows do not suffice.
-
-    With fewer questions than it asks at a time it would take no step.
-    """
+    """Raise BadConfig if GRPO's answers do not divide into groups, batches and copies, or rows do not suffice."""
     if not isinstance(settings, SampledSettings):
         return
     sampled, group, each = _sampled(settings, processes), settings.num_generations, settings.batch * processes

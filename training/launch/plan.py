@@ -1,13 +1,13 @@
 """What a training command would do: settings, rows, the exact line, what it needs."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evals.errors import BadConfig, MissingModel
-from training.config import HEURISTIC, STAGES, RefinerSettings, StageSettings, as_document, read_request
+from training.config import HEURISTIC, STAGES, RefinerSettings, StageSettings, read_request
 from training.data.tokens import Rows
 from training.judge.client import checked_address, key_of
 from training.launch.accelerate import Launch
@@ -42,17 +42,6 @@ class Plan:
         """The run folder."""
         return Path(self.settings.output)
 
-    def document(self) -> Mapping[str, Any]:
-        """Return the settings as plain values."""
-        return as_document(self.settings)
-
-    def built_on(self) -> dict[str, str]:
-        """Return the checksum of each stage that the new one builds on, as run.json keeps it."""
-        if not self.settings.chain.strip():
-            return {}
-        stages = read_chain(self.settings.chain).manifest.stages
-        return {f"stage {stage.name}": stage.sha256 for stage in stages}
-
     def needs(self, rows: int, *, has_gpu: bool = False) -> Estimate | None:
         """Return what the run would need with so many rows; None for a base of unknown shape."""
         shape = shape_of(self.settings.base)
@@ -83,23 +72,12 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
             if not is_dry:
                 raise
             problems = (str(error),)
-    if isinstance(settings, RefinerSettings):
-        problems += _judge_problems(settings)
+    if isinstance(settings, RefinerSettings) and settings.judge != HEURISTIC:
+        address = checked_address(settings.judge, allow_remote=settings.judge_allow_remote)
+        try:
+            key_of(settings.judge_key_env, address)
+        except BadConfig as error:  # a run makes sure of it itself: made for another machine, it need not be here
+            problems += (str(error),)
     data = settings.read_rows(of_chain)
     check_batches(settings, data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, problems)
-
-
-def _judge_problems(settings: RefinerSettings) -> tuple[str, ...]:
-    """Return why the judge could not be asked from here; BadConfig for an address that never may be.
-
-    A run makes sure of its key itself: where a plan is made for another machine, it need not be here.
-    """
-    if settings.judge == HEURISTIC:
-        return ()
-    address = checked_address(settings.judge, allow_remote=settings.judge_allow_remote)
-    try:
-        key_of(settings.judge_key_env, address)
-    except BadConfig as error:
-        return (str(error),)
-    return ()

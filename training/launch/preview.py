@@ -47,13 +47,16 @@ class Preview:
 def preview(plan: Plan) -> Preview:
     """Return what the run of a plan would read, as far as it can be told on this machine."""
     data, settings = plan.data, plan.settings
-    tokenizer = tokenizer_here(settings.base)
-    if tokenizer is None:
+    folder, tokenizer = _folder_here(settings.base), None
+    if folder is not None and (folder / "tokenizer_config.json").is_file():
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
         problem = (
             f"the tokenizer of {settings.base} is not on this machine, so tokens and lengths cannot"
             " be shown; the first run fetches it."
         )
         return Preview(data.count, data.count, {}, None, (), (problem,))
+    tokenizer = with_template(tokenizer)
     kept, refusals = data, ()
     try:
         kept = fitting(data, settings, tokenizer)
@@ -62,24 +65,20 @@ def preview(plan: Plan) -> Preview:
         refusals = (str(error),)
     rows = kept.trl_rows()
     sizes = sorted(length_of(row, tokenizer) for row in {**data.trl_rows(), **rows}.values())
+    shown = [
+        TokenRow(name, column, tuple(str(tokenizer.decode([each])) for each in found.ids), found.given)
+        for name in list(rows)[:SHOWN]
+        for column, found in sequences_of(rows[name], tokenizer).items()
+    ]
     return Preview(
         rows=data.count,
         kept=kept.count,
         left_out={f"left out, {why}": count for why, count in kept.left_out.items()},
         lengths=(sizes[0], round(median(sizes)), sizes[-1]),
-        examples=tuple(each for name in list(rows)[:SHOWN] for each in _tokens(name, rows[name], tokenizer)),
+        examples=tuple(shown),
         problems=refusals or notes_of(tokenizer),
         is_refused=bool(refusals),
     )
-
-
-def tokenizer_here(source: str) -> PreTrainedTokenizerBase | None:
-    """Return the tokenizer of a base if it lies on this machine, without asking the network."""
-    folder = _folder_here(source)
-    if folder is None or not (folder / "tokenizer_config.json").is_file():
-        return None
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return with_template(tokenizer) if isinstance(tokenizer, PreTrainedTokenizerBase) else None
 
 
 def _folder_here(source: str) -> Path | None:
@@ -101,10 +100,3 @@ def _folder_here(source: str) -> Path | None:
         _raise_exceptions_for_connection_errors=False,
     )
     return Path(found).parent if found else None
-
-
-def _tokens(name: str, row: Mapping[str, object], tokenizer: PreTrainedTokenizerBase) -> list[TokenRow]:
-    return [
-        TokenRow(name, column, tuple(str(tokenizer.decode([each])) for each in found.ids), found.given)
-        for column, found in sequences_of(row, tokenizer).items()
-    ]

@@ -27,6 +27,7 @@ from training.data.questions import sft_data
 from training.data.tokens import TOO_LONG
 from training.launch.accelerate import Launch
 from training.launch.plan import Plan, plan_of
+from training.models.manifest import read_chain
 from training.reviewer.measure import MeasureSettings, development_papers, read_measure, refuse_learned
 from training.run.folder import PROCESSES, changes, config_changes, public_config
 
@@ -84,7 +85,8 @@ class Sweep:
         tokenizer can tell which rows those were.
         """
         plan = self.plan(trial, launch, overwrite=True)
-        data = {**plan.data.record(), **plan.built_on()}
+        stages = read_chain(plan.settings.chain).manifest.stages if plan.settings.chain.strip() else ()
+        data = {**plan.data.record(), **{f"stage {stage.name}": stage.sha256 for stage in stages}}
         if any(TOO_LONG in key for key in known.data):
             data = {key: value for key, value in data.items() if key not in ("sha256", "rows")}
         seen = {key: known.data.get(key) for key in data}
@@ -157,11 +159,11 @@ def _changes(document: Mapping[str, Any], file: Path) -> list[dict[str, str]]:
             f"{file} asks for {len(found)} runs{f' that set {own[0]}' if own else ''}; a sweep has 1 to"
             f" {MOST}, and gives each its own output."
         )
-    return [{str(key): _text(value) for key, value in each.items()} for each in found]
 
+    def text(value: object) -> str:
+        if isinstance(value, Mapping):
+            return ",".join(f"{key}={number}" for key, number in value.items())
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        return ",".join(map(str, value)) if is_list else str(value)
 
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ",".join(f"{key}={number}" for key, number in value.items())
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return ",".join(map(str, value)) if is_list else str(value)
+    return [{str(key): text(value) for key, value in each.items()} for each in found]

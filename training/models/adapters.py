@@ -41,10 +41,7 @@ PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
 
 @dataclass(frozen=True)
 class LoraPair:
-    """What an adapter adds to one linear layer: up @ (down @ x), the scale already in `up`.
-
-    `down` is (rank, inputs) as stored; `up` is (outputs, rank) in float32.
-    """
+    """What an adapter adds to a layer, up @ (down @ x): (rank, inputs), and (outputs, rank) with the scale."""
 
     down: torch.Tensor
     up: torch.Tensor
@@ -61,10 +58,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """Return the adapter in a PEFT folder.
-
-    Raises MissingModel if its files are not there, ChainMismatch if they hold what cannot be stacked exactly.
-    """
+    """Return the adapter in a PEFT folder; MissingModel without its files, ChainMismatch if it cannot be stacked."""
     weights, config = adapter_files(folder)
     try:
         settings = json.loads(config.read_text(encoding="utf-8"))
@@ -142,10 +136,6 @@ def _pair(module: str, sides: dict[str, torch.Tensor], settings: dict[str, objec
             f"the adapter in {folder} has no sound pair of matrices for {module} (one is missing, has"
             " the wrong shape, or holds infinities); the file is damaged. Train the stage again."
         )
-    return LoraPair(down=down, up=up.float() * _scale(settings, down.shape[0]))
-
-
-def _scale(settings: dict[str, object], rank: int) -> float:
-    """Return alpha / rank, or alpha / sqrt(rank) for rsLoRA (Kalajdzievski 2023, eq. 4)."""
-    alpha = float(str(settings.get("lora_alpha", 8)))
-    return alpha / math.sqrt(rank) if settings.get("use_rslora") else alpha / rank
+    rank, alpha = down.shape[0], float(str(settings.get("lora_alpha", 8)))
+    scale = alpha / math.sqrt(rank) if settings.get("use_rslora") else alpha / rank  # Kalajdzievski 2023, eq. 4
+    return LoraPair(down=down, up=up.float() * scale)

@@ -177,10 +177,7 @@ BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def weights_sha256(folder: Path) -> str:
-    """Return the SHA-256 of a model's safetensors files; of several, over their names and hashes.
-
-    Raises MissingModel if the folder holds none.
-    """
+    """Return the SHA-256 of a model's safetensors; of several over names and hashes. MissingModel for none."""
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
         raise MissingModel(
@@ -194,10 +191,7 @@ def weights_sha256(folder: Path) -> str:
 
 
 def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a hash of all that turns text into token numbers, special tokens included.
-
-    Padding and truncation are left out: they are settings of a call, and using a tokenizer changes them.
-    """
+    """Return a hash of all that turns text into tokens; padding and truncation are settings of a call."""
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules.pop("padding", None)

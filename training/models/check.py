@@ -23,10 +23,7 @@ from training.models.stack import Stack
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked. `detail` says what was found and, if it is wrong, what to do.
-
-    `is_missing` tells a file that is not there from one that is not what it should be.
-    """
+    """One thing that was checked: what was found and what to do; `is_missing` of a file that is not there."""
 
     subject: str
     check: str
@@ -174,10 +171,7 @@ def broken_probe(stage: str, probe: Probe) -> Finding | None:
 
 
 def distance(probe: Probe, logprobs: torch.Tensor) -> float:
-    """Return the largest difference from the stored log-probabilities, in nats.
-
-    Infinite if a stored token is not in the vocabulary or a value is not a number.
-    """
+    """Return the largest difference from the stored log-probabilities, in nats; infinite for a NaN."""
     if any(not 0 <= token < logprobs.shape[-1] for token in probe.token_ids):
         return float("inf")
     found = logprobs[torch.tensor(probe.token_ids)]

@@ -46,10 +46,7 @@ def row_seed(seed: int, stage: str, prompt: Sequence[int]) -> int:
 
 
 class SeededRows(LogitsProcessor):
-    """Turns greedy decoding into sampling: the largest of its scores is a draw.
-
-    Logits come as (rows, vocabulary) and leave in the same shape.
-    """
+    """Turns greedy decoding of (rows, vocabulary) into sampling: the largest of its scores is a draw."""
 
     def __init__(self, seeds: Sequence[int], temperature: float, top_p: float) -> None:
         self._sources = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -73,10 +70,7 @@ UNFINISHED = "�"
 
 @dataclass(frozen=True)
 class Piece:
-    """New text of one stage. `finish_reason` is set on its last piece, whose text may be empty.
-
-    `n_tokens` counts what the stage has written so far, without the end mark.
-    """
+    """New text of one stage, `n_tokens` written so far; `finish_reason` stands on its last piece alone."""
 
     stage: str
     text: str
@@ -325,10 +319,7 @@ class Writer:
     def rows(
         self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, *, thinks: bool = True
     ) -> list[Row]:
-        """Return the rows of one prompt, checked: known stages, a question, room for an answer.
-
-        Not `thinks`: a template that knows reasoning is told to leave it out.
-        """
+        """Return the rows of one prompt, checked; not `thinks`: the template is told to leave reasoning out."""
         limits = (
             ("max_new_tokens", sampling.max_new_tokens, 1, MAX_NEW_TOKENS),
             ("temperature", sampling.temperature, 0.0, 5.0),

@@ -45,10 +45,7 @@ def chain_file(name: str | Path) -> Path:
 
 
 def read_chain(name: str | Path) -> Chain:
-    """Return the chain called `name`.
-
-    Raises MissingModel if there is none, ChainMismatch if the file is not a chain.
-    """
+    """Return the chain called `name`; MissingModel if there is none, ChainMismatch if the file is not a chain."""
     file = chain_file(name)
     try:
         manifest = ChainManifest.model_validate_json(file.read_text(encoding="utf-8"))

@@ -47,10 +47,7 @@ class StackedPeftModel(PeftModelForCausalLM):
     _unmerged: Mapping[str, torch.Tensor] = {}
 
     def set_adapter(self, adapter_name: str | Sequence[str], inference_mode: bool = False) -> None:
-        """Activate `adapter_name` on top of the frozen adapters; only `default` may learn.
-
-        The chosen one comes first: Trainer resumes the first active adapter.
-        """
+        """Activate it on top of the frozen adapters; it comes first (Trainer resumes that); only `default` learns."""
         chosen = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
         self.active_adapter = chosen[0]
         others = [name for name in chosen if name not in self.frozen]
@@ -111,17 +108,11 @@ class StackedPeftModel(PeftModelForCausalLM):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Save `default` alone; the frozen adapters and TRL's `ref` have their own places.
-
-        Embeddings are never trained here, so PEFT need not ask the Hub whether they were.
-        """
+        """Save `default` alone, no embeddings: the frozen adapters and TRL's `ref` have their own places."""
         super().save_pretrained(save_directory, safe_serialization, [TRAINED], save_embedding_layers, *args, **kwargs)
 
     def merge_adapter(self, adapter_names: list[str] | None = None, safe_merge: bool = False) -> None:
-        """Add the active adapters to the base's weights, as TRL does to hand them to vLLM.
-
-        The weights as they were are kept beside, in main memory.
-        """
+        """Add the active adapters to the base's weights, as TRL does for vLLM; the weights are kept in main memory."""
         self._unmerged = {
             name: module.get_base_layer().weight.detach().to("cpu", copy=True)
             for name, module in self.named_modules()
@@ -147,12 +138,8 @@ class StackedPeftModel(PeftModelForCausalLM):
 
 
 def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
-    """Return the model that learns, built on the start as its mode says.
-
-    BadConfig where adapters would be merged into quantised weights, or where the adapter to continue
-    has another shape than the settings say.
-    """
-    merge_into(model, start.adapters_to_merge())
+    """Return the model that learns, built on the start as its mode says; BadConfig where it cannot be."""
+    merge_into(model, {name: read_adapter(folder) for name, folder in start.merged.items()})
     lora = lora_of(settings, model)
     if start.continued is None:
         policy = stacked_policy(model, start.frozen, lora, settings.seed)
@@ -186,13 +173,16 @@ def stacked_policy(
 def continued_policy(
     model: PreTrainedModel, frozen: Mapping[str, Path], continued: Path, lora: LoraConfig
 ) -> StackedPeftModel:
-    """Return `model` with the adapter in the folder `continued` going on over the frozen ones.
-
-    Only the dropout of `lora` is new; BadConfig if its rank, scale or layers are not the adapter's.
-    """
+    """Return `model` with an adapter going on over the frozen ones; BadConfig if `lora` has another shape."""
     layers = frozenset(read_adapter(continued).pairs)
     kept = LoraConfig.from_pretrained(str(continued))
-    wanted = _layers(model, lora.target_modules)
+    output, targets = model.get_output_embeddings(), lora.target_modules
+    linear = [name for name, each in model.named_modules() if isinstance(each, torch.nn.Linear) and each is not output]
+    wanted = frozenset(
+        name
+        for name in linear
+        if targets == "all-linear" or any(f".{name}".endswith(f".{target}") for target in targets or ())
+    )
     if (kept.r, kept.lora_alpha, layers) != (lora.r, lora.lora_alpha, wanted):
         raise BadConfig(
             f"mode continue trains an adapter of rank {kept.r}, alpha {kept.lora_alpha} on"
@@ -220,16 +210,6 @@ def _freeze_below(policy: StackedPeftModel, frozen: Mapping[str, Path]) -> None:
     policy.set_adapter(TRAINED)
 
 
-def _layers(model: PreTrainedModel, targets: str | Collection[str] | None) -> frozenset[str]:
-    output = model.get_output_embeddings()
-    linear = [
-        name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear) and layer is not output
-    ]
-    if targets == "all-linear":
-        return frozenset(linear)
-    return frozenset(name for name in linear if any(f".{name}".endswith(f".{target}") for target in targets or ()))
-
-
 def _shown(layers: Collection[str]) -> str:
     """Return how many layers there are of each kind: "4 q_proj, 4 v_proj"."""
     kinds = Counter(name.rpartition(".")[2] for name in layers)
@@ -251,11 +231,7 @@ def lora_of(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:
 
 
 def write_adapter(model: PeftModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> str:
-    """Write the trained adapter in bfloat16 to `folder`, whole, and return the weights' SHA-256.
-
-    Two files, no card, no copy of another adapter. `weights` are the model's where it holds only a
-    part of them itself.
-    """
+    """Write the trained adapter (or gathered `weights`) in bfloat16, whole, to `folder`; return its SHA-256."""
     tensors = get_peft_model_state_dict(model, state_dict=weights, adapter_name=TRAINED, save_embedding_layers=False)
     rounded = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in tensors.items()}
     config = copy.copy(model.peft_config[TRAINED])  # training may go on

@@ -16,6 +16,7 @@ and up) become one product, and A is appended to W, so that W x and A x are that
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -30,28 +31,19 @@ SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers of one parent that are given the same input, in the order in which they are called."""
 
 
+@dataclass
 class Columns:
-    """Which adapter each column of A x belongs to, and the mask of the batch that is running.
+    """Which adapter each column of A x belongs to; the batch's mask (rows, 1, columns), None = the bare base."""
 
-    `mask` is (rows, 1, columns); None means that every row is the bare base.
-    """
-
-    def __init__(self, owners: tuple[str, ...]) -> None:
-        self.owners = owners
-        self.mask: torch.Tensor | None = None
+    owners: tuple[str, ...]
+    mask: torch.Tensor | None = None
 
 
 class Stack:
-    """The adapters laid over a model, and the one place that says which rows use which.
-
-    `lock` is held while a batch runs: several chains may share the model.
-    """
+    """The adapters laid over a model, and which rows use which; `lock` is held while a batch runs."""
 
     def __init__(self, model: PreTrainedModel, adapters: Mapping[str, Adapter]) -> None:
-        """Replace the adapted layers of `model`, in place.
-
-        Raises ChainMismatch if an adapter was made for layers that the model does not have.
-        """
+        """Replace adapted layers of `model`, in place; ChainMismatch for an adapter of layers that it lacks."""
         self.model, self.lock = model, threading.Lock()
         self.adapters: tuple[str, ...] = ()
         self._columns: dict[tuple[str, ...], Columns] = {}
@@ -68,8 +60,11 @@ class Stack:
         with torch.no_grad():
             for group in _groups(model, targets):
                 self._replace(model, group, targets)
-            if not self.adapters:
-                _let_go_of_file(model)
+            if not self.adapters:  # the weights file is let go of: else replaced layers stay in memory with its map
+                for module in (each for each in model.modules() if not isinstance(each, JointProduct)):
+                    for parameter in module.parameters(recurse=False):
+                        if parameter.device.type == "cpu":
+                            parameter.data = parameter.data.clone()
         self.adapters += tuple(adapters)
 
     @contextmanager
@@ -82,15 +77,12 @@ class Stack:
             wanted = frozenset().union(*adapters_of_row)
             for columns in self._columns.values():
                 if not wanted.isdisjoint(columns.owners):
-                    columns.mask = self._mask(columns.owners, adapters_of_row)
+                    kept = [[[float(owner in adapters) for owner in columns.owners]] for adapters in adapters_of_row]
+                    columns.mask = torch.tensor(kept, dtype=self._dtype, device=self._device)
             yield
         finally:
             for columns in self._columns.values():
                 columns.mask = None
-
-    def _mask(self, owners: tuple[str, ...], rows: Sequence[frozenset[str]]) -> torch.Tensor:
-        kept = [[[float(owner in adapters) for owner in owners]] for adapters in rows]
-        return torch.tensor(kept, dtype=self._dtype, device=self._device)
 
     def _replace(self, model: nn.Module, group: tuple[str, ...], targets: Mapping[str, Mapping[str, LoraPair]]) -> None:
         """Put stacked layers in the place of the layers called `group`, which share their input."""
@@ -153,28 +145,23 @@ class JointProduct(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the outputs of all layers side by side."""
-        outputs = self._joint(inputs)
+        mask = self.columns.mask
+        if mask is None:
+            bias = None if self.bias is None else self.bias[: self.outputs]
+            outputs = functional.linear(inputs, self.weight[: self.outputs], bias)
+        else:
+            _check_rows(mask, inputs)
+            product = functional.linear(inputs, self.weight, self.bias)
+            low = product[..., self.outputs :] * mask
+            base = product[..., : self.outputs].reshape(-1, self.outputs)
+            total = torch.addmm(base, low.reshape(-1, low.shape[-1]), self.up)
+            outputs = total.view(*inputs.shape[:-1], self.outputs)
         for added in self.more:
             outputs = added(inputs, outputs)
         return outputs
 
-    def _joint(self, inputs: torch.Tensor) -> torch.Tensor:
-        mask = self.columns.mask
-        if mask is None:
-            bias = None if self.bias is None else self.bias[: self.outputs]
-            return functional.linear(inputs, self.weight[: self.outputs], bias)
-        _check_rows(mask, inputs)
-        product = functional.linear(inputs, self.weight, self.bias)
-        low = product[..., self.outputs :] * mask
-        base = product[..., : self.outputs].reshape(-1, self.outputs)
-        total = torch.addmm(base, low.reshape(-1, low.shape[-1]), self.up)
-        return total.view(*inputs.shape[:-1], self.outputs)
-
     def part(self, inputs: torch.Tensor, place: int) -> torch.Tensor:
-        """Return one layer's outputs; the first to ask computes them for its siblings.
-
-        A kept result is only used for the very tensor it was computed from, and let go with the last sibling.
-        """
+        """Return one layer's outputs; the first to ask computes them for its siblings, given the same tensor."""
         if place == 0 or self._last is None or self._last[0] is not inputs:
             self._last = (inputs, self.forward(inputs).split(self.sizes, dim=-1))
         outputs = cast(torch.Tensor, self._last[1][place])
@@ -255,29 +242,12 @@ def _groups(model: nn.Module, targets: Mapping[str, Mapping[str, LoraPair]]) -> 
         parent, _, last = name.rpartition(".")
         siblings = next((names for names in SIBLINGS if last in names), (last,))
         group = tuple(f"{parent}.{sibling}" if parent else sibling for sibling in siblings)
-        is_whole = all(_exists(model, member) for member in group)
-        if is_whole and _are_joinable([model.get_submodule(member) for member in group]):
-            groups[group] = None
-        else:
-            groups[name,] = None
+        beside = dict(model.get_submodule(parent).named_children())
+        layers = [beside[sibling] for sibling in siblings] if set(siblings) <= beside.keys() else []
+        product = _product_of(layers[0]) if layers else None
+        is_joint = product is not None and all(_product_of(each) is product for each in layers)
+        groups[group if is_joint or (product is None and _plain_layers(layers)) else (name,)] = None
     return list(groups)
-
-
-def _let_go_of_file(model: nn.Module) -> None:
-    """Copy what is still read from the mapped weights file, so that the mapping can be dropped.
-
-    Else the pages of the replaced layers stay in memory for as long as the embedding needs the map.
-    """
-    for module in model.modules():
-        if not isinstance(module, JointProduct):
-            for parameter in module.parameters(recurse=False):
-                if parameter.device.type == "cpu":
-                    parameter.data = parameter.data.clone()
-
-
-def _exists(model: nn.Module, name: str) -> bool:
-    parent, _, last = name.rpartition(".")
-    return last in dict(model.get_submodule(parent).named_children())
 
 
 def _plain_layers(layers: Sequence[nn.Module]) -> list[nn.Linear]:
@@ -291,12 +261,6 @@ def _product_of(layer: nn.Module) -> JointProduct | None:
     if isinstance(layer, Part):
         return layer.ask.__self__
     return layer if isinstance(layer, JointProduct) else None
-
-
-def _are_joinable(layers: Sequence[nn.Module]) -> bool:
-    """Whether layers can be one product, or are one already."""
-    product = _product_of(layers[0])
-    return bool(_plain_layers(layers)) if product is None else all(_product_of(each) is product for each in layers)
 
 
 def _shape(layer: nn.Module) -> tuple[int, int]:
@@ -322,21 +286,13 @@ def _check_rows(mask: torch.Tensor, inputs: torch.Tensor) -> None:
         raise ValueError(f"{inputs.shape[0]} rows were given where the stack was told of {mask.shape[0]}")
 
 
-WHOLE = (torch.float32, torch.bfloat16, torch.float16)
-"""Types of weights that an adapter can be added to."""
-
-
 def merge_into(model: nn.Module, adapters: Mapping[str, Adapter]) -> None:
-    """Add adapters to the weights of `model`, in place: summed in float32, rounded once to its type.
-
-    BadConfig if a layer holds quantised weights; ChainMismatch if an adapter belongs to another
-    model. Nothing is changed then.
-    """
+    """Add adapters to the weights of `model`, in place, rounded once; BadConfig for quantised layers."""
     targets = pairs_by_layer(model, adapters)
     for name in targets:
         layer = model.get_submodule(name)
         weight = layer.weight
-        if type(layer) is not nn.Linear or weight.dtype not in WHOLE:
+        if type(layer) is not nn.Linear or weight.dtype not in (torch.float32, torch.bfloat16, torch.float16):
             raise BadConfig(
                 f"the layer {name} holds quantised weights ({type(layer).__name__}, {weight.dtype}): adding"
                 " an adapter would round most of it away. Use mode stack, which is exact over quantised"

@@ -21,7 +21,7 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage, Probe
 from training.config import StageSettings
-from training.models.adapters import Adapter, read_adapter
+from training.models.adapters import read_adapter
 from training.models.base import Base, identity_of, load_model, load_tokenizer
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
@@ -56,11 +56,11 @@ def append_stage(
     if the previous chain stands on another base or the adapter cannot be stacked.
     """
     stages = previous.manifest.stages if previous else ()
-    earlier = (
-        []
-        if previous is None
-        else [each.model_copy(update={"path": _relative(previous.adapter_folder(each), folder)}) for each in stages]
-    )
+    earlier = [
+        each.model_copy(update={"path": _relative(previous.adapter_folder(each), folder)})
+        for each in stages
+        if previous is not None
+    ]
     taken = (BASE_STAGE, *(known.name for known in stages))
     if stage.name in taken:
         raise BadConfig(
@@ -112,10 +112,7 @@ def _relative(path: Path, start: Path) -> str:
 
 @dataclass(frozen=True)
 class Start:
-    """A chain as a new stage takes it up; `chain` None = the bare base.
-
-    `frozen` and `merged` are adapter folders by the name of their stage, in the order of the chain.
-    """
+    """A chain as a new stage takes it up (None = the bare base), with adapter folders by stage, in order."""
 
     chain: Chain | None = None
     mode: Mode = "stack"
@@ -140,17 +137,9 @@ class Start:
         name = f"{kind}-{earlier + 1}" if earlier else kind
         return NewStage(name, kind, adapter, self.mode)
 
-    def adapters_to_merge(self) -> dict[str, Adapter]:
-        """Return the adapters that become part of the weights, read and checked."""
-        return {name: read_adapter(folder) for name, folder in self.merged.items()}
-
 
 def start_of(settings: StageSettings, base: Base, tokenizer: PreTrainedTokenizerBase | None = None) -> Start:
-    """Return where the settings start from.
-
-    Raises MissingModel if the chain is not here, ChainMismatch if it is not what it was or stands on
-    another base, BadConfig if it has no adapter to continue or to merge.
-    """
+    """Return where the settings start from; an error of ours for a chain that cannot be built on."""
     if not settings.chain.strip():
         return Start()
     chain = read_chain(settings.chain)

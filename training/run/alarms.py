@@ -107,16 +107,14 @@ class AlarmCallback(TrainerCallback):
             seen = self._seen[alarm.metric]
             if alarm.metric not in row or len(seen) < self._window * (2 if alarm.way else 1):
                 continue
-            counts = not alarm.needs_reward or self._reward_rises()
-            text = alarm.complaint(seen[: self._window], seen[-self._window :]) if counts else None
+            text, rewards, window = None, self._seen[REWARD], self._window
+            rises = len(rewards) >= 2 * window and fmean(rewards[-window:]) > fmean(rewards[:window])
+            if rises or not alarm.needs_reward:
+                text = alarm.complaint(seen[:window], seen[-window:])
             if text and alarm not in self._broken:
                 found.append(text)
             (self._broken.add if text else self._broken.discard)(alarm)
         return found
-
-    def _reward_rises(self) -> bool:
-        seen, window = self._seen[REWARD], self._window
-        return len(seen) >= 2 * window and fmean(seen[-window:]) > fmean(seen[:window])
 
 
 def alert(run: RunFolder, step: int, text: str) -> None:

@@ -93,10 +93,7 @@ def drop_old(run: Path, keep: int) -> None:
 
 
 def check_room(run: Path, expected: int) -> None:
-    """Raise TrainingStopped if the disk cannot take a checkpoint of `expected` bytes.
-
-    What the last checkpoint took counts where it is more.
-    """
+    """Raise TrainingStopped if the disk cannot take `expected` bytes, or what the last checkpoint took."""
     earlier = checkpoints(run)
     last = sum(file.stat().st_size for file in _files(earlier[-1])) if earlier else 0
     needed = max(expected, last) + HEADROOM

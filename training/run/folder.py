@@ -58,10 +58,7 @@ def versions() -> dict[str, str]:
 
 
 def code_revision(folder: Path = REPOSITORY) -> str | None:
-    """Return the commit of the code, with "+changes" if it was edited since; None outside git.
-
-    Files that git does not know, such as the run that is being written, are no change of the code.
-    """
+    """Return the commit of the code, with "+changes" if files that git knows were edited since; None outside git."""
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
@@ -70,9 +67,12 @@ def code_revision(folder: Path = REPOSITORY) -> str | None:
 
 def host(accelerator: str | None = None) -> dict[str, str | int | float]:
     """Return processor, cores, memory in GB and accelerator; no name of machine or person."""
+    described = Path("/proc/cpuinfo")
+    text = described.read_text() if described.is_file() else ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return {
         "system": platform.system(),
-        "processor": _processor(),
+        "processor": match[1].strip() if match else platform.processor() or platform.machine(),
         "cores": os.cpu_count() or 1,
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "accelerator": accelerator or "none",
@@ -89,15 +89,6 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip()
 
 
-def _processor() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.is_file():
-        match = re.search(r"^model name\s*:\s*(.+)$", described.read_text(), re.MULTILINE)
-        if match:
-            return match[1].strip()
-    return platform.processor() or platform.machine()
-
-
 RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
 COMPLETIONS, REPORTS, STEPS = "completions", "reports", "steps"
 WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS, "report.json", "README.md")
@@ -111,7 +102,7 @@ MAY_CHANGE_ON_RESUME = {
 }
 """Settings that leave the trained weights as they are."""
 REMOVED = {"noise_limit": 1.0, "contrast_floor": 1.0, "second_judge": "", "second_share": 0.05, "items_report": ""}
-REMOVED |= {"judge_votes": 1}
+REMOVED |= {"judge_votes": 1}  # in the data of a record, too
 """Settings that older runs stored, with the values under which they changed nothing."""
 PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data")
 """Settings that may be paths of this machine, or lists of them."""
@@ -192,7 +183,9 @@ class RunFolder:
             self._refuse_other(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
-        self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
+        step = step_of(checkpoint) if checkpoint else 0  # a resumed run writes the lines after it again
+        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
+        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
         self.write(record)
         return checkpoint
 
@@ -253,11 +246,6 @@ class RunFolder:
                 f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
             )
 
-    def _cut_metrics(self, step: int) -> None:
-        """Drop the lines after `step`: a resumed run writes them again."""
-        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
-        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
-
 
 def public_path(text: str, root: Path | None = None) -> str:
     """Return a path as records keep it: from `root` (default: here), or only its last part.
@@ -291,12 +279,12 @@ def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
     """
     kind = STAGES.get(known.stage)
     came_later = {key: value for key, value in (defaults(kind) if kind else {}).items() if key in wanted}
-    stored = {key: value for key, value in known.config.items() if key not in REMOVED or value != REMOVED[key]}
-    return changes({**came_later, **stored}, wanted)
+    return changes({**came_later, **known.config}, wanted)
 
 
 def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
     """Return "key: old, now new" for every value that would train other weights."""
+    known = {key: value for key, value in known.items() if key not in REMOVED or str(value) != str(REMOVED[key])}
     keys = [key for key in {**known, **wanted} if key not in MAY_CHANGE_ON_RESUME]
     return [f"{key}: {known.get(key)!r}, now {wanted.get(key)!r}" for key in keys if known.get(key) != wanted.get(key)]
 
@@ -321,19 +309,18 @@ class Sampled:
 def read_completions(file: Path) -> tuple[Sampled, ...] | None:
     """Return the answers in one of TRL's tables; None while it is not written to its end."""
     try:
-        table = pq.read_table(file)
+        rows = pq.read_table(file).to_pylist()
     except (pa.ArrowInvalid, FileNotFoundError):
         return None
-    return tuple(_sampled(row) for row in table.to_pylist())
-
-
-def _sampled(row: Mapping[str, Any]) -> Sampled:
-    return Sampled(
-        step=row["step"],
-        prompt=text_of(row["prompt"]),
-        completion=text_of(row["completion"]),
-        reward=next((row[name] for name in REWARDS if name in row), None),
-        advantage=row.get("advantage"),
-        verdict=row.get("verdict"),
-        confidence=row.get("stated_confidence"),
+    return tuple(
+        Sampled(
+            step=row["step"],
+            prompt=text_of(row["prompt"]),
+            completion=text_of(row["completion"]),
+            reward=next((row[name] for name in REWARDS if name in row), None),
+            advantage=row.get("advantage"),
+            verdict=row.get("verdict"),
+            confidence=row.get("stated_confidence"),
+        )
+        for row in rows
     )

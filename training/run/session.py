@@ -216,10 +216,7 @@ def session(ready: Prepared, **facts: str | int) -> Generator[Session]:
 
 
 def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
-    """Return the checkpoint to go on from, once the first process has opened and locked the folder.
-
-    If it may not, it says why, and the others end with it; `held` lets go of the lock in the end.
-    """
+    """Return the checkpoint to go on from, once the first process has locked the folder; where it may not, all end."""
     refusal: LabError | None = None
     chosen: str | None = None
     if processes().is_main_process:
@@ -277,16 +274,13 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
         "bf16": settings.autocast == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
         "dataloader_pin_memory": torch.cuda.is_available(),
-        "logging_strategy": "steps",
         "logging_steps": settings.log_steps,
-        "save_strategy": "steps",
         "save_steps": settings.save_steps,
         "save_total_limit": None,  # old ones go when the new one is sealed: training.run.trainer
         "logging_nan_inf_filter": False,
         "report_to": settings.report_to,
         "run_name": Path(settings.output).name,
         "project": "assay",
-        "eval_strategy": "no",
     }
 
 

@@ -115,10 +115,7 @@ class SafeTrainer(Trainer):
         return self.spent_before.and_then(Spent.together(gather_object([here])))
 
     def gathered_weights(self) -> dict[str, torch.Tensor] | None:
-        """Return the model's weights from all processes that hold a part each; None if all hold all.
-
-        Every process has to ask.
-        """
+        """Return the weights from processes that hold a part each; None if all hold all. Every one has to ask."""
         if not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             return None
         return self.accelerator.get_state_dict(self.model_wrapped)
@@ -131,8 +128,8 @@ class SafeTrainer(Trainer):
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             return
         policy = self.accelerator.unwrap_model(self.model)
-        trained = [each for each in policy.parameters() if each.requires_grad]
-        sums = torch.stack([_checksum(each) for each in trained])
+        trained = [each.detach().contiguous() for each in policy.parameters() if each.requires_grad]
+        sums = torch.stack([each.view(torch.uint8).sum(dtype=torch.int64) for each in trained])  # of bytes: exact
         of_all = self.accelerator.gather(sums[None])
         if not bool((of_all == of_all[0]).all()):
             raise TrainingStopped(
@@ -170,7 +167,8 @@ class SafeTrainer(Trainer):
         run = Path(str(self.args.output_dir))
         checkpoint = run / f"{PREFIX}{self.state.global_step}"
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        if not all(_is_finite(weight) for weight in trained):
+        here = (each.to_local() if isinstance(each, DTensor) else each for each in trained)
+        if not all(bool(torch.isfinite(each).all()) for each in here):
             raise TrainingStopped(
                 f"a trained weight is not a finite number after step {self.state.global_step}, so it is"
                 " not saved; the checkpoint before it is kept. Lower learning_rate and train anew with"
@@ -203,17 +201,6 @@ class SafeTrainer(Trainer):
             for _ in range(self.passes_done):
                 torch.randperm(sampler.num_samples, generator=sampler.generator)
         return sampler
-
-
-def _is_finite(weight: torch.Tensor) -> bool:
-    """Whether all numbers of a weight are finite, of a divided one those on this process."""
-    here = weight.to_local() if isinstance(weight, DTensor) else weight
-    return bool(torch.isfinite(here).all())
-
-
-def _checksum(weight: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the bytes of a weight, which is exact wherever it is added up."""
-    return weight.detach().contiguous().view(torch.uint8).sum(dtype=torch.int64)
 
 
 ECHO_SECONDS = 2.0
@@ -271,10 +258,7 @@ class StopCallback(TrainerCallback):
                 signal.signal(each, handler)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Save and stop if asked to, but not in the middle of a round.
-
-        A signal reaches several processes at different steps, so they agree on the step to stop at.
-        """
+        """Save and stop if asked to, but not in the middle of a round; processes agree on the step to stop at."""
         asked = torch.tensor(float(self.is_asked), device=args.device)
         if float(self.trainer.accelerator.reduce(asked, "sum")):
             self.is_asked = control.should_save = control.should_training_stop = True

@@ -49,10 +49,7 @@ ROWS = 8
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers as tokens: `ids` and `attended` are (rows, prompt + answer).
-
-    `written`, (rows, answer), marks an answer's tokens, its end token with them.
-    """
+    """Answers as tokens (rows, prompt + answer); `written` (rows, answer) marks an answer's own, its end too."""
 
     ids: torch.Tensor
     attended: torch.Tensor
@@ -184,10 +181,7 @@ ACCURACY, KL, LENGTH = "monitor/accuracy", "monitor/kl", "monitor/length"
 
 
 class ForgettingMonitor(Looks):
-    """Is what was known being forgotten? Says when accuracy falls or the distance grows beyond the settings.
-
-    With `monitor_stop` the run is stopped then, a checkpoint kept.
-    """
+    """Says when accuracy falls or the distance grows beyond the settings; with `monitor_stop` that stops the run."""
 
     figure = ACCURACY
 
