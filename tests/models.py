@@ -110,7 +110,7 @@ def tiny_adapter(
 def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
     """Write base, SFT run and GRPO run under `folder`; return the run folder of the last stage."""
     from training.models.base import find_base
-    from training.models.chain import NewStage, append_stage
+    from training.models.start import NewStage, append_stage
 
     source = tiny_base(folder / "model")
     base = find_base(str(source))

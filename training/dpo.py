@@ -7,7 +7,6 @@ is ln 2. Training on preferences can destroy what a model knew: a monitor (`trai
 again and again. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from trl import DPOConfig, DPOTrainer
@@ -26,11 +25,6 @@ CAREFUL_BETA = 0.1
 
 class PreferenceTrainer(SafeTrainer, DPOTrainer):
     """TRL's DPOTrainer, safe to kill at any moment."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_command("dpo", train, arguments)
 
 
 def train(request: Request) -> None:
@@ -89,4 +83,4 @@ def options(settings: DpoSettings) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_command("dpo", train)

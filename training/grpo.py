@@ -7,7 +7,6 @@ What TRL's defaults changed is set outright: unless asked otherwise the loss is 
 estimate is not weighted by the probability ratio.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -49,11 +48,6 @@ class PolicyTrainer(SafeTrainer, GRPOTrainer):
             still = spread.isclose(spread.new_zeros(())).float().mean().item()
             self._metrics["train"]["frac_reward_zero_std"][-1] = still
         return batch
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_command("grpo", train, arguments)
 
 
 def train(request: Request) -> None:
@@ -128,4 +122,4 @@ def options(settings: SampledSettings) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_command("grpo", train)

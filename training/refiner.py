@@ -9,7 +9,6 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from accelerate.utils import gather_object
@@ -27,11 +26,6 @@ from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, prepare, run_command, session
 from training.run.watch import PlateauWatch
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_command("refiner", train, arguments)
 
 
 def train(request: Request) -> None:
@@ -99,4 +93,4 @@ class JudgeCallback(TrainerCallback, ExportableState):
 
 
 if __name__ == "__main__":
-    main()
+    run_command("refiner", train)

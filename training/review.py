@@ -9,7 +9,6 @@ chain, so that an adapter is asked with the words it was trained with.
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
 from importlib.metadata import version
 
 from transformers import PreTrainedModel
@@ -24,11 +23,6 @@ from training.sft import SupervisedTrainer
 from training.sft import build_trainer as supervised_trainer
 
 UNSLOTH = "unsloth"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_command("review", train, arguments)
 
 
 def train(request: Request) -> None:
@@ -80,4 +74,4 @@ def _unsloth(ready: Prepared) -> PreTrainedModel:
 
 
 if __name__ == "__main__":
-    main()
+    run_command("review", train)

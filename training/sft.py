@@ -7,7 +7,6 @@ which it learns to cite, passages that nothing rests on may go. On a chain it go
 says. Left out on purpose: evaluation while training (`assay eval run`).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,11 +21,6 @@ from training.run.trainer import SafeTrainer
 
 class SupervisedTrainer(SafeTrainer, SFTTrainer):
     """TRL's SFTTrainer, safe to kill at any moment."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_command("sft", train, arguments)
 
 
 def train(request: Request) -> None:
@@ -97,4 +91,4 @@ def _last(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor | N
 
 
 if __name__ == "__main__":
-    main()
+    run_command("sft", train)

@@ -93,7 +93,8 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
     def find_copy(named: str | None) -> "BaseCopy":
         from hub.adapters import BaseCopy
         from training.models.base import find_base, licence_file, origin_of
-        from training.models.chain import base_source, read_chain
+        from training.models.chain import base_source
+        from training.models.manifest import read_chain
 
         cache = from_environment().cache
         source = base_source(read_chain(run), cache)

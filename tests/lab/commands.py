@@ -32,8 +32,7 @@ from evals.errors import LabError
 from evals.report import save_report
 from lab.cli import app
 from tests.evals.reports import small_report
-from tests.training.judge_server import Behaviour, JudgeServer, says
-from tests.training.judges import KNOWN, reads
+from tests.training.judge_server import KNOWN, Behaviour, JudgeServer, reads, says
 
 CASES = Path(__file__).parent / "cases"
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,8 +24,7 @@ from tests.lab.commands import CASES, REPORT, problems_of
 from tests.lab.trainings import training_rows
 from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
-from tests.training.judge_server import JudgeServer
-from tests.training.judges import reads
+from tests.training.judge_server import JudgeServer, reads
 from tests.training.runs import sampled_run
 
 

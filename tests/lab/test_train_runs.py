@@ -51,7 +51,7 @@ from lab.ui.charts import CHARTS, curve
 from lab.ui.components import escape
 from tests.lab.trainings import ROWS, allowed_in, boot, now, plain, run_in, table
 from training.launch.accelerate import Launch
-from training.refine.reward import RefinerReward
+from training.refiner_rewards import RefinerReward
 from training.rewards import VerifierReward
 from training.run.folder import read_completions
 

@@ -2,24 +2,21 @@
 
 import multiprocessing
 import os
-import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback
 
 from training.config import STAGES
 from training.run.folder import RunFolder
-from training.run.trainer import SafeTrainer
+from training.run.session import run_command
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
@@ -124,75 +121,12 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
     if DYING in words:
         import_module("training.run.session").append_stage = _die
         words = tuple(word for word in words if word != DYING)
-    trouble = [word for word in words if word in TROUBLE]
-    if trouble:
-        at = words.index(trouble[0])
-        module.build_trainer = _troubled(module.build_trainer, trouble[0], int(words[at + 1]))
-        words = words[:at] + words[at + 2 :]
-    module.main(["--config", settings, *words])
+    run_command(stage, module.train, ["--config", settings, *words])
 
 
 def _die(*_: object, **__: object) -> None:
     time.sleep(2)  # what the other process does after training is done by then
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _troubled(build: Callable[..., SafeTrainer], trouble: str, step: int) -> Callable[..., Any]:
-    """Return what builds a trainer that meets with `trouble` after `step`."""
-
-    def troubled(*inputs: Any) -> SafeTrainer:
-        trainer = build(*inputs)
-        trainer.add_callback(TROUBLE[trouble](step))
-        return trainer
-
-    return troubled
-
-
-class Broken(TrainerCallback):
-    """Turns the frozen weights into no numbers after a step, as an overflow would."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_begin(self, args, state, control, model=None, **others) -> None:
-        if state.global_step == self.step:
-            model.get_input_embeddings().weight.data.fill_(float("nan"))
-
-
-class Overshot(TrainerCallback):
-    """Turns a trained weight into no number at the end of a step, as too large a step would."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args, state, control, model=None, **others) -> None:
-        if state.global_step == self.step:
-            next(each for each in model.parameters() if each.requires_grad).data[0] = float("nan")
-
-
-class Drifting(TrainerCallback):
-    """Changes a trained weight after a step, in one of the processes alone."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args, state, control, model=None, **others) -> None:
-        if state.global_step == self.step and not state.is_world_process_zero:
-            next(each for each in model.parameters() if each.requires_grad).data[0] += 1.0
-
-
-class Full(TrainerCallback):
-    """Lets the system refuse any file over 4 kB after a step, as a full disk refuses it."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_begin(self, args, state, control, **others) -> None:
-        if state.global_step == self.step:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-
-TROUBLE = {"--broken_after": Broken, "--overshot_at": Overshot, "--drifting_at": Drifting, "--full_after": Full}
 
 
 def length_of_answer(completions: list[list[dict[str, str]]], **_: object) -> list[float]:

@@ -13,7 +13,7 @@ CONTEXT = 4096
 def reviewer_chain(folder: Path, prompt: str | None = None) -> Path:
     """Write a base and a review stage under `folder` and return the run folder."""
     from training.models.base import find_base
-    from training.models.chain import NewStage, append_stage
+    from training.models.start import NewStage, append_stage
 
     source = tiny_base(folder / "model", context=CONTEXT)
     adapter = tiny_adapter(source, folder / "review" / "adapter")

@@ -22,9 +22,9 @@ from training.models.base import (
     load_tokenizer,
     weights_sha256,
 )
-from training.models.chain import base_source, read_chain
+from training.models.chain import base_source
 from training.models.check import file_findings, refuse
-from training.models.manifest import Chain
+from training.models.manifest import Chain, read_chain
 
 
 @pytest.fixture

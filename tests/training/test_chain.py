@@ -15,10 +15,10 @@ from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
 from training.config import SftSettings
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import find_base, identity_of, load_tokenizer
-from training.models.chain import NewStage, append_stage, check_chain, load_chain, read_chain
+from training.models.chain import check_chain, load_chain
 from training.models.check import file_findings, refuse
-from training.models.manifest import active_adapters
-from training.models.start import Start, start_of
+from training.models.manifest import active_adapters, read_chain
+from training.models.start import NewStage, Start, append_stage, start_of
 
 
 @pytest.fixture(scope="module")
@@ -85,45 +85,43 @@ def tampered_scale(folder):
     file.write_text(json.dumps(json.loads(file.read_text()) | {"lora_alpha": 64}))
 
 
-def forgotten_stage(folder):
-    change(folder, lambda manifest: manifest["stages"].pop(0))
+def edited(edit):
+    return lambda folder: change(folder, edit)
 
 
-def swapped_mode(folder):
-    change(folder, lambda manifest: manifest["stages"][1].update(mode="continue"))
-
-
-def empty_probe(folder):
-    change(folder, lambda manifest: manifest["stages"][0]["probe"].update(token_ids=[], logprobs=[]))
-
-
-def unequal_probe(folder):
-    change(folder, lambda manifest: manifest["base_probe"]["logprobs"].pop())
-
-
-def probe_without_prompt(folder):
-    change(folder, lambda manifest: manifest["base_probe"].update(prompt=""))
-
-
-def probe_of_a_token_below_zero(folder):
-    change(folder, lambda manifest: manifest["base_probe"]["token_ids"].__setitem__(0, -1))
-
-
-REFUSED = [
-    (other_weights, r"base's weights is .* Use the base '../model', unchanged"),
-    (other_tokenizer, r"base's tokenizer is .* trained with"),
-    (other_end_mark, r"base's tokenizer is .* trained with"),
-    (other_template, r"base's chat template is .* trained with"),
-    (longer_vocabulary, r"base's vocabulary size is 401, .* trained with 400"),
-    (tampered_adapter, rf"{WEIGHTS_NAME} of the stage 'sft' changed .* Put the original"),
-    (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
-    (forgotten_stage, r"the stage 'grpo' gives log-probabilities .* train the stage again"),
-    (swapped_mode, r"the stage 'grpo' gives log-probabilities .* stacked in another way"),
-    (empty_probe, r"stage 'sft' cannot be used: it holds no log-probabilities. Put the original"),
-    (unequal_probe, r"stage 'base' cannot be used: it has 8 tokens but 7 log-probabilities"),
-    (probe_without_prompt, r"stage 'base' cannot be used: its prompt is empty"),
-    (probe_of_a_token_below_zero, r"the stage 'base' gives log-probabilities inf nats away"),
-]
+REFUSED = {
+    "other weights": (other_weights, r"base's weights is .* Use the base '../model', unchanged"),
+    "another tokenizer": (other_tokenizer, r"base's tokenizer is .* trained with"),
+    "another end mark": (other_end_mark, r"base's tokenizer is .* trained with"),
+    "another template": (other_template, r"base's chat template is .* trained with"),
+    "a longer vocabulary": (longer_vocabulary, r"base's vocabulary size is 401, .* trained with 400"),
+    "a changed adapter": (tampered_adapter, rf"{WEIGHTS_NAME} of the stage 'sft' changed .* Put the original"),
+    "a changed scale": (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
+    "a stage less": (
+        edited(lambda chain: chain["stages"].pop(0)),
+        r"the stage 'grpo' gives log-probabilities .* train the stage again",
+    ),
+    "another mode": (
+        edited(lambda chain: chain["stages"][1].update(mode="continue")),
+        r"the stage 'grpo' gives log-probabilities .* stacked in another way",
+    ),
+    "an empty probe": (
+        edited(lambda chain: chain["stages"][0]["probe"].update(token_ids=[], logprobs=[])),
+        r"stage 'sft' cannot be used: it holds no log-probabilities. Put the original",
+    ),
+    "an unequal probe": (
+        edited(lambda chain: chain["base_probe"]["logprobs"].pop()),
+        r"stage 'base' cannot be used: it has 8 tokens but 7 log-probabilities",
+    ),
+    "a probe without prompt": (
+        edited(lambda chain: chain["base_probe"].update(prompt="")),
+        r"stage 'base' cannot be used: its prompt is empty",
+    ),
+    "a token below zero": (
+        edited(lambda chain: chain["base_probe"]["token_ids"].__setitem__(0, -1)),
+        r"the stage 'base' gives log-probabilities inf nats away",
+    ),
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -136,7 +134,7 @@ def test_a_whole_chain_loads_and_answers(folder, dtype):
     assert all(finding.is_ok for finding in check_chain(folder / "grpo"))
 
 
-@pytest.mark.parametrize(("damage", "words"), REFUSED, ids=[each[0].__name__ for each in REFUSED])
+@pytest.mark.parametrize(("damage", "words"), REFUSED.values(), ids=REFUSED)
 def test_a_chain_that_does_not_fit_is_refused_with_what_to_do(folder, damage, words):
     damage(folder)
     with pytest.raises(ChainMismatch, match=words):

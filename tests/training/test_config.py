@@ -4,9 +4,21 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from evals.errors import BadConfig
-from training.config import STAGES, SftSettings, as_document, read_request, read_settings, read_values
+from evals.verifiers.score import MODES
+from tests.training.cases import cases
+from training.config import (
+    STAGES,
+    GrpoSettings,
+    SftSettings,
+    advice,
+    as_document,
+    read_request,
+    read_settings,
+    read_values,
+)
 
 ROOT = Path(__file__).parents[2]
 STARTS = {
@@ -15,87 +27,14 @@ STARTS = {
     "grpo": "data: [a]\noutput: x\nchain: y\nbatch: 8\n",
 }
 
-READ = [  # stage, YAML, words of the command line, setting, its value
-    ("sft", "epochs: 2", "--epochs 3.5", "epochs", 3.5),
-    ("sft", "epochs: 2", "", "epochs", 2.0),
-    ("sft", "", "--lora-r=4", "lora_r", 4),
-    ("sft", "", "--data a.jsonl,kmp-train", "data", ("a.jsonl", "kmp-train")),
-    ("sft", "", "--learning_rate 1e-4", "learning_rate", 1e-4),
-    ("sft", "learning_rate: 2e-4", "", "learning_rate", 2e-4),  # YAML reads this as text
-    ("sft", "packing: yes", "", "packing", True),
-    ("sft", "", "--packing off", "packing", False),
-    ("grpo", "vllm: off", "", "vllm", "off"),  # YAML reads a bare off as false
-    ("grpo", "", "--verifier_weights V1=.5,V4=.5", "verifier_weights", {"V1": 0.5, "V4": 0.5}),
-    ("grpo", "verifier_weights: {V1: 0.5, V4: 1}", "", "verifier_weights", {"V1": 0.5, "V4": 1.0}),
-    ("grpo", "verifier_weights: mve", "--verifier_weights none", "verifier_weights", None),
-    ("grpo", "loss_type: sapo", "", "loss_type", "sapo"),  # TRL's to judge
-    ("dpo", "loss_type: nca_pair", "", "loss_type", "nca_pair"),
-    ("dpo", "monitor_data: []\nmonitor_steps: 0", "", "monitor_data", ()),
-]
+CASES = cases("settings")
+DIGITS = {"<401 digits>": "1" + "0" * 400, "<5001 digits>": "1" + "0" * 5000, "<3000 brackets>": "[" * 3000}
 
-LONG = "1" + "0" * 400
-REFUSED = [  # stage, YAML, words of the command line, what the message says
-    ("sft", "", "--learning_rate -1", "command line sets learning_rate to '-1'; it takes a number from 0 to 1."),
-    ("sft", "", "--learning_rat 1", "Did you mean learning_rate? The settings are: data, output"),
-    ("sft", "", "--epochs 0", "epochs"),
-    ("sft", "", "--epochs many", "epochs"),
-    ("sft", "", "--epochs inf", "epochs"),
-    ("sft", "", "--epochs nan", "epochs"),
-    ("sft", "", "--lora_r 0", "lora_r to '0'; it takes a whole number from 1 to 512. It means: rank of the adapter."),
-    ("sft", "", "--lora_r 2.5", "lora_r"),
-    ("sft", "", "--schedule sawtooth", "one of cosine, linear, constant, constant_with_warmup"),
-    ("sft", "", "--activation_checkpointing maybe", "true or false"),
-    ("sft", "", "--data=", "data is empty"),
-    ("sft", "", "--data ,", "data is empty"),
-    ("sft", "", "--output=", "output is empty"),
-    ("sft", "", "--base=", "base is empty"),
-    ("sft", "", "--seed -1", "seed"),
-    ("sft", "", f"--seed {2**40}", "seed"),
-    ("sft", "", f"--max_steps {2**63}", "max_steps to '9223372036854775808'; it takes a whole number of 0 or more"),
-    ("sft", "", f"--max_steps {LONG}", "max_steps"),
-    ("sft", "", "--warmup 1e9", "warmup"),
-    ("sft", f"seed: {LONG}", "", "...; it takes a whole number from 0"),
-    ("sft", f"seed: 1{'0' * 5000}", "", "is not YAML"),
-    ("sft", f"learning_rate: {LONG}", "", "learning_rate to 10"),
-    ("sft", "max_grad_norm: true", "", "max_grad_norm to True"),
-    ("sft", "data: {a: 1}", "", "a list"),
-    ("sft", "data: [1, 2]", "", "a list"),
-    ("sft", "output: null", "", "output to None"),
-    ("sft", "mode: continue", "", "there is no chain to build on"),
-    ("sft", "", "epochs 2", "is not a setting"),
-    ("sft", "", "--epochs", "--epochs has no value"),
-    ("sft", "", "--epochs --lora_r 2", "--epochs has no value"),
-    ("sft", "", "--config /nowhere/x.yaml", "there is no settings file"),
-    ("dpo", "", "--chain=", "DPO starts from"),
-    ("dpo", "mode: merge_then_new\nweights: nf4", "", "4-bit weights would round"),
-    ("dpo", "monitor_stop: true\nmonitor_data: [kmp-test]", "", "stop by kmp-dev"),
-    ("dpo", "monitor_data: []", "", "monitor_data is empty"),
-    ("dpo", "beta: 0", "", "beta"),
-    ("dpo", "mode: merge", "", "one of stack, continue, merge_then_new"),
-    ("grpo", "", "--chain=", "chain is empty"),
-    ("grpo", "num_generations: 1", "", "num_generations"),
-    ("grpo", "verifier_weights: V9=1", "", "no verifier is called V9"),
-    ("grpo", "verifier_weights: V1", "", "cannot read the weights 'V1'; name a set"),
-    ("grpo", "verifier_weights: phase5", "", "name a set (assay, mve, full, phase4"),
-    ("grpo", "verifier_weights: V1=0,V4=0", "", "every weight is 0"),
-    ("grpo", "verifier_weights: V1=.5, V1=.6", "", "stands twice"),
-    ("grpo", "verifier_weights: {V1: .5, V1: .6}", "", "the key 'V1' stands more than once"),
-    ("grpo", "vllm: colocate\nweights: nf4", "", "4-bit weights do not survive"),
-    ("grpo", "vllm: server\nvllm_server: gpu7", "", "vllm_server is 'gpu7'"),
-    ("grpo", "v4: kind", "", "V4 has no mode"),
-    ("grpo", "aggregation: mean", "", "aggregation"),
-    ("grpo", "aggregation: normalize_then_sum\nscale_rewards: batch", "", "scale_rewards is 'batch' beside"),
-]
 
-ODD_FILES = [  # a whole file, what the message says
-    ("", "holds no settings"),
-    ("- a\n- b\n", "holds no settings"),
-    ("data: [", "is not YAML"),
-    ("epochs: 2\n", "data is not set; add data: data sets by name"),
-    ("seed: 1\noutput: x\nseed: 2\ndata: [a]\n", "the key 'seed' stands more than once"),
-    ("{a: {b: 1, b: 2}}", "the key 'b' stands more than once"),
-    ("[" * 3000, "is not YAML"),
-]
+def whole(text: str) -> str:
+    for short, meant in DIGITS.items():
+        text = text.replace(short, meant)
+    return text
 
 
 def read(folder: Path, stage: str, yaml: str, words: str):
@@ -108,29 +47,28 @@ def read(folder: Path, stage: str, yaml: str, words: str):
 
 
 def test_settings_are_read_from_yaml_with_the_command_line_over_it(tmp_path: Path):
-    found = [(*row[:4], getattr(read(tmp_path, *row[:3]), row[3])) for row in READ]
-    assert found == READ
+    found = [[*row[:4], as_document(read(tmp_path, *row[:3]))[row[3]]] for row in CASES["read"]]
+    assert found == CASES["read"]
 
 
 def test_what_makes_no_sense_is_refused_with_setting_value_and_what_is_accepted(tmp_path: Path):
-    said = []
-    for stage, yaml, words, _ in REFUSED:
+    wrong = []
+    for stage, yaml, words, said in CASES["refused"]:
         try:
-            read(tmp_path, stage, yaml, words)
-            said.append("nothing")
+            read(tmp_path, stage, whole(yaml), whole(words))
+            wrong.append((stage, yaml, words, said, "nothing"))
         except BadConfig as error:
-            said.append(str(error))
-    wrong = [(row, message) for row, message in zip(REFUSED, said, strict=True) if row[3] not in message]
+            wrong += [] if said in str(error) else [(stage, yaml, words, said, str(error))]
     assert wrong == []
 
 
-@pytest.mark.parametrize(("text", "problem"), ODD_FILES)
-def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: Path, text: str, problem: str):
+def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: Path):
     file = tmp_path / "odd.yaml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(BadConfig) as raised:
-        read_settings(SftSettings, file)
-    assert problem in str(raised.value)
+    for text, problem in CASES["files"]:
+        file.write_text(whole(text), encoding="utf-8")
+        with pytest.raises(BadConfig) as raised:
+            read_settings(SftSettings, file)
+        assert problem in str(raised.value), text
 
 
 def test_a_command_line_without_a_file_is_told_how_to_name_one():
@@ -156,3 +94,59 @@ def test_reading_settings_and_data_does_not_import_torch():
         "import sys, training.config, training.data.questions, training.run.folder; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+# ---- advice ------------------------------------------------------------------------------------
+
+STATED = torch.linspace(0.05, 0.95, 19)
+GROUPS, SIZE = 400, 8
+SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
+RATE = {"none": 4.0, "group": 1.0}  # undivided gains are a fraction as large
+
+SETTINGS = GrpoSettings(data=("kmp-train",), output="runs/g", chain="runs/sft")
+
+
+def settled(share_right: float, scale: str) -> float:
+    """Return the mean confidence that GRPO leads to, where an answer's group is right or wrong as a whole.
+
+    The confidence is drawn from a softmax over `STATED`; advantages are TRL's.
+    """
+    draw = torch.Generator().manual_seed(0)
+    earned = torch.tensor([[MODES["proper"]("direct", c, y) for c in STATED.tolist()] for y in (0.0, 1.0)])
+    is_right = (torch.arange(GROUPS) < GROUPS * share_right).long()[:, None]
+    logits = torch.zeros(len(STATED))
+    for _ in range(600):
+        chances = logits.softmax(0)
+        chosen = torch.multinomial(chances, GROUPS * SIZE, replacement=True, generator=draw)
+        chosen = chosen.view(GROUPS, SIZE)
+        gained = earned[is_right, chosen]
+        gained = gained - gained.mean(1, keepdim=True)
+        if scale == "group":
+            gained = gained / (gained.std(1, keepdim=True) + 1e-4)
+        pull = torch.zeros_like(logits).scatter_add_(0, chosen.flatten(), gained.flatten())
+        logits += RATE[scale] * pull / chosen.numel()
+    return float((logits.softmax(0) * STATED).sum())
+
+
+@pytest.mark.parametrize("share_right", [0.35, 0.65])
+def test_a_proper_score_leads_to_the_truth_undivided_and_to_false_sureness_divided(share_right):
+    assert settled(share_right, "none") == pytest.approx(share_right, abs=0.08)
+    divided = settled(share_right, "group")
+    assert divided > 0.85 if share_right > 0.5 else divided < 0.15
+
+
+@pytest.mark.slow
+def test_the_document_shows_where_the_confidence_comes_to_rest():
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    for how in RATE:
+        cells = [f"{settled(share, how):.2f}".lstrip("0") for share in SHARES]
+        assert f"| `scale_rewards {how}` | {' | '.join(cells)} |" in page
+
+
+def test_it_is_said_of_grpo_that_rewards_confidence_and_divides_by_the_deviation_of_groups():
+    (note,) = advice(SETTINGS)
+    assert "scale_rewards group" in note and "scale_rewards none" in note
+    assert advice(SETTINGS.model_copy(update={"verifier_weights": "mve"}))
+    for other in ({"scale_rewards": "none"}, {"verifier_weights": "V1=1"}, {"v4": "legacy"}):
+        assert advice(SETTINGS.model_copy(update=other)) == (), other
+    assert advice(SftSettings(data=("kmp-train",), output="runs/s")) == ()

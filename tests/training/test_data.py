@@ -17,6 +17,7 @@ from evals.questions import (
     write_examples,
 )
 from evals.schema import Example
+from tests.training.cases import cases
 from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 
 KMP = DATASETS["kmp-train"]()
@@ -73,25 +74,10 @@ def test_rows_are_the_question_after_the_system_prompt_with_its_answer_or_the_wh
         assert Example.model_validate_json(str(grpo_row(each)["example"])) == each
 
 
-REFUSED = [
-    (["kmp-test"], "kept for testing"),
-    (["pathways-heldout"], "kept for testing"),
-    (["kmp-test[abstain]"], "kept for testing"),
-    (["kmp"], "is not a data set"),
-    ([""], "is not a data set"),
-    (["kmp-train["], "is not a data set"),
-    (["kmp-train[abstain:]"], "is not a data set"),
-    (["kmp-train[poem]"], "has no rows of kind 'poem'; its kinds are"),
-    (["kmp-train[abstain:0]"], "asks for 0 rows; there are"),
-    (["kmp-train[abstain:9999]"], "asks for 9999 rows; there are"),
-    *(([f"pathways-train/{tissue}"], "its tissues are gastrocnemius, kidney") for tissue in ("eye", "multi/liver", "")),
-]
-
-
 def test_a_source_that_cannot_be_trained_on_is_refused_with_what_there_is():
-    for sources, said in REFUSED:
+    for source, said in cases("sources")["refused"]:
         with pytest.raises(BadConfig) as raised:
-            sft_data(sources, 0)
+            sft_data([source], 0)
         assert said in str(raised.value)
     with pytest.raises(BadConfig, match=r"no row of kmp-train.* can be scored"):
         grpo_data(["kmp-train[facts]"], 0)

@@ -15,7 +15,8 @@ from evals.schema.reports import Rates, ReviewReport, ReviewScore
 from evals.schema.reviews import PredictionRow
 from tests.models import embedded_cache
 from training.models.adapters import WEIGHTS_NAME
-from training.models.chain import check_chain, read_chain
+from training.models.chain import check_chain
+from training.models.manifest import read_chain
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "review"

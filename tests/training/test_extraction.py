@@ -8,31 +8,17 @@ from typing import Any
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.schema import (
-    AbstainTruth,
-    ChoiceTruth,
-    CountTruth,
-    DirectTruth,
-    GroundTruth,
-    NumberTruth,
-    RubricItem,
-    RubricTruth,
-    SetTruth,
-    TermTruth,
-    UncertaintyTruth,
-)
+from evals.schema import ChoiceTruth, DirectTruth, RubricItem, RubricTruth
 from evals.verifiers import judge
 from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, judge_answers
-from tests.training.judge_server import FENCE, Asked, Behaviour, JudgeServer, Reply, says
-from tests.training.judges import FAST, reads
+from tests.training.cases import cases
+from tests.training.judge_server import FAST, FENCE, Asked, Behaviour, JudgeServer, Reply, reads, says
 from training.judge.extraction import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
 from training.judge.questions import HttpSettings
+from training.rewards import TRUTH
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 DOWN = DirectTruth(tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", direction="DOWN")
-SPLIT = UncertaintyTruth(
-    tissue="thymus", pathway="HALLMARK_ADIPOGENESIS", missions_up=("RR-6",), missions_down=("RR-9",)
-)
 RUBRIC = RubricTruth(
     items=(
         RubricItem(title="way", description='It says "falls".', weight=3.0),
@@ -45,20 +31,8 @@ def judge_for(server: JudgeServer, **settings: object) -> AnswerJudge:
     return AnswerJudge(replace(HttpSettings(server.url), **{**FAST, **settings}))
 
 
-ANSWERS: tuple[tuple[GroundTruth, str, str], ...] = (
-    (DOWN, ASKED, "Answer: down\nConfidence: 80%"),
-    (DOWN, ASKED, "Answer: up\nConfidence: 55%"),
-    (DOWN, ASKED, "Answer: missions disagree"),
-    (SPLIT, ASKED, "Answer: missions disagree\nConfidence: 70%"),
-    (AbstainTruth(), ASKED, "Answer: cannot be told from these data\nConfidence: 90%"),
-    (ChoiceTruth(value="lyase", options=("hydrolase", "lyase")), "Which class?", "Answer: lyase"),
-    (NumberTruth(value=37.0, unit="°C"), "How warm?", "Answer: 37 °C\nConfidence: 60%"),
-    (CountTruth(value=2110, subject="heart"), "How many DEGs?", "Answer: 2,100"),
-    (SetTruth(values=("UAA", "UAG")), "Which codons?", "Answer: UAG, UAA\nConfidence: 99%"),
-    (SetTruth(values=("UAA", "UAG")), "Which codons?", "Answer: UAG, AUG"),
-    (TermTruth(accept=("making fat cells",)), "What is it?", "Answer: the making of fat cells"),
-    (DOWN, ASKED, "I had rather not say."),
-)
+CASES = cases("extraction")
+ANSWERS = tuple((TRUTH.validate_python(truth), question, text) for truth, question, text in CASES["answers"])
 
 
 def test_what_a_judge_extracts_leads_to_the_verdicts_that_the_answer_line_leads_to():
@@ -93,33 +67,14 @@ def test_the_judge_sees_question_options_and_answer_between_fences_and_never_the
 
 CLOSED = ReadRequest(ASKED, "x", "up / down", ("up", "down"))
 OPEN = ReadRequest("How many?", "x", "a number")
-REPLIES: tuple[tuple[ReadRequest, str, Reading | str], ...] = (
-    (CLOSED, '{"answer": "up", "confidence": 80}', Reading("up", 80.0)),
-    (CLOSED, 'Sure!\n```json\n{"answer": "up", "confidence": null}\n```', Reading("up")),
-    (CLOSED, '{"thought": {}} {"answer": "none", "confidence": "70"}', Reading("none", 70.0)),
-    (CLOSED, '{"answer": "both: up; down", "confidence": 0}', Reading("both: up; down", 0.0)),
-    (OPEN, '{"answer": 2110, "confidence": null}', Reading("2110")),
-    (OPEN, '{"answer": "3 \\ud83d", "confidence": null}', Reading("3 ?")),
-    (CLOSED, '{"answer": "sideways", "confidence": 80}', "answer is 'sideways'"),
-    (CLOSED, '{"answer": "both: up", "confidence": 80}', "give one answer"),
-    (CLOSED, '{"answer": null, "confidence": 80}', "it takes a text"),
-    (CLOSED, '{"answer": ["up"], "confidence": 80}', "it takes a text"),
-    (CLOSED, '{"answer": "up", "confidence": "high"}', "it takes a number, or null"),
-    (CLOSED, '{"answer": "up", "confidence": 120}', Reading("up", 120.0)),
-    (CLOSED, '{"answer": "up", "confidence": NaN}', "it takes a number, or null"),
-    (CLOSED, '{"answer": "up", "confidence": true}', "it takes a number, or null"),
-    (CLOSED, '{"answer": "up"}', "there is no"),
-    (CLOSED, "It says up.", "there is no"),
-    (CLOSED, '{"answer":' + "[" * 3000, "there is no"),
-)  # fmt: skip
 
 
 def test_a_reply_is_read_strictly():
     wrong = []
-    for task, text, expected in REPLIES:
-        got = read_extraction(text, task)
-        if got != expected and not (isinstance(expected, str) and expected in str(got)):
-            wrong.append((text[:60], expected, got))
+    for kind, text, expected in CASES["replies"]:
+        got = read_extraction(text.replace("<3000 brackets>", "[" * 3000), CLOSED if kind == "closed" else OPEN)
+        is_read = expected in str(got) if isinstance(expected, str) else got == Reading(*expected)
+        wrong += [] if is_read else [(text, expected, got)]
     assert wrong == []
 
 

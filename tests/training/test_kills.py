@@ -1,18 +1,24 @@
 """A run that is killed, or that its disk or its figures stop, goes on exactly from what is good; two processes too."""
 
+import errno
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from accelerate import Accelerator
+from transformers import TrainerCallback
 
+from evals.errors import TrainingStopped
 from evals.questions import DATASETS, write_examples
 from tests.training import killing
 from tests.training.runs import COMMON, GRPO, SFT, adapter, figures, on_taught, record, settings_file, train
+from training import grpo, sft
 from training.models.manifest import read_chain
 from training.run.checkpoints import checkpoints, fault_of
 from training.run.folder import RunFolder
@@ -71,64 +77,95 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(taught
     assert len(RunFolder(parts).metric_rows()) == len(RunFolder(whole).metric_rows())
 
 
-@slow
-def test_a_run_is_never_stopped_in_the_middle_of_a_round_of_answers(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "grpo", epochs=6)
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    process = killing.start("grpo", settings, "--output", str(parts))
-    killing.wait_for(process, 5, parts)
-    os.kill(int(process.pid or 0), signal.SIGTERM)
-    process.join(killing.PATIENCE_SECONDS)
-    assert process.exitcode == 0, killing.said(settings)
-    assert record(parts)["status"] == "stopped"
-    assert all(int(path.name.split("-")[1]) % 4 == 0 for path in checkpoints(parts))
-    assert killing.run("grpo", settings, "--output", str(parts)) == 0, killing.said(settings)
-    assert killing.run("grpo", settings, "--output", str(whole)) == 0, killing.said(settings)
-    assert killing.differing(whole, parts) == []
+class Trouble(TrainerCallback):
+    """Does something to the model at the end of a step."""
+
+    def __init__(self, step: int, does: Callable[[torch.nn.Module], object]) -> None:
+        self.step, self.does = step, does
+
+    def on_step_end(self, args, state, control, model=None, **others) -> None:
+        if state.global_step == self.step:
+            self.does(model)
 
 
-@slow
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "sft")
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert killing.run("sft", settings, "--output", str(whole)) == 0, killing.said(settings)
-    killing.kill_after(8, "sft", settings, parts, "--output", str(parts))
-    newest = [path for path in checkpoints(parts) if fault_of(path) is None][-1]
-    (newest / "optimizer.pt").write_bytes(b"torn")
-    assert killing.run("sft", settings, "--output", str(parts)) == 0, killing.said(settings)
-    assert f"{newest.name} cannot be used (optimizer.pt was changed" in killing.said(settings)
-    assert killing.differing(whole, parts) == []
+def troubled(patch: pytest.MonkeyPatch, stage: Any, step: int, does: Callable[[torch.nn.Module], object]) -> None:
+    """Let a stage build trainers that meet with trouble."""
+    build = stage.build_trainer
+
+    def built(*inputs: Any) -> Any:
+        trainer = build(*inputs)
+        trainer.add_callback(Trouble(step, does))
+        return trainer
+
+    patch.setattr(stage, "build_trainer", built)
 
 
-@slow
-def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "sft", epochs=1000)
-    assert killing.run("sft", settings, "--broken_after", "5") == 1
-    assert "the loss at step 6 is nan" in killing.said(settings)
-    run = tmp_path / "run"
+@pytest.mark.parametrize(("number", "stage"), [(signal.SIGTERM, grpo), pytest.param(signal.SIGINT, sft, marks=slow)])
+def test_a_signal_ends_a_run_between_rounds_and_it_goes_on_as_if_it_had_not(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, number: int, stage: Any
+):
+    name = stage.__name__.rpartition(".")[2]
+    monkeypatch.setattr(grpo, "VerifierReward", lambda *_: killing.length_of_answer)
+    settings = prepared(taught, tmp_path, name)
+    whole = train(name, settings, "--output", str(tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        troubled(patch, stage, 5, lambda _: os.kill(os.getpid(), number))
+        parts = train(name, settings, "--output", str(tmp_path / "parts"))
+    assert "stopping after this step" in capsys.readouterr().err
+    assert (record(parts.path)["status"], parts.adapter.exists()) == ("stopped", False)
+    assert all(int(path.name.split("-")[1]) % 4 == 0 for path in checkpoints(parts.path)) or stage is sft
+    train(name, settings, "--output", str(parts.path))
+    assert killing.differing(whole.path, parts.path) == []
+
+
+def no_number(patch: pytest.MonkeyPatch) -> None:
+    troubled(patch, sft, 5, lambda model: model.get_input_embeddings().weight.data.fill_(float("nan")))
+
+
+def overshot(patch: pytest.MonkeyPatch) -> None:
+    troubled(
+        patch, sft, 6, lambda model: next(p for p in model.parameters() if p.requires_grad).data[0].fill_(torch.nan)
+    )
+
+
+def full_disk(patch: pytest.MonkeyPatch) -> None:
+    def refuse(run: Path, _: int) -> None:
+        if checkpoints(run):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr("training.run.trainer.check_room", refuse)
+
+
+def apart(patch: pytest.MonkeyPatch) -> None:
+    """The second of two processes holds other weights from the second checkpoint on."""
+    gather, saved = Accelerator.gather, []
+
+    def gathered(self: Accelerator, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 2:
+            saved.append(tensor)
+        return torch.cat([tensor, tensor + (len(saved) > 1)]) if tensor.dim() == 2 else gather(self, tensor)
+
+    patch.setattr(Accelerator, "gather", gathered)
+
+
+GRIEF = {
+    no_number: "the loss at step 6 is nan",
+    overshot: "a trained weight is not a finite number after step 6",
+    full_disk: r"checkpoint-6 could not be written .*checkpoint-3 is kept",
+    apart: "the processes hold different weights after step 6",
+}
+
+
+@pytest.mark.parametrize(("trouble", "said"), GRIEF.items(), ids=[each.__name__ for each in GRIEF])
+def test_a_run_that_comes_to_grief_says_why_and_keeps_the_last_good_checkpoint(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[..., None], said: str
+):
+    settings, run = prepared(taught, tmp_path, "sft", epochs=3), tmp_path / "run"
+    trouble(monkeypatch)
+    with pytest.raises(TrainingStopped, match=said):
+        train("sft", settings)
     assert record(run)["status"] == "failed"
-    assert [fault_of(path) for path in checkpoints(run)] == [None]
-
-
-@slow
-def test_a_weight_that_is_no_number_is_never_saved(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "sft", epochs=1000)
-    assert killing.run("sft", settings, "--overshot_at", "6") == 1
-    assert "a trained weight is not a finite number after step 6" in killing.said(settings)
-    assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-3"]
-
-
-@slow
-def test_a_disk_that_takes_no_more_stops_the_run_and_keeps_the_last_good_checkpoint(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "sft", epochs=1000)
-    run = tmp_path / "run"
-    assert killing.run("sft", settings, "--full_after", "4") == 1
-    said = killing.said(settings)
-    assert "error: checkpoint-6 could not be written" in said
-    assert "checkpoint-3 is kept" in said
-    assert [path.name for path in checkpoints(run)] == ["checkpoint-3"]
-    assert fault_of(run / "checkpoint-3") is None
-    assert record(run)["status"] == "failed"
+    assert [(path.name, fault_of(path)) for path in checkpoints(run)] == [("checkpoint-3", None)]
 
 
 # ---- two processes -----------------------------------------------------------------------------
@@ -167,15 +204,6 @@ def test_two_processes_write_one_run_that_learns_what_one_learns_from_twice_the_
     expected = adapter(alone)
     for name, weight in adapter(run).items():  # in bfloat16, whose next number is 1/128 away
         torch.testing.assert_close(weight, expected[name], rtol=1e-2, atol=1e-3)
-
-
-@slow
-def test_processes_that_no_longer_hold_the_same_weights_are_stopped(taught: Path, tmp_path: Path):
-    settings = prepared(taught, tmp_path, "sft", save_steps=1)
-    assert 1 in killing.run_two("sft", settings, "--drifting_at", "3")
-    assert "the processes hold different weights after step 3" in killing.said(settings)
-    assert record(tmp_path / "run")["status"] == "failed"
-    assert checkpoints(tmp_path / "run")[-1].name == "checkpoint-2"
 
 
 @slow

@@ -3,6 +3,7 @@
 import shlex
 from pathlib import Path
 
+from tests.training.cases import cases
 from training.config import STAGES, StageSettings, read_settings
 from training.launch.accelerate import FOLDER, Launch
 from training.launch.plan import plan_of
@@ -55,63 +56,30 @@ def test_every_recipe_starts_with_the_command_that_runs_it_and_can_be_planned_wi
         assert plan.command.startswith(start)
 
 
-PUBLISHED = {  # r, alpha, epochs, learning rate, batch, accumulation, then as named
-    "sft": (64, 128, 10, 1e-4, 4, 4, {"max_length": 1536, "weight_decay": 0.01, "save_steps": 50}),
-    "dpo": (16, 32, 3, 5e-5, 2, 4, {"max_length": 1024, "beta": 0.1, "keep_checkpoints": 2}),
-    "grpo-mve": (32, 64, 3, 1e-6, 2, 4, {"beta": 0.04, "num_generations": 4, "v4": "legacy"}),
-    "grpo-full-v1": (32, 64, 2, 5e-7, 1, 8, {"beta": 0.04, "num_generations": 8, "v4": "legacy"}),
-    "grpo-full-v2": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "num_generations": 16, "v4": "legacy"}),
-    "grpo-phase4": (32, 64, 1, 5e-7, 1, 8, {"beta": 0.02, "v4": "calibration_aware"}),
-    "grpo-phase4-legacy": (32, 64, 1, 5e-7, 1, 8, {"generation_batch": 16, "v4": "legacy"}),
-    "grpo-phase4-match-v1": (32, 64, 1, 5e-7, 1, 8, {"num_iterations": 2, "v4": "match_v1"}),
-}
+CASES = cases("recipes")
 
 
 def test_a_published_recipe_has_the_published_settings():
-    for name, (rank, alpha, epochs, rate, batch, accumulation, others) in PUBLISHED.items():
+    for name, (rank, alpha, epochs, rate, batch, accumulation, others) in CASES["published"].items():
         told = settings_of(name)
         assert (told.lora_r, told.lora_alpha, told.lora_dropout) == (rank, alpha, 0.05), name
         assert (told.epochs, told.learning_rate, told.batch, told.accumulation) == (epochs, rate, batch, accumulation)
         assert (told.schedule, told.warmup, told.seed) == ("cosine", 0.1, 42), name
         assert (told.weights, told.autocast, told.activation_checkpointing) == ("nf4", "bfloat16", True), name
         assert len(told.lora_targets) == 7, name
-        others = (
-            {**others, "loss_type": "grpo", "scale_rewards": "group", "kl_by_ratio": False}
-            if "grpo" in name
-            else others
-        )
+        if "grpo" in name:
+            others |= {"loss_type": "grpo", "scale_rewards": "group", "kl_by_ratio": False}
         assert {key: getattr(told, key) for key in others} == others, name
-
-
-REVIEWERS = {  # dropout, length, batch, accumulation, checkpoints kept
-    "qwen2.5-7b": (0.05, 16384, 1, 8, 3),
-    "qwen2.5-14b": (0.05, 16384, 1, 8, 3),
-    "deepseek-r1-14b": (0.05, 16384, 1, 8, 3),
-    "qwen3-8b-all": (0.0, 16384, 1, 8, 4),
-    "qwen3-8b-sure": (0.0, 16384, 1, 8, 4),
-    "qwen3.5-9b-all": (0.05, 16384, 1, 8, 3),
-    "qwen3.5-9b-all-fast": (0.05, 16384, 2, 4, 5),
-    "qwen3.5-9b-sure": (0.05, 16384, 1, 8, 3),
-    "gemma2-9b-all": (0.05, 8192, 1, 8, 3),
-    "gemma2-9b-all-8k": (0.0, 8192, 1, 8, 3),
-    "gemma4-31b-all": (0.05, 8192, 1, 8, 4),
-    "gemma4-31b-all-4k": (0.05, 4096, 1, 8, 4),
-}
 
 
 def test_a_published_reviewer_has_the_published_settings_and_a_folder_of_its_own():
     files = sorted((CONFIGS / "review").glob("*.yaml"))
-    assert {file.stem for file in files} == REVIEWERS.keys()
+    assert {file.stem for file in files} == CASES["reviewers"].keys()
     folders = set()
     for file in files:
         told = read_settings(STAGES["review"], file)
-        assert REVIEWERS[file.stem] == (
-            told.lora_dropout,
-            told.max_length,
-            told.batch,
-            told.accumulation,
-            told.keep_checkpoints,
-        )
+        sizes = [told.max_length, told.batch, told.accumulation, told.keep_checkpoints]
+        assert CASES["reviewers"][file.stem] == [told.lora_dropout, *sizes], file
         assert (told.lora_r, told.lora_alpha, told.epochs, told.seed) == (16, 32, 3, 42)
         assert (told.learning_rate, told.schedule, told.warmup) == (2e-4, "cosine", 0.03)
         assert (told.weight_decay, told.max_grad_norm) == (0.01, 1.0)

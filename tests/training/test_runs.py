@@ -1,16 +1,18 @@
-"""A run folder: what goes on in it, what is refused, what is kept."""
+"""A run folder and its checkpoints: what goes on in it, what is refused, what is kept."""
 
 import multiprocessing
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, TrainingStopped
 from evals.schema import RunRecord
+from tests.training.cases import cases
 from training.config import STAGES, RefinerSettings
-from training.run.checkpoints import seal
+from training.run.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
 from training.run.folder import RunFolder, config_changes, public_config, public_path
 
 
@@ -100,21 +102,11 @@ def test_a_run_that_did_not_finish_keeps_its_checkpoints(run: RunFolder, status)
     assert all(file.exists() for file in best)
 
 
-CONFIG = {"epochs": 2, "output": "runs/mine", "save_steps": 5}
-STOPPING = {"epochs": 2, "monitor_stop": True, "monitor_max_drop": 0.1}
-RESUMED = [  # a run's record, how it ended, what it is given now, what is said ("" = it goes on)
-    ({}, {}, {"config": {**CONFIG, "epochs": 3}}, "epochs: 2, now 3"),
-    ({}, {}, {"data": {"sha256": "xyz"}}, "sha256: 'abc', now 'xyz'"),
-    ({"config": {"epochs": 2}}, {}, {"config": {"epochs": 2, "packing": True}}, "packing: False, now True"),
-    ({"host": {"processes": 2}}, {}, {"host": {"processes": 1}}, "processes: 2, now 1"),
-    ({}, {}, {"config": {**CONFIG, "output": "b", "save_steps": 9}}, ""),
-    ({"config": STOPPING}, {"stopped_because": "it forgets"}, {"config": STOPPING}, "stopped itself: it forgets"),
-    ({"config": STOPPING}, {"stopped_because": "it forgets"}, {"config": {**STOPPING, "monitor_max_drop": 0.3}}, ""),
-]
+CASES = cases("runs")
 
 
 def test_a_run_is_gone_on_with_only_with_the_settings_and_data_it_had(tmp_path: Path):
-    for number, (known, result, wanted, said) in enumerate(RESUMED):
+    for number, (known, result, wanted, said) in enumerate(CASES["resumed"]):
         run = RunFolder(tmp_path / str(number))
         run.begin(record(**known))
         last = checkpoint(run, 5)
@@ -185,17 +177,56 @@ def test_two_processes_do_not_train_in_one_folder(run: RunFolder):
         run.begin(record())
 
 
-PATHS = [
-    ("runs/sft", "runs/sft"),
-    ("embedded", "embedded"),
-    ("org/name@main", "org/name@main"),
-    ("{root}/runs/sft", "runs/sft"),
-    ("{root}/../elsewhere/secret/model", "model"),
-    ("../elsewhere/model", "model"),
-    ("/home/someone/model", "model"),
-    ("~/model", "model"),
-]
-
-
 def test_a_record_keeps_no_folder_of_this_machine(tmp_path: Path):
-    assert [(text, public_path(text.format(root=tmp_path), tmp_path)) for text, _ in PATHS] == PATHS
+    found = [[text, public_path(text.format(root=tmp_path), tmp_path)] for text, _ in CASES["paths"]]
+    assert found == CASES["paths"]
+
+
+# ---- checkpoints -------------------------------------------------------------------------------
+
+
+def filled(run: Path, step: int, *, is_sealed: bool = True) -> Path:
+    folder = run / f"checkpoint-{step}"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "weights.bin").write_bytes(bytes(1000))
+    (folder / "deep" / "state.json").write_text(str(step), encoding="utf-8")
+    if is_sealed:
+        seal(folder)
+    return folder
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp_path: Path):
+    for number, (name, content, fault) in enumerate(CASES["damage"]):
+        run, told = tmp_path / str(number), []
+        earlier, newest = filled(run, 5), filled(run, 10)
+        assert (last_whole(run, told.append), told, fault_of(newest)) == (newest, [], None)
+        (newest / name).unlink()
+        if isinstance(content, int):
+            (newest / name).write_bytes(bytes(content))
+        elif content is not None:
+            (newest / name).write_text(content.replace("<1000 x>", "x" * 1000))
+        assert last_whole(run, told.append) == earlier
+        assert told == [f"checkpoint-10 cannot be used ({fault}); looking for the one before it"]
+
+
+def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: Path):
+    for step, is_sealed in ((5, True), (7, False), (10, True), (15, False), (20, True), (25, False)):
+        filled(tmp_path, step, is_sealed=is_sealed)
+    drop_old(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {f"checkpoint-{step}" for step in (10, 15, 20, 25)}
+
+
+def test_without_room_for_a_checkpoint_training_stops_and_says_how_much_is_needed(tmp_path: Path):
+    check_room(tmp_path, 1000)
+    free = shutil.disk_usage(tmp_path).free
+    with pytest.raises(TrainingStopped, match=r"needs [\d,]+ MB; there is no checkpoint yet"):
+        check_room(tmp_path, 2 * free)
+
+
+def test_a_checkpoint_that_could_not_be_written_leaves_nothing_behind_but_the_ones_before(tmp_path: Path):
+    filled(tmp_path, 5)
+    torn = filled(tmp_path, 10, is_sealed=False)
+    error = writing_failed(tmp_path, torn, OSError(28, "No space left on device"))
+    assert "No space left on device" in str(error)
+    assert "checkpoint-5 is kept" in str(error)
+    assert not torn.exists()

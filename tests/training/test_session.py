@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from accelerate import PartialState
 from trl import DPOConfig, GRPOConfig, SFTConfig
 
@@ -17,6 +16,7 @@ from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
 from tests.models import tiny_base, tiny_tokenizer
+from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file, train
 from training import dpo, grpo, sft
 from training.config import DpoSettings, GrpoSettings, Request, SftSettings, StageSettings
@@ -29,7 +29,6 @@ from training.run.energy import Meter, Spent
 from training.run.folder import code_revision, host
 from training.run.session import command_line
 
-CASES = Path(__file__).parent / "cases" / "trl_arguments.yaml"
 OF_THE_MACHINE = {"use_cpu", "dataloader_pin_memory", "logging_dir", "output_dir", "run_name"}
 STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
     "sft": (sft, SFTConfig, SftSettings(data=("kmp-train",), output="run")),
@@ -39,7 +38,7 @@ STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
 
 
 def test_trl_is_told_what_the_table_says_and_its_defaults_are_what_they_were():
-    table, found = yaml.safe_load(CASES.read_text(encoding="utf-8")), {}
+    table, found = cases("trl_arguments"), {}
     for stage, (module, config, settings) in STAGES.items():
         told = config(**module.options(settings)).to_dict()
         found[stage] = {name: told[name] for name in sorted(told) if name not in OF_THE_MACHINE}

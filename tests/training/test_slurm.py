@@ -15,6 +15,7 @@ from submitit import LocalExecutor
 from submitit.core.utils import DelayedSubmission
 
 from evals.errors import BadConfig
+from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
@@ -134,21 +135,12 @@ def test_several_machines_are_told_their_rank_and_the_first_ones_address(monkeyp
         assert words[words.index(key) + 1] == value
 
 
-WRONG = [  # a launch, an option, what is said
-    *((Launch("cpu"), option, "write key=value with one of") for option in ("partition", "queue=gpu", "=3")),
-    *(
-        (Launch("single-gpu"), option, "--profile multi-node -- --num_machines 2")
-        for option in ("nodes=2", "ntasks_per_node=4", "gpus_per_node=2")
-    ),
-    *((Launch("cpu"), f"time={text}", "is no time limit; write minutes") for text in ("", "soon", "1-", "1:2:3:4")),
-]
-TIMES = {"90": 90, "90:30": 91, "1:30:00": 90, "1-00:00:00": 1440, "1-12": 2160, "0-1:30": 90}
-
-
 def test_options_of_the_job_are_read_as_slurm_does_and_refused_where_they_are_none_or_another_shape():
-    for launch, option, said in WRONG:
+    table = cases("slurm")
+    for profile, option, said in table["refused"]:
         with pytest.raises(BadConfig) as raised:
-            parameters_of(launch, "mine", [option])
+            parameters_of(Launch(profile), "mine", [option])
         assert said in str(raised.value), option
     assert parameters_of(Launch("multi-node"), "mine", ["nodes=2"])["nodes"] == 2
-    assert {text: parameters_of(Launch("cpu"), "mine", [f"time={text}"])["time"] for text in TIMES} == TIMES
+    found = {text: parameters_of(Launch("cpu"), "mine", [f"time={text}"])["time"] for text in table["times"]}
+    assert found == table["times"]

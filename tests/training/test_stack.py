@@ -1,15 +1,18 @@
-"""Stacked adapters give what merging gives, for any mix of stages in a batch."""
+"""Stacked adapters give what merging gives, for any mix of stages; what cannot be stacked exactly is refused by name."""
 
 import itertools
+import json
 
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from evals.errors import ChainMismatch
+from evals.errors import ChainMismatch, MissingModel
 from tests.models import tiny_adapter, tiny_base
-from training.models.adapters import read_adapter
+from tests.training.cases import cases
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, read_adapter
 from training.models.stack import Beside, JointProduct, Stack
 
 BASE, SFT, GRPO = frozenset(), frozenset({"sft"}), frozenset({"sft", "grpo"})
@@ -206,3 +209,57 @@ def test_a_chain_added_later_answers_as_it_would_alone_and_leaves_the_first_as_i
         found = logits(model, tokens.repeat(2, 1))
     expected = torch.cat([logits(merged(tiny["base"], other), tokens), logits(merged(tiny["base"]), tokens)])
     assert torch.allclose(found, expected, rtol=0, atol=1e-5)
+
+
+# ---- one adapter read from its folder ----------------------------------------------------------
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    return tiny_adapter(tiny_base(tmp_path / "base"), tmp_path / "adapter")
+
+
+def test_what_cannot_be_stacked_is_refused_in_words(adapter):
+    config = adapter / CONFIG_NAME
+    plain = json.loads(config.read_text())
+    for change, words in cases("adapters")["refused"]:
+        config.write_text(json.dumps(plain | change))
+        with pytest.raises(ChainMismatch, match=words):
+            read_adapter(adapter)
+
+
+def test_a_rank_of_its_own_per_layer_is_read_from_the_matrices(tmp_path):
+    base = tiny_base(tmp_path / "base")
+    folder = tiny_adapter(base, tmp_path / "adapter", rank=4, rank_pattern={"q_proj": 2})
+    pairs = read_adapter(folder).pairs
+    assert pairs["model.layers.0.self_attn.q_proj"].down.shape[0] == 2
+    assert pairs["model.layers.0.self_attn.v_proj"].down.shape[0] == 4
+
+
+def test_a_pickled_adapter_is_not_opened(adapter):
+    (adapter / WEIGHTS_NAME).rename(adapter / "adapter_model.bin")
+    with pytest.raises(MissingModel, match=r"pickle .* which can run code"):
+        read_adapter(adapter)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS_NAME, CONFIG_NAME])
+def test_a_missing_file_is_named(adapter, name):
+    (adapter / name).unlink()
+    with pytest.raises(MissingModel, match=name):
+        read_adapter(adapter)
+
+
+DAMAGES = {
+    "half a pair": lambda tensors: tensors.pop(next(name for name in tensors if "lora_B" in name)),
+    "not a number": lambda tensors: tensors.update({next(iter(tensors)): torch.full((4, 64), torch.nan)}),
+    "a whole weight": lambda tensors: tensors.update({"base_model.model.lm_head.weight": torch.ones(2, 2)}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_or_foreign_tensors_are_refused(adapter, damage):
+    tensors = load_file(adapter / WEIGHTS_NAME)
+    damage(tensors)
+    save_file(tensors, adapter / WEIGHTS_NAME)
+    with pytest.raises(ChainMismatch, match=r"no sound pair|not a LoRA matrix"):
+        read_adapter(adapter)

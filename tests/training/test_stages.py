@@ -1,12 +1,8 @@
 """Each stage trained once on the tiny model, and what only that stage promises."""
 
-import json
 import math
 import os
-import signal
 import subprocess
-import sys
-import time
 import weakref
 from functools import partial
 from pathlib import Path
@@ -14,20 +10,18 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-import yaml
 from bitsandbytes.nn import Linear4bit
 from peft import PeftModel
-from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
+from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.model import Sampling
-from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
 from tests.models import load_base, tiny_base
 from tests.training.runs import (
     ACCELERATE,
-    COMMON,
     GRPO,
     ROOT,
     SFT,
@@ -41,11 +35,10 @@ from tests.training.runs import (
     train,
 )
 from training import grpo, sft
-from training.data.questions import grpo_row
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
-from training.models.chain import check_chain, load_chain, read_chain
-from training.models.manifest import active_adapters
+from training.models.chain import check_chain, load_chain
+from training.models.manifest import active_adapters, read_chain
 from training.models.policy import lora_of
 from training.models.stack import Stack
 from training.run import session
@@ -164,7 +157,7 @@ def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Pat
 )
 def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsys):
     with pytest.raises(SystemExit) as raised:
-        sft.main(words)
+        session.run_command("sft", sft.train, words)
     assert raised.value.code == code
     assert capsys.readouterr().err.startswith(said)
 
@@ -210,25 +203,6 @@ def test_tensorboard_where_it_is_installed_gets_the_figures_beside_the_run_folde
     run = train("sft", settings_file(tmp_path, {**SFT, "report_to": "tensorboard"}))
     assert names(run.path) == LEFT
     assert len(list(tmp_path.glob("run.tensorboard/events.*"))) == 1
-
-
-@pytest.mark.slow
-def test_ctrl_c_finishes_the_step_writes_a_checkpoint_and_says_stopped(tmp_path: Path):
-    file = settings_file(tmp_path, {**SFT, "max_steps": 5000, "save_steps": 5000})
-    command = [sys.executable, "-m", "training.sft", "--config", str(file)]
-    run = RunFolder(tmp_path / "run")
-    process = subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 60
-        while not run.metric_rows() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 0, said[-3000:]
-    assert "stopping after this step" in said
-    assert (record(run.path)["status"], run.last_checkpoint() is None) == ("stopped", False)
 
 
 # ---- DPO ---------------------------------------------------------------------------------------
@@ -505,34 +479,3 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
 
 def _stop(*_: object) -> str:
     raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_trls_own_command_line_takes_the_reward_as_it_is(tmp_path: Path):
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps(grpo_row(each)) + "\n" for each in DATASETS["pathways-train"]()[:4]))
-    config = {
-        "model_name_or_path": str(tiny_base(tmp_path / "model")),
-        "datasets": [{"path": "json", "data_files": str(rows)}],
-        "reward_funcs": ["training.rewards.verifier_reward"],
-        "output_dir": str(tmp_path / "run"),
-        "max_steps": 1,
-        "per_device_train_batch_size": 2,
-        "num_generations": 2,
-        "max_completion_length": 8,
-        "bf16": False,
-        "use_cpu": True,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "log_completions": True,
-        "learning_rate": COMMON["learning_rate"],
-    }
-    file = tmp_path / "trl.yaml"
-    file.write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("trl")), "grpo", "--config", str(file)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    table = pandas.read_parquet(tmp_path / "run" / "completions")
-    assert table["verifier"].notna().all()
-    assert set(table["verdict"]) <= {"correct", "incorrect", "contradictory", "no_claim"}
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "run") is not None

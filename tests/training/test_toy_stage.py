@@ -10,7 +10,8 @@ from tests.training import toy
 from tests.training.runs import SFT, record, settings_file
 from training.config import STAGES, read_request
 from training.launch.plan import plan_of
-from training.models.chain import check_chain, read_chain
+from training.models.chain import check_chain
+from training.models.manifest import read_chain
 
 
 def test_a_toy_stage_is_planned_trained_recorded_and_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

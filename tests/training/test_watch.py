@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, 
 from evals.errors import BadConfig
 from evals.questions import DATASETS, kmp_test
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, load_base, tiny_adapter, tiny_base
+from tests.training.cases import cases
 from training.config import SftSettings
 from training.data.questions import prompt_of, watched_questions
 from training.models.base import find_base
@@ -79,45 +80,18 @@ def test_a_resumed_run_remembers_its_start_and_what_was_said(tmp_path: Path):
     assert [text for _, text in log.add("length", 50, 50, 10, 10).said()] == ["from 50 to 10"]
 
 
-SPOKEN = [
-    ("frac_reward_zero_std", [0.62], "62% of groups had equal rewards"),
-    ("completions/clipped_ratio", [0.25], "25% of answers were cut"),
-    ("kl", [0.8], "0.8 nats per token away"),
-    ("completions/mean_length", [40, 15], "from 40 to 15 tokens"),
-    ("completions/mean_length", [40, 90], "from 40 to 90 tokens"),
-    ("entropy", [0.01], "hardly vary"),
-    ("confidence/stated", [0.3], "only 30% of answers have a readable line `Confidence"),
-    ("line/answer", [0.95, 0.6], "only 60% of answers have a line `Answer"),
-    ("verdict/correct", [0.8, 0.4], "right answers fell from 80% to 40%"),
-    ("verifier/V1", [0.8, 0.4], "the mean of V1 fell from 0.80 to 0.40"),
-    ("verifier/V4", [0.8, 0.4], "the mean of V4 fell from 0.80 to 0.40"),
-    ("rewards/chosen", [-1.5], "even the chosen answers became less likely"),
-    ("rewards/margins", [4.0], "separated far beyond"),
-]
-HEALTHY = {
-    "frac_reward_zero_std": 0.1,
-    "completions/clipped_ratio": 0.0,
-    "kl": 0.02,
-    "completions/mean_length": 40.0,
-    "entropy": 0.6,
-    "line/answer": 0.98,
-    "confidence/stated": 1.0,
-    "verdict/correct": 0.6,
-    "verifier/V1": 0.6,
-    "rewards/chosen": 0.2,
-    "rewards/margins": 0.8,
-}
+CASES = cases("alarms")
 
 
 def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_run_in_peace(tmp_path: Path):
     alarms = alarms_of("sampling", "grpo", "dpo")
-    for number, (metric, values, said) in enumerate(SPOKEN):
+    for number, (metric, values, said) in enumerate(CASES["spoken"]):
         log = Log(tmp_path / str(number), *alarms, window=1)
         log.run.path.mkdir()
         ((_, text),) = log.add(metric, *values).said()
         assert said in text
     healthy = Log(tmp_path / "healthy", *alarms)
-    for metric, value in HEALTHY.items():
+    for metric, value in CASES["healthy"].items():
         healthy.add(metric, *[value] * 6)
     assert healthy.said() == []
 

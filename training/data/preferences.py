@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from datasets import load_dataset
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, BadRow
@@ -18,7 +17,7 @@ from evals.io import read_rows, sha256_of_text
 from evals.questions import SYSTEM_PROMPT, is_held_out, system_prompt_for
 from evals.schema import Message
 from training.config import DpoSettings
-from training.data.questions import watched_questions
+from training.data.questions import from_hub, watched_questions
 from training.data.tokens import Rows, shared_length
 
 ROWS = "train.jsonl"
@@ -118,46 +117,33 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Prefere
 
 def _preferences_rows(source: str) -> tuple[str, list[PreferenceRow]]:
     match = SOURCE.fullmatch(source.strip())
-    path = Path(match["name"] if match else "").expanduser()
-    if path.is_dir() and match:
+    name, count = (match["name"], int(match["count"] or 0)) if match else ("", 0)
+    path, hub = Path(name).expanduser(), HUB_ID.fullmatch(name)
+    if name and path.is_dir():
         path = path / ROWS
-    if match and path.suffix == ".jsonl":
+    if path.suffix == ".jsonl":
         name = f"{path.parent.name}/{path.name}" if path.name == ROWS else path.name
         rows = read_rows(path, PreferenceRow)
-    elif match and path.suffix == ".parquet":
-        name, rows = path.name, _table(path.name, _parquet(path))
-    elif match and (hub := HUB_ID.fullmatch(match["name"])):
-        name, rows = match["name"], _table(match["name"], _from_hub(hub["name"], hub["revision"]))
+    elif path.suffix == ".parquet":
+        try:
+            name, rows = path.name, _table(path.name, pyarrow.parquet.read_table(path).to_pylist())
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            raise BadConfig(
+                f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); name a parquet or JSONL"
+                " file of preferences."
+            ) from None
+    elif hub:
+        found = from_hub(hub["name"], hub["revision"], split="train")
+        rows = _table(name, (row for _, row in found))
     else:
         raise BadConfig(
             f"{source!r} is no preference data set: name a folder that `assay prefs export --format dpo` or"
             " `assay data pairs` wrote, a .jsonl or .parquet file with prompt, chosen and rejected, or a data"
             " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
         )
-    count = int(match["count"] or 0)
     if count > len(rows):
         raise BadConfig(f"{source} asks for {count} rows; {name} has {len(rows)}.")
     return name, rows[:count] if count else rows
-
-
-def _parquet(path: Path) -> Iterable[Mapping[str, Any]]:
-    try:
-        return pyarrow.parquet.read_table(path).to_pylist()
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise BadConfig(
-            f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); name a parquet or JSONL"
-            " file of preferences."
-        ) from None
-
-
-def _from_hub(name: str, revision: str | None) -> Iterable[Mapping[str, Any]]:
-    try:
-        return load_dataset(name, revision=revision, split="train")
-    except (OSError, ValueError) as error:
-        raise BadConfig(
-            f"the data set {name} could not be fetched from the Hub ({str(error).splitlines()[0]}). Check"
-            " the name, that it has a split `train`, and the network; or name a file here."
-        ) from None
 
 
 def _table(name: str, rows: Iterable[Mapping[str, Any]]) -> list[PreferenceRow]:

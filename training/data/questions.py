@@ -46,18 +46,20 @@ from training.data.refiner import are_records, check_refiner_chain, refiner_data
 from training.data.tokens import Row, Rows
 
 
-def from_hub(name: str, revision: str | None, config: str | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a data set with the name of their split; BadConfig if it cannot be fetched."""
+def from_hub(
+    name: str, revision: str | None, config: str | None = None, split: str | None = None
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the rows of a data set, or of one split, with the name of their split; BadConfig if it is not there."""
     try:
-        found = load_dataset(name, config, revision=revision)
+        found: Any = load_dataset(name, config, revision=revision, split=split)
     except (OSError, ValueError) as error:
         raise BadConfig(
             f"the data set {name} could not be fetched from the Hub ({str(error).splitlines()[0]}). Check the"
             " name, the revision, the config (hub:owner/name@revision:config) and the network; or name a file here."
         ) from None
-    for split, rows in found.items():
+    for part, rows in {split: found}.items() if split else found.items():
         for row in rows:
-            yield str(split), row
+            yield str(part), row
 
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"

@@ -44,23 +44,9 @@ from training.models.check import (
     probe_prompt,
     refuse,
 )
-from training.models.generation import Form, Piece, Writer
-from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, read_chain
+from training.models.generation import Form, Writer
+from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, read_chain
 from training.models.stack import Stack
-from training.models.start import NewStage, append_stage
-
-__all__ = [
-    "Chain",
-    "Finding",
-    "LoadedChain",
-    "NewStage",
-    "Piece",
-    "append_stage",
-    "chain_file",
-    "check_chain",
-    "load_chain",
-    "read_chain",
-]
 
 
 class LoadedChain(Writer):

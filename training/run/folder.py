@@ -183,11 +183,14 @@ class RunFolder:
             self._refuse_other(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
-        step = step_of(checkpoint) if checkpoint else 0  # a resumed run writes the lines after it again
-        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
-        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+        self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
         self.write(record)
         return checkpoint
+
+    def _cut_metrics(self, step: int) -> None:
+        """Drop the lines after `step`: a resumed run writes them again."""
+        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
+        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
 
     def end(self, status: Literal["finished", "failed", "stopped"], result: Mapping[str, float | int | str]) -> None:
         """Write how the run ended; a finished one needs its checkpoints no more."""
