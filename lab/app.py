@@ -12,6 +12,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.annotate import tab as annotate
 from lab.ask import tab as ask
 from lab.compare import preferences
 from lab.compare import tab as compare
@@ -24,19 +25,23 @@ from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
 from lab.ui.text import say
 from lab.ui.theme import ASSETS, ROUTE, Theme
-from lab.visitors import door, meet, meet_signed_in
+from lab.visitors import Door, door, meet, meet_signed_in
 
 STATUS_SECONDS = 1.0
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 """What Gradio reads of a request to say in the page where it lies."""
 PAGES_KEPT = 16
 """A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
-WITH_VISITOR = {"Ask": ask.build, "Compare": compare.build, "Review": review.build, "Refine": refine.build}
-WITH_TAB = {
-    "Preferences": preferences.build,
-    "Leaderboard": leaderboard.build,
-    "Calibration": calibration.build,
-    "Train": train.build,
+TABS: dict[str, Callable[[Services, Door, gr.Tab], None]] = {
+    "Ask": lambda services, visitor, _: ask.build(services, visitor),
+    "Compare": lambda services, visitor, _: compare.build(services, visitor),
+    "Annotate": annotate.build,
+    "Review": lambda services, visitor, _: review.build(services, visitor),
+    "Refine": lambda services, visitor, _: refine.build(services, visitor),
+    "Preferences": lambda services, _, tab: preferences.build(services, tab),
+    "Leaderboard": lambda services, _, tab: leaderboard.build(services, tab),
+    "Calibration": lambda services, _, tab: calibration.build(services, tab),
+    "Train": lambda services, _, tab: train.build(services, tab),
 }
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
@@ -49,7 +54,7 @@ def build_app(
 
     `note` stands below the header; `has_sign_in` adds the button, which works on a Space with OAuth only.
     """
-    wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
+    wanted = set(TABS if tabs is None else tabs)
     with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
         visitor = door()
         _header(services, app, has_model=needs_chain(services, wanted))
@@ -58,12 +63,9 @@ def build_app(
         if note:
             gr.HTML(views.notice(note), elem_id="note")
         with gr.Tabs(elem_id="tabs"):
-            for name in (name for name in WITH_VISITOR if name in wanted):
-                with gr.Tab(name, id=name.lower()):
-                    WITH_VISITOR[name](services, visitor)
-            for name in (name for name in WITH_TAB if name in wanted):
+            for name in (name for name in TABS if name in wanted):
                 with gr.Tab(name, id=name.lower()) as tab:
-                    WITH_TAB[name](services, tab)
+                    TABS[name](services, visitor, tab)
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
         met = meet_signed_in if has_sign_in else meet
@@ -73,7 +75,7 @@ def build_app(
 
 def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:
     """Whether any of these tabs (None = all) asks the lab's own chain, so that it must be loaded."""
-    wanted = {*WITH_VISITOR, *WITH_TAB} if tabs is None else set(tabs)
+    wanted = set(TABS if tabs is None else tabs)
     return bool(wanted & ANSWERED) or ("Refine" in wanted and not services.refiner)
 
 

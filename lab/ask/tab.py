@@ -10,11 +10,14 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example
+from lab.annotate.panel import build_panel
+from lab.annotate.session import Rater
 from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling
+from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stage_name
 from lab.ui.components import (
     ANSWERING,
+    QUIET,
     card_of,
     card_of_stored,
     cards,
@@ -62,7 +65,7 @@ def _answers(services: Services, asked: QuestionRequest, before: Earlier | None 
         view = shown(moment, is_known=is_known)
         if before is not None and moment.kept:
             view = replace(view, notice=notice(compared(before, moment.kept), "good"))
-        yield view
+        yield replace(view, kept=moment.kept[0].id if moment.kept else None)
 
 
 def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View:
@@ -83,7 +86,7 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
-    return View(notice(line), cards([card_of_stored(row) for row in entry.answers]))
+    return View(notice(line), cards([card_of_stored(row) for row in entry.answers]), entry.first.id)
 
 
 def _problem(error: LabError) -> View:
@@ -126,7 +129,10 @@ def build(services: Services, door: Door) -> None:
         ):
             settings = sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
     line = gr.HTML(elem_id="ask-notice")
-    answers = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers")
+    answers, kept = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers"), gr.State(None)
+    with gr.Accordion(say("ask.rate"), open=False, elem_id="ask-rate") as rating:
+        which = gr.Radio([], label=say("ask.rate.which"), visible=False, elem_id="ask-rate-which")
+        panel = build_panel(services, door, "rate", is_named=True)
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
@@ -139,7 +145,7 @@ def build(services: Services, door: Door) -> None:
 
     def painted(view: View) -> Painted:
         buttons = {start: gr.Button(interactive=not view.is_busy), stopping: gr.Button(visible=view.is_busy)}
-        return {line: view.notice, answers: view.cards, **buttons}
+        return {line: view.notice, answers: view.cards, kept: view.kept, **buttons}
 
     def on_ask(
         visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
@@ -152,6 +158,23 @@ def build(services: Services, door: Door) -> None:
     def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
         return painted(show_earlier(services, visitor, chosen))
 
+    def on_rate(visitor: Visitor | None, kept: str | None) -> Painted:
+        try:
+            if kept is None:
+                return {which: gr.Radio(visible=False), **panel.nothing(say("ask.rate.none"))}
+            stored = find_earlier(services, visitor, kept).answers
+            items = Rater(services, visitor).rate_answers(stored)
+        except LabError as error:
+            return {which: gr.Radio(visible=False), **panel.nothing(str(error))}
+        stages = [(stage_name(each.stage), item) for each, item in zip(stored, items, strict=True)]
+        return {which: gr.Radio(stages, value=items[-1], visible=True), **on_which(visitor, items[-1])}
+
+    def on_which(visitor: Visitor | None, item: str | None) -> Painted:
+        try:
+            return panel.show(Rater(services, visitor).open(item))
+        except LabError as error:
+            return panel.nothing(str(error))
+
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         try:
             found = [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
@@ -159,11 +182,20 @@ def build(services: Services, door: Door) -> None:
             return gr.Dropdown(choices=[], value=None, info=str(error))
         return gr.Dropdown(choices=found, value=None, info=None if found else say("ask.history.none"))
 
-    visitor, outputs = door.known, [line, answers, start, stopping]
+    visitor, outputs = door.known, [line, answers, kept, start, stopping]
     typed = [visitor, question, *settings]
     asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
     chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
     stops(services, door, "ask", stopping, "stop")
-    for follow in (asked.then, replayed.then, history.expand, visitor.change):
+    gr.on(
+        [rating.expand, kept.change],
+        on_rate,
+        [visitor, kept],
+        [which, *panel.outputs],
+        api_name="rate_answers",
+        **QUIET,
+    )
+    which.input(on_which, [visitor, which], panel.outputs, api_name="rate_answer", **QUIET)
+    for follow in (asked.then, replayed.then, met(door, history.expand).then):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")

@@ -1,5 +1,6 @@
-"""`assay prefs`: votes counted, compared between raters, exported, and one rater's deleted on request."""
+"""`assay prefs`: votes and annotations counted, compared between raters, exported, taken in, deleted on request."""
 
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from lab.commands import Json
 from lab.commands.tables import counted, emit, figure, notes, table_of
 from lab.services import open_store
@@ -16,9 +17,10 @@ from lab.settings import from_environment
 if TYPE_CHECKING:
     from lab.store.answers import Store
 
-app = typer.Typer(no_args_is_help=True, help="Count votes and export them as a data set.")
+app = typer.Typer(no_args_is_help=True, help="Count votes and annotations, and export them as data sets.")
 
 RECEIPTS = Path("forgotten")
+Project = Annotated[str, typer.Option("--project", help="A project of annotated answers: `assay prefs projects`.")]
 
 
 def _store() -> "Store":
@@ -48,21 +50,52 @@ def count(as_json: Json = False) -> None:
 
 
 @app.command()
-def agreement(as_json: Json = False) -> None:
-    """Show how far raters agree who were given the same two answers.
+def projects(as_json: Json = False) -> None:
+    """Show the projects of answers that people annotate, and how far each is.
+
+    Example: assay prefs projects
+    """
+    from evals.annotations import progress
+
+    with closing(_store()) as store:
+        said = store.annotations
+        known = [(each, progress(each, said.items(each.id), said.standing(each.id))) for each in said.projects()]
+    rows = [(one.title, one.id, done.items, done.complete, f"{done.submitted} of {done.wanted}") for one, done in known]
+    table = table_of("Annotation projects", ("title", "project", "answers", "complete", "annotations"), rows)
+    emit(
+        [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known], as_json=as_json, table=table
+    )
+
+
+@app.command()
+def agreement(project: Project = "", as_json: Json = False) -> None:
+    """Show how far raters agree who were given the same two answers, or annotated the same answers of a project.
 
     Krippendorff's alpha, Gwet's AC1, Fleiss' and (for two raters) Cohen's kappa, each with n and a 95 %
-    interval. 0 is what chance gives, 1 is full agreement.
+    interval. 0 is what chance gives, 1 is full agreement. Ratings agree the more the nearer they are.
 
     Example: assay prefs agreement
     """
-    from evals.stats.agreement import NAMES
+    from evals.annotations import agreements
+    from evals.stats.agreement import NAMES, WEIGHTED_NAMES
     from evals.stats.agreement import agreement as agreed
     from lab.store.outcomes import CHOICES, ratings_of
 
-    store = _store()
-    ratings = list(ratings_of(store.preference_pairs()))
-    store.close()
+    with closing(_store()) as store:
+        if project:
+            known = store.annotations.project(project)
+            found = agreements(known, store.annotations.standing(project))
+            numbers = {each.name for each in known.guidelines.dimensions}
+            rows = [
+                (what, names[name], figure(each.value), each.n)
+                for what, figures in found.items()
+                for names in (WEIGHTED_NAMES if what in numbers else NAMES,)
+                for name, each in figures.items()
+            ]
+            table = table_of(known.title, ("rated", "figure", "value", "answers rated twice"), rows)
+            emit(found, as_json=as_json, table=table)
+            return
+        ratings = list(ratings_of(store.preference_pairs()))
     figures = agreed(ratings, CHOICES)
     spans = {name: "–" if each.low is None else f"{each.low:.2f} to {each.high:.2f}" for name, each in figures.items()}
     rows = [(NAMES[name], figure(each.value), spans[name], each.n) for name, each in figures.items()]
@@ -80,21 +113,28 @@ def agreement(as_json: Json = False) -> None:
 def export(
     out: Annotated[Path, typer.Option(help="Folder to write; new, empty or an earlier export.")],
     form: Annotated[
-        Literal["dpo", "kto", "sft", "arena"],
-        typer.Option("--format", help="Whose row format to write.", case_sensitive=False),
+        Literal["dpo", "kto", "sft", "arena", "reward", "labels", "argilla", "label-studio", "csv", "json"],
+        typer.Option("--format", help="Whose format to write; those behind arena need --project."),
     ] = "dpo",
+    project: Project = "",
     licence: Annotated[str | None, typer.Option("--license", help="Licence for the card, such as cc-by-4.0.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the votes as a data set with a data card and a statistics file.
+    """Write the votes as a data set with a data card and a statistics file, or the annotations of a project.
 
     Example: assay prefs export --format dpo --out preferences
     """
-    from lab.compare.export import build_export, write_export
+    from lab.compare.export import FORMATS, build_export, write_export
 
-    store = _store()
-    pairs = store.preference_pairs()
-    store.close()
+    with closing(_store()) as store:
+        if project:
+            _export_project(store, project, form, out, as_json=as_json)
+            return
+        if form not in FORMATS:
+            raise BadConfig(
+                f"votes are not written as {form!r}; choose one of {', '.join(FORMATS)}, or name a --project."
+            )
+        pairs = store.preference_pairs()
     made = build_export(pairs, form, exported_at=datetime.now(UTC), licence=licence)
     write_export(made, out)
     statistics = made.statistics
@@ -104,6 +144,46 @@ def export(
     emit(statistics, as_json=as_json, table=table_of(str(out), ("", "count"), rows))
     if licence is None:
         notes.print("No licence is named in the data card; add one with --license before you publish.")
+
+
+def _export_project(store: "Store", project: str, form: str, out: Path, *, as_json: bool) -> None:
+    from evals.annotations.export import FORMS
+    from evals.annotations.export import export as write
+    from evals.io import write_whole
+
+    known = next((each for each in FORMS if each == form), None)
+    if known is None:
+        raise BadConfig(f"annotations are not written as {form!r}; choose one of {', '.join(FORMS)}.")
+    said = store.annotations
+    made = write(said.project(project), said.items(project), said.standing(project), known)
+    for name, content in made.files.items():
+        write_whole(out / name, content)
+    rows = [("rows", made.rows), *((f"left out: {why}", n) for why, n in made.left_out.items())]
+    document = {"rows": made.rows, "files": sorted(made.files), "left_out": made.left_out}
+    emit(document, as_json=as_json, table=table_of(str(out), ("", "count"), rows))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="What the other program exported.")],
+    project: Annotated[str, typer.Option("--project", help="The project that it goes into: `assay prefs projects`.")],
+    layout: Annotated[Literal["argilla", "label-studio", "csv"], typer.Option("--format", help="Whose file it is.")],
+    as_json: Json = False,
+) -> None:
+    """Take annotations into a project; a file with one bad row is not taken at all.
+
+    Example: assay prefs import tasks.json --format label-studio --project answers
+    """
+    from evals.annotations.importing import read_annotations
+
+    with closing(_store()) as store:
+        said = store.annotations
+        known, items = said.project(project), said.items(project)
+        found = read_annotations(file, layout, known, items, datetime.now(UTC))
+        said.add_items(found.items)
+        said.save(found.annotations)
+    done = {"annotations": len(found.annotations), "new_answers": len(found.items)}
+    emit(done, as_json=as_json, table=table_of(known.title, ("", "count"), [*done.items()]))
 
 
 @app.command()

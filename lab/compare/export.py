@@ -7,7 +7,7 @@ which hold no preference. They are counted. The arena format keeps every vote.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -213,12 +213,16 @@ def write_export(export: Export, folder: Path) -> None:
 
 def zip_export(export: Export, folder: Path) -> Path:
     """Return a zip file in `folder` with the same files as `write_export` writes."""
+    return zip_files(f"preferences-{export.statistics.format}", _files(export), folder)
+
+
+def zip_files(name: str, files: Mapping[str, str | bytes], folder: Path) -> Path:
+    """Return a zip file in `folder` that holds a folder of files, both of this name."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"preferences-{export.statistics.format}"
     with TemporaryDirectory(dir=folder) as scratch:
         unfinished = Path(scratch) / "unfinished.zip"
         with ZipFile(unfinished, "w", ZIP_DEFLATED) as archive:
-            for file, content in _files(export).items():
+            for file, content in files.items():
                 archive.writestr(f"{name}/{file}", content)
         return unfinished.replace(folder / f"{name}.zip")
 

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, aliased
 from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
+from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
@@ -28,6 +29,7 @@ class Belongings:
     review_votes: int
     reviews: int
     graded_answers: int
+    annotations: int = 0
 
     @property
     def total(self) -> int:
@@ -77,6 +79,11 @@ class Store:
     def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
         """Return what models wrote for a task, and what people made of it: reviews of papers, graded answers."""
         return Documents(self._engine, self._now, task)
+
+    @property
+    def annotations(self) -> Annotations:
+        """What people say of answers, in projects."""
+        return Annotations(self._engine, self._now)
 
     def close(self) -> None:
         """Give back the connections."""
@@ -209,6 +216,7 @@ class Store:
             gone = _belongings(session, names)
             session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
             forget_documents(session, names)
+            forget_annotations(session, names)
         return gone
 
     def hash_rater(self, rater: str) -> str:
@@ -237,6 +245,7 @@ def _belongings(session: Session, names: Collection[str]) -> Belongings:
         review_votes=_number(session, DocumentVoteRow.id, or_(DocumentVoteRow.rater.in_(names), *about)),
         reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
+        annotations=annotated_by(session, names),
     )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice, Verdict
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -186,6 +186,49 @@ class DocumentVoteRow(StoreTable):
             postgresql_where=text("voided_at IS NULL"),
         ),
     )
+
+
+class ProjectRow(StoreTable):
+    """A project of answers to annotate; `document` is its `AnnotationProject`."""
+
+    __tablename__ = "annotation_projects"
+
+    id: Mapped[Key]
+    created_at: Mapped[datetime]
+    document: Mapped[Document]
+
+
+class ItemRow(StoreTable):
+    """An answer of a project, at its place in the queue; `document` is its `AnnotationItem`."""
+
+    __tablename__ = "annotation_items"
+
+    id: Mapped[Key]
+    project: Mapped[str] = mapped_column(ForeignKey("annotation_projects.id"))
+    place: Mapped[int]
+    document: Mapped[Document]
+
+    __table_args__ = (Index("one_place_in_a_project", "project", "place", unique=True),)
+
+
+class AnnotationRow(StoreTable):
+    """What one person said of an answer, after one change; `voided_at` marks a change that was taken back.
+
+    `role` is "rater" or "adjudicator"; `document` the `Annotation`.
+    """
+
+    __tablename__ = "annotations"
+
+    id: Mapped[Key]
+    item: Mapped[str] = mapped_column(ForeignKey("annotation_items.id"))
+    rater: Mapped[str]
+    role: Mapped[str]
+    number: Mapped[int]
+    made_at: Mapped[datetime]
+    document: Mapped[Document]
+    voided_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("one_number_per_annotation", "item", "rater", "role", "number", unique=True),)
 
 
 class SettingRow(StoreTable):

@@ -484,6 +484,9 @@ def test_the_published_examples_of_agreement_give_the_published_figures() -> Non
     assert {name: found[name].value for name in published} == pytest.approx(published, abs=1e-5)
     assert found["cohen_kappa"].value is None and "exactly two raters" in found["cohen_kappa"].note
     assert set(found) == set(NAMES) == set(agreement([]))
+    assert agreement(ratings(FOUR_CODERS), draws=10, are_numbers=True)["krippendorff_alpha"].value == pytest.approx(
+        0.849, abs=5e-4
+    )
     two = {"A": "y" * 25 + "n" * 25, "B": "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15}
     kappa = agreement(ratings(two), draws=300)["cohen_kappa"]
     assert (kappa.value, kappa.n) == (pytest.approx(0.4), 50) and kappa.low < 0.4 < kappa.high

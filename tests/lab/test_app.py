@@ -40,12 +40,12 @@ def events(app):
     return {entry["api_name"]: entry for entry in app.get_config_file()["dependencies"]}
 
 
-def test_eight_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
+def test_nine_tabs_each_open_with_a_line_that_says_what_they_are_for(room):
     parts = build_app(room).get_config_file()["components"]
     tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
     leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
 
-    names = "Ask Compare Review Refine Preferences Leaderboard Calibration Train"
+    names = "Ask Compare Annotate Review Refine Preferences Leaderboard Calibration Train"
     assert tabs == names.split()
     assert len(leads) == len(tabs)
     assert room.engine.status.state == "idle", "building the page loads no model"

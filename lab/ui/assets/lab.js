@@ -42,6 +42,27 @@
     mark.focus({ preventScroll: true });
   };
 
+  // What was selected last in an answer that is rated, in characters of its text: a tap on a button takes the selection away.
+  const spans = {};
+  document.addEventListener("selectionchange", () => {
+    const selected = document.getSelection();
+    if (!selected.rangeCount || selected.isCollapsed) return;
+    const range = selected.getRangeAt(0);
+    const start = range.startContainer.nodeType === Node.TEXT_NODE ? range.startContainer.parentElement : range.startContainer;
+    const answer = start.closest?.(".rate-answer");
+    if (!answer || !answer.contains(range.endContainer)) return;
+    const before = document.createRange();
+    before.setStart(answer, 0);
+    before.setEnd(range.startContainer, range.startOffset);
+    const from = [...before.toString()].length;
+    spans[answer.closest(".rate-panel").id] = `${from}-${from + [...range.toString()].length}`;
+  });
+  window.assaySpan = (name) => {
+    const span = spans[`${name}-panel`] || "";
+    delete spans[`${name}-panel`];
+    return span;
+  };
+
   const setDark = (dark) => document.body.classList.toggle("dark", dark);
   const keep = (value) => {
     try {

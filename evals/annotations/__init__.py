@@ -1,0 +1,209 @@
+"""What people say of answers: whose turn it is, what all of them say together, and how far they agree.
+
+An item is annotated by as many raters as its project asks for; discarded annotations and drafts are nobody's word yet.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from statistics import fmean
+from typing import Any, NamedTuple, TypeVar
+
+from evals.schema.annotations import (
+    Annotation,
+    AnnotationItem,
+    AnnotationProject,
+    Dimension,
+    Guidelines,
+    State,
+    Thumb,
+    VerdictLabel,
+)
+from evals.schema.reports import Metric
+from evals.stats.agreement import Rating, agreement
+
+Word = TypeVar("Word", Thumb, VerdictLabel)
+WHOLE = ("thumb", "verdict")
+"""What is said of an answer as a whole, beside the ratings by dimension."""
+FAR_APART = 0.5
+"""Share of a dimension's range from which two ratings disagree: 2 steps of 1 to 5."""
+
+
+@cache
+def usual_guidelines() -> Guidelines:
+    """Return the guidelines that a project begins with."""
+    return Guidelines.model_validate(
+        tomllib.loads(files("evals.annotations").joinpath("guidelines.toml").read_text("utf-8"))
+    )
+
+
+# ---- the queue --------------------------------------------------------------------------------
+
+
+def state_of(item: str, rater: str, annotations: Iterable[Annotation]) -> State:
+    """Return how far a rater is with an item."""
+    return next((each.state for each in annotations if (each.item, each.rater) == (item, rater)), "pending")
+
+
+def queue(
+    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], rater: str
+) -> list[AnnotationItem]:
+    """Return what a rater has still to do, in order: drafts first, then what others have begun, then the rest.
+
+    Left out is what is assigned to others alone, and what has as many raters as the project asks for; who has an
+    item as a draft keeps it.
+    """
+    mine = {each.item: each.state for each in annotations if each.rater == rater and not each.is_adjudication}
+    others = Counter(
+        each.item
+        for each in annotations
+        if each.rater != rater and each.state in ("draft", "submitted") and not each.is_adjudication
+    )
+
+    def is_open(item: AnnotationItem) -> bool:
+        if item.id in mine:
+            return mine[item.id] == "draft"
+        is_asked = not item.assigned or rater in item.assigned
+        return is_asked and (rater in item.assigned or others[item.id] < project.raters_per_item)
+
+    waiting = [item for item in items if is_open(item)]
+    return sorted(waiting, key=lambda item: (item.id not in mine, rater not in item.assigned, not others[item.id]))
+
+
+class Progress(NamedTuple):
+    """How far a project is: items by state, and annotations still wanted."""
+
+    items: int
+    complete: int
+    begun: int
+    discarded: int
+    submitted: int
+    wanted: int
+
+
+def progress(
+    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation]
+) -> Progress:
+    """Count the items of a project; complete = submitted by as many raters as were asked for."""
+    submitted, touched = Counter[str](), Counter[str]()
+    for each in annotations:
+        if not each.is_adjudication:
+            submitted[each.item] += each.state == "submitted"
+            touched[each.item] += each.state in ("draft", "submitted")
+    discarded = {each.item for each in annotations if each.state == "discarded"}
+    asked = {item.id: max(len(item.assigned), project.raters_per_item) for item in items}
+    complete = sum(submitted[item] >= n for item, n in asked.items())
+    return Progress(
+        items=len(items),
+        complete=complete,
+        begun=sum(bool(touched[item]) for item in asked) - complete,
+        discarded=sum(item in discarded and not touched[item] for item in asked),
+        submitted=sum(submitted[item] for item in asked),
+        wanted=sum(asked.values()),
+    )
+
+
+# ---- what several people say together -----------------------------------------------------------
+
+
+class Settled(NamedTuple):
+    """What the raters of one item say together; `raters` of them submitted. `by` is who settled a disagreement.
+
+    `ratings` are means by dimension; `thumb` and `verdict` what more than half say, None where nobody has a majority.
+    """
+
+    item: AnnotationItem
+    raters: int
+    ratings: dict[str, float]
+    thumb: Thumb | None
+    verdict: VerdictLabel | None
+    corrected: str | None
+    annotations: tuple[Annotation, ...]
+    by: str | None = None
+
+    def quality(self, dimensions: Sequence[Dimension]) -> float | None:
+        """Return the mean rating on a scale of 0 to 1, None where nothing was rated."""
+        shares = [
+            (self.ratings[each.name] - each.low) / (each.high - each.low)
+            for each in dimensions
+            if each.name in self.ratings
+        ]
+        return fmean(shares) if shares else None
+
+    def is_good(self, dimensions: Sequence[Dimension], good: float = 0.75, bad: float = 0.25) -> bool | None:
+        """Return whether people call the answer good: their thumbs, else ratings of at least `good` or at most `bad`."""
+        if self.thumb is not None:
+            return self.thumb == "up"
+        quality = self.quality(dimensions)
+        return None if quality is None or bad < quality < good else quality >= good
+
+
+def settle(items: Iterable[AnnotationItem], annotations: Iterable[Annotation]) -> list[Settled]:
+    """Return what is said of each item that somebody submitted, in order; an adjudication counts alone."""
+    by_item: dict[str, list[Annotation]] = {}
+    for each in annotations:
+        if each.state == "submitted":
+            by_item.setdefault(each.item, []).append(each)
+    found = []
+    for item in items:
+        said = sorted(by_item.get(item.id, ()), key=lambda each: each.updated_at)
+        if not said:
+            continue
+        ruling = next((each for each in reversed(said) if each.is_adjudication), None)
+        counted = [ruling] if ruling else said
+        names = dict.fromkeys(name for each in counted for name in each.ratings)
+        found.append(
+            Settled(
+                item=item,
+                raters=len({each.rater for each in said if not each.is_adjudication}),
+                ratings={name: fmean(each.ratings[name] for each in counted if name in each.ratings) for name in names},
+                thumb=_majority(each.thumb for each in counted),
+                verdict=_majority(each.verdict for each in counted),
+                corrected=next((each.corrected for each in reversed(counted) if each.corrected), None),
+                annotations=tuple(said),
+                by=ruling.rater if ruling else None,
+            )
+        )
+    return found
+
+
+def _majority(values: Iterable[Word | None]) -> Word | None:
+    given = [value for value in values if value is not None]
+    winner, n = Counter(given).most_common(1)[0] if given else (None, 0)
+    return winner if 2 * n > len(given) else None
+
+
+def disagreements(project: AnnotationProject, settled: Settled) -> list[str]:
+    """Return where the raters of an item disagree, as names of dimensions, "thumb" or "verdict"; [] once it is settled."""
+    said = [each for each in settled.annotations if not each.is_adjudication]
+    if settled.by is not None or len(said) < 2:
+        return []
+    found = [name for name in WHOLE if len({getattr(each, name) for each in said} - {None}) > 1]
+    for each in project.guidelines.dimensions:
+        rated = [one.ratings[each.name] for one in said if each.name in one.ratings]
+        if rated and (max(rated) - min(rated)) / (each.high - each.low) >= FAR_APART:
+            found.append(each.name)
+    return found
+
+
+def agreements(
+    project: AnnotationProject, annotations: Iterable[Annotation], **sampling: Any
+) -> dict[str, Mapping[str, Metric]]:
+    """Return the figures of agreement by dimension, and for thumbs and verdicts; what nobody gave is left out.
+
+    Ratings are numbers, so a miss by one step is nearly agreement (`evals.stats.agreement.WEIGHTED_NAMES`).
+    """
+    said = [each for each in annotations if each.state == "submitted" and not each.is_adjudication]
+    found: dict[str, Mapping[str, Metric]] = {}
+    for each in project.guidelines.dimensions:
+        rated = [Rating(one.item, one.rater, str(one.ratings[each.name])) for one in said if each.name in one.ratings]
+        steps = map(str, range(each.low, each.high + 1))
+        if rated:
+            found[each.name] = agreement(rated, steps, are_numbers=True, **sampling)
+    for name in WHOLE:
+        given = [Rating(one.item, one.rater, str(value)) for one in said if (value := getattr(one, name))]
+        if given:
+            found[name] = agreement(given, ("up", "down") if name == "thumb" else (), **sampling)
+    return found

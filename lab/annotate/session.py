@@ -1,0 +1,283 @@
+"""What a rater does with answers: a queue to work through, ratings and notes that are kept at every change."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from pydantic import ValidationError
+
+from evals.annotations import disagreements, progress, queue, settle, usual_guidelines
+from evals.errors import LabError
+from evals.schema import Answer, EvalReport
+from evals.schema.annotations import (
+    Annotation,
+    AnnotationItem,
+    AnnotationProject,
+    Dimension,
+    Guidelines,
+    NoteKind,
+    State,
+)
+from lab.services import Services
+from lab.session import new_id
+from lab.ui.text import say
+from lab.visitors import Visitor
+
+if TYPE_CHECKING:
+    from lab.store.annotations import Annotations
+
+RATED = "answers"
+"""The project of answers that are rated where they stand: in Ask and among earlier questions."""
+KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+
+
+class Opened(NamedTuple):
+    """An answer with its project, and what this rater said of it so far."""
+
+    project: AnnotationProject
+    item: AnnotationItem
+    said: Annotation
+
+
+@dataclass(frozen=True)
+class Rater:
+    """One visitor at work; `is_adjudicating` writes the word that settles a disagreement."""
+
+    services: Services
+    visitor: Visitor | None
+    is_adjudicating: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name under which the store keeps what this rater says; LabError for nobody."""
+        if self.visitor is None:
+            raise LabError(say("annotate.nobody"))
+        return self.services.store.hash_rater(self.visitor.rater)
+
+    @property
+    def store(self) -> "Annotations":
+        """Everybody's annotations."""
+        return self.services.store.annotations
+
+    # ---- what to annotate ------------------------------------------------------------------
+
+    def open(self, name: str | None) -> Opened:
+        """Return an answer of a project; LabError if it is not there."""
+        found = self.store.items(names=[name or ""])
+        if not found:
+            raise LabError(say("annotate.gone"))
+        item = found[0]
+        own = self.store.standing(names=[item.id], rater=self.name)
+        said = next((each for each in own if each.is_adjudication == self.is_adjudicating), None)
+        project = self.store.project(item.project)
+        empty = Annotation(
+            item=item.id,
+            rater=self.name,
+            state="pending",
+            updated_at=self.services.now(),
+            guidelines=project.guidelines.version,
+            is_adjudication=self.is_adjudicating,
+        )
+        return Opened(project, item, said or empty)
+
+    def waiting(self, project: str) -> list[AnnotationItem]:
+        """Return what this rater has still to do in a project: of an adjudicator, what raters disagree about."""
+        items, said = self.store.items(project), self.store.standing(project)
+        if not self.is_adjudicating:
+            return queue(self.store.project(project), items, said, self.name)
+        known = self.store.project(project)
+        return [each.item for each in settle(items, said) if disagreements(known, each)]
+
+    def next(self, project: str, skipped: Sequence[str] = ()) -> Opened | None:
+        """Return the next answer of the queue; those that were skipped come last."""
+        waiting = self.waiting(project)
+        place = {name: at for at, name in enumerate(skipped, 1)}
+        ordered = sorted(waiting, key=lambda item: place.get(item.id, 0))
+        return self.open(ordered[0].id) if ordered else None
+
+    def progress(self, project: str) -> str:
+        """Return in one line how far a project is, and how much of it waits for this rater."""
+        items, said = self.store.items(project), self.store.standing(project)
+        done = progress(self.store.project(project), items, said)
+        return say("annotate.progress", waiting=len(self.waiting(project)), **done._asdict())
+
+    # ---- what is said ----------------------------------------------------------------------
+
+    def say_of(self, name: str | None, state: State | None = None, **said: Any) -> Opened:
+        """Keep what is said of an answer, and return it as it stands.
+
+        Without a `state` it stays submitted if it was, else it is a draft; what changes nothing is not kept again.
+        LabError for a rating outside the guidelines, and for submitting nothing.
+        """
+        opened = self.open(name)
+        _check(opened.project.guidelines, said)
+        before = opened.said
+        kept = "submitted" if before.state == "submitted" else "draft"
+        whole = before.model_dump() | said | {"state": state or kept, "guidelines": opened.project.guidelines.version}
+        try:
+            after = Annotation.model_validate(whole)
+        except ValidationError as error:
+            raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        if after.state == "submitted" and after.is_empty:
+            raise LabError(say("annotate.says_nothing"))
+        if after == before or (state is None and after.is_empty and before.is_empty):
+            return opened
+        after = after.model_copy(update={"updated_at": self.services.now()})
+        self.store.save([after])
+        return opened._replace(said=after)
+
+    def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
+        """Mark a span of the answer, given as "start-end" in characters."""
+        opened = self.open(name)
+        places = re.fullmatch(r"(\d+)-(\d+)", span or "")
+        if not places or int(places[2]) > len(opened.item.text):
+            raise LabError(say("annotate.select_first"))
+        note = {"start": int(places[1]), "end": int(places[2]), "kind": kind, "comment": comment.strip()}
+        notes = [note, *(each.model_dump() for each in opened.said.notes)]
+        return self.say_of(name, notes=sorted(notes, key=lambda each: (each["start"], each["end"])))
+
+    def drop_note(self, name: str | None, place: int) -> Opened:
+        """Remove a note by its place in the list."""
+        notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
+        return self.say_of(name, notes=notes)
+
+    def undo(self, name: str | None) -> Opened:
+        """Take the last change back; LabError if there is none."""
+        self.store.undo(name or "", self.name, is_adjudication=self.is_adjudicating)
+        return self.open(name)
+
+    def rate_answers(self, answers: Sequence[Answer]) -> list[str]:
+        """Make answers of the store ready to be rated where they stand, and return their items' ids."""
+        if not any(project.id == RATED for project in self.store.projects()):
+            now = self.services.now()
+            self.store.keep_project(
+                AnnotationProject(
+                    id=RATED,
+                    title=say("annotate.rated"),
+                    created_at=now,
+                    guidelines=usual_guidelines(),
+                    raters_per_item=1,
+                )
+            )
+        items = [item_of_answer(answer, RATED) for answer in answers]
+        self.store.add_items(items)
+        return [item.id for item in items]
+
+
+def _check(guidelines: Guidelines, said: Mapping[str, Any]) -> None:
+    dimensions = {each.name: each for each in guidelines.dimensions}
+    for name, value in said.get("ratings", {}).items():
+        each = dimensions.get(name)
+        if each is None or not each.low <= value <= each.high:
+            raise LabError(say("annotate.bad_rating", name=name, value=value))
+
+
+# ---- projects -----------------------------------------------------------------------------------
+
+
+def item_of_answer(answer: Answer, project: str) -> AnnotationItem:
+    """Return a stored answer as an item of a project."""
+    return AnnotationItem(
+        id=f"{project}:{answer.id}",
+        project=project,
+        added_at=answer.asked_at,
+        question=answer.question,
+        text=answer.text,
+        system_prompt=answer.system_prompt,
+        example_id=answer.example_id,
+        stage=answer.stage,
+        chain=answer.chain,
+        verdict=answer.verdict,
+        source=f"answer {answer.id}",
+    )
+
+
+def items_of_report(
+    report: EvalReport, project: AnnotationProject, stages: Sequence[str], n: int
+) -> list[AnnotationItem]:
+    """Return the answers of some stages to `n` questions of a report; order and choice are the same every time."""
+
+    def place(text: str) -> str:
+        return hashlib.sha256(f"{project.id} {text}".encode()).hexdigest()
+
+    rows = [row for row in report.rows if row.stage in stages]
+    wanted = sorted({row.example.id for row in rows}, key=place)[:n]
+    items = [
+        AnnotationItem(
+            id=f"{project.id}:{place(f'{row.stage} {row.example.id}')[:16]}",
+            project=project.id,
+            added_at=project.created_at,
+            question=row.example.prompt,
+            text=row.completion,
+            example_id=row.example.id,
+            kind=row.example.kind,
+            tissue=row.example.tissue,
+            stage=row.stage,
+            chain=report.chain_name,
+            verdict=row.verdict,
+            source=f"{report.data_name}, {row.stage}",
+        )
+        for row in rows
+        if row.example.id in wanted
+    ]
+    return sorted(items, key=lambda item: item.id)
+
+
+def new_project(
+    services: Services, title: str, raters: float, text: str, dimensions: str, reasons: str
+) -> AnnotationProject:
+    """Return a project under guidelines as they were typed. LabError for what cannot be read."""
+    if not title.strip():
+        raise LabError(say("annotate.no_title"))
+    try:
+        return AnnotationProject(
+            id=new_id()[:12],
+            title=title.strip(),
+            created_at=services.now(),
+            guidelines=typed_guidelines(text, dimensions, reasons),
+            raters_per_item=int(raters),
+        )
+    except ValidationError as error:
+        raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def typed_guidelines(text: str, dimensions: str, reasons: str, version: int = 1) -> Guidelines:
+    """Return guidelines from a text, a line "Title: what 1 and 5 mean" per dimension, and a line per reason."""
+    made = []
+    for line in filter(str.strip, dimensions.splitlines()):
+        name, _, about = line.partition(":")
+        ends = re.search(r"\((-?\d+) ?(?:to|-|–) ?(\d+)\)\s*$", name)
+        shown = name[: ends.start()].strip() if ends else name.strip()
+        slug = re.sub(r"[^a-z0-9]+", "_", shown.casefold()).strip("_")
+        steps = {"low": int(ends[1]), "high": int(ends[2])} if ends else {}
+        if not slug[:1].isalpha():
+            raise LabError(say("annotate.bad_dimension", line=line))
+        made.append(Dimension(name=slug, title=shown, guideline=about.strip(), **steps))
+    chips = tuple(filter(None, map(str.strip, reasons.splitlines())))
+    return Guidelines(version=version, text=text.strip(), dimensions=tuple(made), reasons=chips)
+
+
+def as_typed(guidelines: Guidelines) -> tuple[str, str, str]:
+    """Return guidelines as they are typed: the text, the dimensions, the reasons."""
+    lines = [
+        f"{each.title}{'' if (each.low, each.high) == (1, 5) else f' ({each.low} to {each.high})'}: {each.guideline}"
+        for each in guidelines.dimensions
+    ]
+    return guidelines.text, "\n".join(lines), "\n".join(guidelines.reasons)
+
+
+def change_guidelines(rater: Rater, project: str, text: str, dimensions: str, reasons: str) -> AnnotationProject:
+    """Keep changed guidelines as the next version; what was said under earlier ones stays, and names its version."""
+    known = rater.store.project(project)
+    try:
+        changed = typed_guidelines(text, dimensions, reasons, known.guidelines.version + 1)
+    except ValidationError as error:
+        raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+    if changed.model_copy(update={"version": known.guidelines.version}) == known.guidelines:
+        return known
+    earlier = (*known.earlier, known.guidelines)
+    known = known.model_copy(update={"guidelines": changed, "earlier": earlier})
+    rater.store.keep_project(known)
+    return known

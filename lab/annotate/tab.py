@@ -1,0 +1,286 @@
+"""Annotate tab: projects of answers, a queue for each rater, agreement, disagreements to settle, export and import."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from evals.annotations import agreements, progress, settle, usual_guidelines
+from evals.annotations.export import FORMS, Form, export
+from evals.annotations.importing import LAYOUTS, Layout, read_annotations
+from evals.errors import LabError
+from evals.stats.agreement import NAMES, WEIGHTED_NAMES
+from lab.annotate.panel import build_panel, draw, quoted, words_of
+from lab.annotate.session import Rater, as_typed, change_guidelines, item_of_answer, items_of_report, new_project
+from lab.ask.session import session_of
+from lab.commands.tables import counted
+from lab.compare.export import zip_files
+from lab.services import Services
+from lab.session import stage_name
+from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
+from lab.ui.layout import Painted, export_panel
+from lab.ui.templates import Html
+from lab.ui.text import say
+from lab.visitors import Door, Visitor
+
+FEWEST_SHOWN = 2
+"""Raters from whom on there is an agreement to show."""
+
+
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    gr.HTML(lead("annotate"))
+    skipped = gr.State([])
+    with gr.Row(elem_classes="composer rate-form"):
+        project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=3)
+        roles = [(say("annotate.role.rater"), "rater"), (say("annotate.role.adjudicator"), "adjudicator")]
+        role = gr.Radio(roles, value="rater", label=say("annotate.role"), elem_id="annotate-role", scale=2)
+    meter = gr.HTML(empty(say("annotate.no_project_yet")), elem_id="annotate-progress")
+    with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
+        guidelines = gr.Markdown()
+    others = gr.HTML(elem_id="annotate-others")
+
+    def rater_of(visitor: Visitor | None, role: str) -> Rater:
+        return Rater(services, visitor, is_adjudicating=role == "adjudicator")
+
+    def turn(
+        visitor: Visitor | None, left: str | None, project: str | None, role: str, skipped: Sequence[str]
+    ) -> Painted:
+        """Show the next answer of the queue; `left` is one that was skipped."""
+        if not project:
+            return panel.nothing(say("annotate.no_project_yet")) | {others: ""}
+        later = [*(name for name in skipped if name != left), *([left] if left else [])]
+        rater = rater_of(visitor, role)
+        try:
+            opened = rater.next(project, later)
+            page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
+            page |= {meter: _meter(services, rater, project), others: _others(rater, opened) if opened else ""}
+        except LabError as error:
+            page = panel.nothing(str(error)) | {others: ""}
+        return page | {skipped_: later}
+
+    skipped_ = skipped
+    here = [project, role, skipped]
+    panel = build_panel(
+        services, door, "annotate", is_named=False, here=here, advance=turn, also=[meter, others, skipped]
+    )
+    outputs = [*panel.outputs, meter, others, skipped]
+
+    def on_project(visitor: Visitor | None, project: str | None, role: str) -> Painted:
+        known = services.store.annotations.project(project) if project else None
+        told = known.guidelines.text if known else ""
+        return turn(visitor, None, project, role, ()) | {guidelines: told}
+
+    project.change(
+        on_project, [door.known, project, role], [*outputs, guidelines], api_name="annotate_project", **QUIET
+    )
+    role.input(on_project, [door.known, project, role], [*outputs, guidelines], api_name="annotate_role", **QUIET)
+
+    def on_select(project: str | None) -> gr.Dropdown:
+        found = choices(services)
+        known = {name for _, name in found}
+        return gr.Dropdown(
+            choices=found, value=project if project in known else next((name for _, name in found), None)
+        )
+
+    tab.select(on_select, project, project, api_name="annotate_projects", **QUIET)
+    _agreement(services, project)
+    with gr.Row(elem_classes="composer"):
+        with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
+            _projects(services, door, project)
+        with gr.Column(scale=5, min_width=300):
+            _files(services, door, project)
+
+
+def _meter(services: Services, rater: Rater, project: str) -> Html:
+    store = rater.store
+    known, items, said = store.project(project), store.items(project), store.standing(project)
+    done = progress(known, items, said)
+    share = done.submitted / done.wanted if done.wanted else 0.0
+    return draw("meter", done=share, text=rater.progress(project))
+
+
+def _others(rater: Rater, opened: Any) -> str:
+    """Return what every rater said of an answer that is to be settled."""
+    if not rater.is_adjudicating:
+        return ""
+    dimensions = opened.project.guidelines.dimensions
+    rows = [
+        (each, words_of(each, dimensions), quoted(opened.item, each.notes))
+        for each in rater.store.standing(names=[opened.item.id])
+        if each.state == "submitted" and not each.is_adjudication
+    ]
+    return draw("said", rows=rows)
+
+
+def choices(services: Services) -> list[tuple[str, str]]:
+    """Return the projects to choose from, the newest first."""
+    return [(project.title, project.id) for project in services.store.annotations.projects()]
+
+
+def _agreement(services: Services, project: gr.Dropdown) -> None:
+    with gr.Accordion(say("annotate.agreement"), open=False, elem_id="annotate-agreement") as fold:
+        table = gr.HTML()
+
+    def on_open(project: str | None) -> str:
+        if not project:
+            return empty(say("annotate.no_project_yet"))
+        store = services.store.annotations
+        known, said = store.project(project), store.standing(project)
+        found = agreements(known, said, draws=1000)
+        if len({each.rater for each in said if each.state == "submitted"}) < FEWEST_SHOWN or not found:
+            return empty(say("annotate.agreement.none"))
+        titles = {each.name: each.title for each in known.guidelines.dimensions}
+        settled = settle(store.items(project), said)
+        done = {"n": len(settled), "settled": sum(each.by is not None for each in settled)}
+        tables = []
+        for names, key in ((WEIGHTED_NAMES, "numbers"), (NAMES, "words")):
+            rows = [
+                [titles.get(what) or say(f"annotate.{what}"), *(measure(figures[each], "open") for each in names)]
+                for what, figures in found.items()
+                if (what in titles) == (key == "numbers")
+            ]
+            columns = [say("annotate.agreement.what"), *names.values()]
+            tables += [grid(say(f"annotate.agreement.{key}", **done), columns, rows)] if rows else []
+        return "".join(tables)
+
+    fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
+
+
+def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
+    """Lay out and wire how projects are made and their guidelines changed."""
+    usual = as_typed(usual_guidelines())
+    with gr.Accordion(say("annotate.new"), open=False, elem_id="annotate-new") as fold:
+        title = gr.Textbox(label=say("annotate.new.title"), elem_id="annotate-title")
+        source = gr.Dropdown(
+            [(say("annotate.new.asked"), "")], value="", label=say("annotate.new.source"), elem_id="annotate-source"
+        )
+        stages = gr.CheckboxGroup([], label=say("annotate.new.stages"), elem_id="annotate-stages")
+        with gr.Row():
+            n = gr.Number(30, precision=0, minimum=1, label=say("annotate.new.n"), info=say("annotate.new.n.info"))
+            raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
+        text, dimensions, reasons = _guideline_fields(usual, "annotate-new")
+        make = gr.Button(say("annotate.new.make"), variant="primary", size="sm", elem_id="annotate-make")
+        made = gr.HTML()
+    with gr.Accordion(say("annotate.change"), open=False, elem_id="annotate-change") as change:
+        own = _guideline_fields(("", "", ""), "annotate-change")
+        keep = gr.Button(say("annotate.change.keep"), size="sm", elem_id="annotate-change-keep")
+        changed = gr.HTML()
+
+    def on_open() -> Painted:
+        found = [
+            (say("annotate.new.asked"), ""),
+            *((each.data_name, each.data_name) for each in services.reports().reports),
+        ]
+        return {source: gr.Dropdown(choices=found, value=""), stages: gr.CheckboxGroup([], visible=False)}
+
+    def on_source(name: str) -> gr.CheckboxGroup:
+        report = next((each for each in services.reports().reports if each.data_name == name), None)
+        found = list(report.stage_checksums) if report else []
+        return gr.CheckboxGroup([(stage_name(each), each) for each in found], value=found, visible=bool(found))
+
+    def on_make(visitor: Visitor | None, title: str, name: str, stages: list[str], n: float, *typed: Any) -> Painted:
+        try:
+            known = new_project(services, title or "", *typed)
+            report = next((each for each in services.reports().reports if each.data_name == name), None)
+            if report is not None:
+                items = items_of_report(report, known, stages, int(n))
+            elif visitor is None:
+                raise LabError(say("annotate.nobody"))
+            else:
+                asked = services.store.answers(session_of(services, visitor, "ask"), int(n))
+                items = [item_of_answer(each, known.id) for each in asked]
+            if not items:
+                raise LabError(say("annotate.new.empty"))
+            store = services.store.annotations
+            store.keep_project(known)
+            store.add_items(items)
+        except LabError as error:
+            return {made: notice(str(error), "problem")}
+        line = notice(say("annotate.new.made", title=known.title, held=counted(len(items), "answer")), "good")
+        return {made: line, project: gr.Dropdown(choices=choices(services), value=known.id)}
+
+    def on_change_open(project: str | None) -> list[str]:
+        known = services.store.annotations.project(project).guidelines if project else None
+        return [*as_typed(known)] if known else ["", "", ""]
+
+    def on_keep(visitor: Visitor | None, project: str | None, *typed: str) -> str:
+        try:
+            if not project:
+                raise LabError(say("annotate.no_project_yet"))
+            known = change_guidelines(Rater(services, visitor), project, *typed)
+        except LabError as error:
+            return notice(str(error), "problem")
+        return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
+
+    fold.expand(on_open, None, [source, stages], api_name="annotate_sources", **QUIET)
+    source.input(on_source, source, stages, api_name="annotate_stages", **QUIET)
+    given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
+    make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
+    change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)
+    keep.click(on_keep, [door.known, project, *own], changed, api_name="annotate_change", **QUIET)
+
+
+def _guideline_fields(typed: tuple[str, str, str], name: str) -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
+    made = [
+        gr.Textbox(
+            value,
+            label=say(f"annotate.field.{field}"),
+            info=say(f"annotate.field.{field}.info"),
+            lines=4,
+            max_lines=14,
+            elem_id=f"{name}-{field}",
+        )
+        for field, value in zip(("text", "dimensions", "reasons"), typed, strict=True)
+    ]
+    return made[0], made[1], made[2]
+
+
+def _files(services: Services, door: Door, project: gr.Dropdown) -> None:
+    """Lay out and wire export and import."""
+    panel = export_panel("annotate", FORMS)
+    with gr.Column(elem_classes="assay-panel", elem_id="annotate-import"):
+        gr.HTML(heading(say("annotate.import")))
+        layouts = [(say(f"annotate.export.{each}"), each) for each in LAYOUTS]
+        layout = gr.Radio(layouts, value="csv", label=say("annotate.export.format"))
+        file = gr.UploadButton(say("annotate.import.file"), size="sm", elem_id="annotate-import-file")
+        told = gr.HTML()
+
+    def on_export(project: str | None, form: Form) -> Painted:
+        return panel.give("annotations", lambda folder: make_file(services, project, form, folder))
+
+    def on_import(visitor: Visitor | None, project: str | None, layout: Layout, file: str) -> str:
+        try:
+            if not project:
+                raise LabError(say("annotate.no_project_yet"))
+            store = services.store.annotations
+            known = store.project(project)
+            found = read_annotations(Path(file), layout, known, store.items(project), services.now())
+            store.add_items(found.items)
+            store.save(found.annotations)
+        except LabError as error:
+            return notice(str(error), "problem")
+        held = counted(len(found.annotations), "annotation")
+        return notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")
+
+    panel.make.click(
+        on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
+    )
+    file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET)
+
+
+def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str | None]:
+    """Return a line and the file of an export, several files as a zip; or why there is none."""
+    store = services.store.annotations
+    try:
+        if not project:
+            raise LabError(say("annotate.no_project_yet"))
+        known = store.project(project)
+        made = export(known, store.items(project), store.standing(project), form)
+    except LabError as error:
+        return notice(str(error), "problem"), None
+    written = zip_files(f"annotations-{form}", made.files, folder)
+    left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
+    line = say("export.made", name=written.name, held=counted(made.rows, "row"))
+    return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)

@@ -1,0 +1,131 @@
+"""What people say of answers, in the store: projects, their answers, and every version of each annotation.
+
+Saving keeps a new version, so nothing that was acknowledged is lost; taking it back marks that version.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.orm import Session
+
+from evals.errors import LabError
+from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from lab.store.database import reading, writing
+from lab.store.tables import AnnotationRow, ItemRow, ProjectRow
+from lab.ui.text import say
+
+
+class Annotations:
+    """Projects, answers and annotations in one database; every method may be called from any thread."""
+
+    def __init__(self, engine: Engine, now: Callable[[], datetime]) -> None:
+        self._engine, self._now = engine, now
+
+    # ---- projects and their answers --------------------------------------------------------
+
+    def projects(self) -> tuple[AnnotationProject, ...]:
+        """Return all projects, the newest first."""
+        query = select(ProjectRow).order_by(ProjectRow.created_at.desc(), ProjectRow.id)
+        with reading(self._engine) as session:
+            return tuple(AnnotationProject.model_validate(row.document) for row in session.scalars(query))
+
+    def project(self, name: str) -> AnnotationProject:
+        """Return a project; LabError if there is none of that id."""
+        with reading(self._engine) as session:
+            row = session.get(ProjectRow, name)
+            if row is None:
+                raise LabError(say("annotate.no_project", project=name))
+            return AnnotationProject.model_validate(row.document)
+
+    def keep_project(self, project: AnnotationProject) -> None:
+        """Keep a new project, or a known one as it is now."""
+        document = project.model_dump(mode="json")
+        with writing(self._engine) as session:
+            session.merge(ProjectRow(id=project.id, created_at=project.created_at, document=document))
+
+    def add_items(self, items: Sequence[AnnotationItem]) -> int:
+        """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
+        with writing(self._engine) as session:
+            names = [item.id for item in items]
+            known = set(session.scalars(select(ItemRow.id).where(ItemRow.id.in_(names))))
+            new = list({item.id: item for item in items if item.id not in known}.values())
+            for project in dict.fromkeys(item.project for item in new):
+                last = session.scalar(select(func.max(ItemRow.place)).where(ItemRow.project == project)) or 0
+                own = [item for item in new if item.project == project]
+                session.add_all(
+                    ItemRow(id=item.id, project=project, place=place, document=item.model_dump(mode="json"))
+                    for place, item in enumerate(own, last + 1)
+                )
+            return len(new)
+
+    def items(self, project: str | None = None, names: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
+        """Return answers in the order of their queue: of one project, or those of these ids."""
+        query = _chosen(select(ItemRow), project, names).order_by(ItemRow.project, ItemRow.place)
+        with reading(self._engine) as session:
+            return tuple(AnnotationItem.model_validate(row.document) for row in session.scalars(query))
+
+    # ---- annotations -----------------------------------------------------------------------
+
+    def save(self, annotations: Iterable[Annotation]) -> None:
+        """Keep new versions of annotations: all of them or, if anything fails, none."""
+        with writing(self._engine) as session:
+            for each in annotations:
+                role = "adjudicator" if each.is_adjudication else "rater"
+                session.get_one(ItemRow, each.item, with_for_update=True)  # two changes at once take turns
+                who = {"item": each.item, "rater": each.rater, "role": role}
+                number = session.scalar(select(func.max(AnnotationRow.number)).filter_by(**who)) or 0
+                document, name = each.model_dump(mode="json"), uuid.uuid4().hex
+                session.add(AnnotationRow(id=name, **who, number=number + 1, made_at=self._now(), document=document))
+                session.flush()
+
+    def standing(
+        self, project: str | None = None, names: Collection[str] | None = None, rater: str | None = None
+    ) -> tuple[Annotation, ...]:
+        """Return the annotations as they stand, oldest first: of a project, of these answers, of one rater."""
+        newest = select(func.max(AnnotationRow.number)).where(AnnotationRow.voided_at.is_(None))
+        newest = newest.group_by(AnnotationRow.item, AnnotationRow.rater, AnnotationRow.role)
+        who = (AnnotationRow.item, AnnotationRow.rater, AnnotationRow.role)
+        last = newest.add_columns(*who).subquery()
+        same = [last.c[column.name] == column for column in who]
+        query = select(AnnotationRow).join(last, (last.c[0] == AnnotationRow.number) & same[0] & same[1] & same[2])
+        query = _chosen(query.join(ItemRow, ItemRow.id == AnnotationRow.item), project, names)
+        if rater is not None:
+            query = query.where(AnnotationRow.rater == rater)
+        with reading(self._engine) as session:
+            rows = session.scalars(query.order_by(AnnotationRow.made_at, AnnotationRow.id))
+            return tuple(Annotation.model_validate(row.document) for row in rows)
+
+    def undo(self, item: str, rater: str, *, is_adjudication: bool = False) -> Annotation | None:
+        """Take the last standing version back and return the one before; LabError if there is nothing to take back."""
+        query = (
+            select(AnnotationRow)
+            .filter_by(item=item, rater=rater, role="adjudicator" if is_adjudication else "rater", voided_at=None)
+            .order_by(AnnotationRow.number.desc())
+            .limit(2)
+        )
+        with writing(self._engine) as session:
+            last, *before = [*session.scalars(query)] or [None]
+            if last is None:
+                raise LabError(say("annotate.nothing_to_undo"))
+            last.voided_at = self._now()
+            return Annotation.model_validate(before[0].document) if before and before[0] else None
+
+
+def _chosen(query: Any, project: str | None, names: Collection[str] | None) -> Any:
+    if project is not None:
+        query = query.where(ItemRow.project == project)
+    return query if names is None else query.where(ItemRow.id.in_(names))
+
+
+def annotated_by(session: Session, raters: Collection[str]) -> int:
+    """Return how many answers these raters annotated."""
+    query = select(func.count(func.distinct(AnnotationRow.item))).where(AnnotationRow.rater.in_(raters))
+    return session.scalar(query) or 0
+
+
+def forget_annotations(session: Session, raters: Collection[str]) -> None:
+    """Delete every version of what these raters said."""
+    session.execute(delete(AnnotationRow).where(AnnotationRow.rater.in_(raters)))

@@ -1,0 +1,108 @@
+"""Answers are rated, marked and corrected; raters who disagree are settled; files come out."""
+
+import json
+from zipfile import ZipFile
+
+from playwright.sync_api import expect
+
+from tests.browser.pages import open_tab
+
+SELECTED = """(length) => {
+    const words = document.querySelector('#annotate-answer .rate-answer').firstChild;
+    const range = document.createRange();
+    range.setStart(words, 0);
+    range.setEnd(words, length);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+}"""
+
+
+def at_work(open_page, lab, **looks):
+    page = open_page(lab, **looks)
+    open_tab(page, "Annotate")
+    return page
+
+
+def rated(page, dimension, step):
+    page.locator(f"#annotate-rating-{dimension} label").nth(step - 1).click()
+    expect(page.locator("#annotate-notice")).to_contain_text("Draft kept.")
+
+
+def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_exported(
+    open_page, scripted_lab, tmp_path
+):
+    ann = at_work(open_page, scripted_lab)
+    ann.locator("#annotate-new button").first.click()
+    ann.get_by_label("Title").fill("Thymus")
+    ann.locator("#annotate-source input").click()
+    ann.get_by_role("option", name="pathways-heldout").click()
+    ann.get_by_role("spinbutton", name="Questions").fill("2")
+    ann.get_by_label("SFT", exact=True).uncheck()
+    ann.get_by_label("Base", exact=True).uncheck()
+    ann.locator("#annotate-make").click()
+    expect(ann.locator("#annotate-progress")).to_contain_text("0 of 2 answers complete · 0 of 4 annotations")
+
+    rated(ann, 0, 1)
+    ann.evaluate(SELECTED, 3)
+    ann.get_by_label("Say why").fill("which one?")
+    ann.locator("#annotate-note-wrong_fact").click()
+    mark = ann.locator("#annotate-answer mark.wrong_fact")
+    expect(mark).to_have_count(1)
+    words = mark.inner_text()
+    ann.reload()
+    ann.wait_for_selector("#ask-button")
+    open_tab(ann, "Annotate")
+    expect(ann.locator("#annotate-answer mark.wrong_fact")).to_have_text(words)
+    expect(ann.locator("#annotate-rating-0 input").first).to_be_checked()
+    expect(ann.locator("#annotate-answer h3")).to_have_count(0)
+    question = ann.locator("#annotate-answer .question").inner_text()
+    ann.locator("#annotate-submit").click()
+    expect(ann.locator("#annotate-progress")).to_contain_text("1 of 4 annotations")
+    expect(ann.locator("#annotate-answer .question")).not_to_have_text(question)
+
+    bob = at_work(open_page, scripted_lab, width=390, dark=True)
+    expect(bob.locator("#annotate-answer .question")).to_have_text(question)
+    rated(bob, 0, 5)
+    bob.locator("#annotate-submit").click()
+    expect(bob.locator("#annotate-progress")).to_contain_text("1 of 2 answers complete")
+    bob.get_by_text("Settling disagreements").click()
+    expect(bob.locator("#annotate-others")).to_contain_text("which one?")
+    bob.locator("#annotate-copy").click()
+    better = bob.get_by_label("Better answer")
+    expect(better).not_to_have_value("")
+    better.fill("It falls.\nAnswer: down")
+    bob.locator("#annotate-submit").click()
+    expect(bob.locator("#annotate-answer")).to_contain_text("disagree about nothing")
+
+    ann.locator("#annotate-agreement button").first.click()
+    expect(ann.locator("#annotate-agreement table").first).to_contain_text("Factual")
+    ann.get_by_label("JSON, everything").check()
+    ann.locator("#annotate-export-make").click()
+    with ann.expect_download() as told:
+        ann.locator("#annotate-download").click()
+    told.value.save_as(tmp_path / "annotations.zip")
+    with ZipFile(tmp_path / "annotations.zip") as archive:
+        whole = json.loads(archive.read("annotations-json/annotations.json"))
+    said = {each["is_adjudication"]: each for each in whole["annotations"] if each["corrected"] or each["notes"]}
+    text = next(each["text"] for each in whole["items"] if each["id"] == said[False]["item"])
+    note = said[False]["notes"][0]
+    assert text[note["start"] : note["end"]] == words and said[True]["corrected"] == "It falls.\nAnswer: down"
+
+
+def test_an_answer_in_ask_is_rated_where_it_stands_and_found_rated_among_earlier_questions(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    page.locator("#ask-question textarea").fill("Is MYC up?")
+    page.locator("#ask-button").click()
+    expect(page.locator("#ask-answers .card footer").first).to_be_visible()
+    page.locator("#ask-rate button").first.click()
+    page.locator("#rate-panel").get_by_text("Bad", exact=True).click()
+    page.locator("#rate-submit").click()
+    expect(page.locator("#rate-notice")).to_contain_text("Submitted.")
+    page.reload()
+    page.wait_for_selector("#ask-button")
+    page.locator("#ask-history button").first.click()
+    page.locator("#ask-earlier input").click()
+    page.get_by_role("option", name="Is MYC up?").first.click()
+    page.locator("#ask-rate button").first.click()
+    expect(page.locator("#rate-answer")).to_contain_text("Submitted")
+    expect(page.locator("#rate-thumb input").nth(1)).to_be_checked()

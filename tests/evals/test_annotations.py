@@ -1,0 +1,151 @@
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from datasets import load_dataset
+
+from evals.annotations import agreements, disagreements, progress, queue, settle, usual_guidelines
+from evals.annotations.export import FORMS, export
+from evals.annotations.importing import LAYOUTS, read_annotations
+from evals.errors import LabError
+from evals.questions import pathway_heldout, pathway_training
+from evals.readers import LabelRow
+from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+PROJECT = AnnotationProject(
+    id="liver", title="Liver", created_at=NOON, guidelines=usual_guidelines(), raters_per_item=2
+)
+QUESTIONS = [row.prompt for row in pathway_training()[:3]]
+FILES = {"argilla": "records.json", "label-studio": "tasks.json", "csv": "annotations.csv"}
+
+
+def item(number, stage="sft", question=None, **more):
+    known = {"id": f"i{number}", "project": "liver", "added_at": NOON, "stage": stage, "chain": "embedded"}
+    text = f'Hepatocytes say "up", {number}.\nAnswer: up\nConfidence: 80%'
+    return AnnotationItem(**{**known, "question": question or QUESTIONS[number % 3], "text": text, **more})
+
+
+def said(number, rater="ann", state="submitted", **more):
+    return Annotation(item=f"i{number}", rater=rater, state=state, updated_at=NOON + timedelta(minutes=number), **more)
+
+
+ITEMS = [item(number, "grpo" if number % 2 else "sft") for number in range(6)]
+SPAN = {"start": 0, "end": 11, "kind": "unsupported", "comment": "which ones?"}
+SAID = [
+    said(0, ratings={"factual": 5, "safety": 5}, thumb="up", verdict="correct", notes=[SPAN]),
+    said(0, "bob", ratings={"factual": 4}, thumb="up", verdict="correct"),
+    said(1, state="draft", comment='"quoted", and\na second line'),
+    said(2, "bob", state="discarded", comment="no answer"),
+    said(3, ratings={"factual": 1}, thumb="down", reasons=("wrong number",), corrected="Down.\nAnswer: down"),
+    said(3, "bob", ratings={"factual": 4}, thumb="up"),
+]
+
+
+def rows_of(form, items=ITEMS, annotations=SAID):
+    return [json.loads(line) for line in export(PROJECT, items, annotations, form).files["train.jsonl"].splitlines()]
+
+
+def test_a_rater_is_given_drafts_first_then_what_others_began_and_nothing_that_is_complete():
+    def waiting(rater, items=ITEMS):
+        return [each.id for each in queue(PROJECT, items, SAID, rater)]
+
+    assert waiting("ann") == ["i1", "i2", "i4", "i5"]
+    assert waiting("bob") == ["i1", "i4", "i5"]
+    assert waiting("cat") == ["i1", "i2", "i4", "i5"]
+    named = [each.model_copy(update={"assigned": ("cat",) if each.id in ("i0", "i5") else ()}) for each in ITEMS]
+    assert waiting("cat", named) == ["i0", "i5", "i1", "i2", "i4"]
+    assert waiting("bob", named) == ["i1", "i4"]
+    assert progress(PROJECT, ITEMS, SAID)._asdict() == {
+        "items": 6, "complete": 2, "begun": 1, "discarded": 1, "submitted": 4, "wanted": 12,
+    }  # fmt: skip
+
+
+def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_settles_it():
+    first, third = settle(ITEMS, SAID)
+    assert (first.ratings, first.thumb, first.verdict, first.raters) == (
+        {"factual": 4.5, "safety": 5},
+        "up",
+        "correct",
+        2,
+    )
+    assert (disagreements(PROJECT, first), disagreements(PROJECT, third)) == ([], ["thumb", "factual"])
+    assert (third.thumb, third.is_good(PROJECT.guidelines.dimensions), third.corrected[:5]) == (None, None, "Down.")
+    ruled = [*SAID, said(3, "cat", thumb="up", ratings={"factual": 4}, is_adjudication=True)]
+    third = settle(ITEMS, ruled)[1]
+    assert (third.thumb, third.by, third.corrected, disagreements(PROJECT, third)) == ("up", "cat", None, [])
+    assert (
+        rows_of("kto", annotations=ruled)[1]["label"] is rows_of("kto", annotations=ruled)[1]["is_adjudicated"] is True
+    )
+
+
+def test_agreement_stands_for_each_dimension_and_ratings_near_each_other_nearly_agree():
+    pairs = [(5, 4), (1, 2), (3, 3), (4, 4), (2, 1), (5, 5), (1, 1), (4, 5), (2, 2), (3, 4), (1, 1), (5, 5)]
+    both = [said(n, who, ratings={"factual": pair[k]}) for n, pair in enumerate(pairs) for k, who in enumerate("ab")]
+    found = agreements(PROJECT, [*both, said(0, thumb="up"), said(0, "bob", state="draft", thumb="down")], draws=200)
+    factual = found["factual"]["krippendorff_alpha"]
+    assert set(found) == {"factual", "thumb"}
+    assert factual.low < 0.9 < factual.value < 0.92 and found["factual"]["cohen_kappa"].value > 0.9
+    assert found["thumb"]["gwet_ac1"].value is None
+
+
+def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_path):
+    (demonstration, corrected) = rows_of("sft")
+    assert demonstration["completion"][0]["content"] == ITEMS[0].text
+    assert corrected["completion"] == [{"role": "assistant", "content": "Down.\nAnswer: down"}]
+    assert [row["label"] for row in rows_of("kto")] == [True, True, False]
+    for form, columns in (("dpo", {"prompt", "chosen", "rejected"}), ("reward", {"chosen", "rejected", "margin"})):
+        file = tmp_path / f"{form}.jsonl"
+        file.write_text(export(PROJECT, ITEMS, SAID, form).files["train.jsonl"])
+        rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
+        assert columns <= set(rows.column_names) and len(rows) == 2
+        assert rows[0]["rejected"] == [{"role": "assistant", "content": ITEMS[3].text}]
+    assert rows[1]["margin"] == pytest.approx(7 / 8 + 1 / 16 - 3 / 8, abs=0.1)
+
+
+def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why():
+    held = [item(0, question=pathway_heldout()[0].prompt)]
+    with pytest.raises(LabError, match=r"1 held out to measure models.*label-studio"):
+        export(PROJECT, held, SAID[:2], "sft")
+    for form in FORMS:
+        with pytest.raises(LabError, match="nothing was submitted yet"):
+            export(PROJECT, [], [], form)
+
+
+def test_verdicts_of_people_become_labels_that_readers_are_measured_on():
+    label = LabelRow.model_validate_json(export(PROJECT, ITEMS, SAID, "labels").files["labels.jsonl"])
+    assert (label.labels, label.labelled_twice, label.completion) == (("correct",), ("correct",) * 2, ITEMS[0].text)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_exported_comes_back_with_offsets_into_a_project_that_has_the_answers_or_not(layout, tmp_path):
+    file = tmp_path / FILES[layout]
+    file.write_text(export(PROJECT, ITEMS, SAID, layout).files[FILES[layout]])
+    found = read_annotations(file, layout, PROJECT, ITEMS, NOON)
+    lost = {"rater", "updated_at", "guidelines"} | ({"notes"} if layout == "argilla" else set())
+    assert [each.model_dump(exclude=lost) for each in found.annotations] == [
+        each.model_dump(exclude=lost) for each in SAID
+    ]
+    note = found.annotations[0].notes[0]
+    assert (note.start, note.end, note.kind, found.items) == (0, 11, "unsupported", [])
+    assert {(new.id, new.text) for new in read_annotations(file, layout, PROJECT, [], NOON).items} <= {
+        (each.id, each.text) for each in ITEMS
+    }
+
+
+def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):
+    file = tmp_path / "annotations.csv"
+    head = "question,text,rater,rating:factual,notes\n"
+    cases = {
+        "why?,up,ann,9,": r"line 1.*'factual'.*9 is not within 1 to 5",
+        "why?,up,ann,,nothing": r"line 2.*'notes'.*is no JSON",
+        'why?,up,ann,,"[{""start"": 0, ""end"": 9, ""kind"": ""good""}]"': "a note ends at 9, the answer has 2 characters",
+        'why?,up,ann,,"[{""start"": 0, ""end"": 2, ""kind"": ""bad""}]"': r"notes.0.kind",
+    }
+    for row, words in cases.items():
+        file.write_text(head + row + "\n", encoding="utf-8")
+        with pytest.raises(LabError, match=words):
+            read_annotations(file, "csv", PROJECT, ITEMS, NOON)
+    file.write_text("question,text\nwhy?,up\n", encoding="utf-8")
+    with pytest.raises(LabError, match="'rater'"):
+        read_annotations(file, "csv", PROJECT, ITEMS, NOON)

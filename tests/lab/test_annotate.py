@@ -1,0 +1,268 @@
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from zipfile import ZipFile
+
+import gradio as gr
+import pytest
+from fastapi.testclient import TestClient
+from gradio.routes import App
+
+from evals.annotations import agreements, disagreements, settle, usual_guidelines
+from evals.errors import LabError
+from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from lab.annotate import tab
+from lab.annotate.panel import pieces
+from lab.annotate.session import RATED, Rater, as_typed, change_guidelines, items_of_report, typed_guidelines
+from lab.visitors import Visitor, door
+from tests.evals.reports import small_report
+from tests.lab.votes import NOON, answer, new_store, services_in, url_in
+
+ANN, BOB, CAT = (Visitor(name, f"page of {name}") for name in ("ann", "bob", "cat"))
+PROJECT = AnnotationProject(
+    id="liver", title="Liver", created_at=NOON, guidelines=usual_guidelines(), raters_per_item=2
+)
+
+
+@pytest.fixture
+def services(tmp_path):
+    made = services_in(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def project(services):
+    store = services.store.annotations
+    store.keep_project(PROJECT)
+    store.add_items([item(number) for number in range(4)])
+    return store
+
+
+def item(number):
+    text = f"α-cells rise in mission {number}."
+    return AnnotationItem(
+        id=f"i{number}", project="liver", added_at=NOON, question="Up?", text=text, stage="sft", chain="embedded"
+    )
+
+
+def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_until_it_is_submitted(services, project):
+    ann = Rater(services, ANN)
+    first = ann.next("liver")
+    assert (first.item.id, first.said.state, ann.progress("liver")[:26]) == (
+        "i0",
+        "pending",
+        "0 of 4 answers complete · ",
+    )
+    assert ann.say_of("i0", comment="").said.state == "pending" and project.standing() == ()
+    ann.say_of("i0", ratings={"factual": 4})
+    ann.note("i0", "0-7", "wrong_fact", " which? ")
+    assert Rater(services, ANN).next("liver").said.notes[0].model_dump() == {
+        "start": 0, "end": 7, "kind": "wrong_fact", "comment": "which?",
+    }  # fmt: skip
+    assert ann.say_of("i0", "submitted").said.ratings == {"factual": 4}
+    assert ann.next("liver").item.id == "i1"
+    assert ann.next("liver", ["i1", "i2"]).item.id == "i3"
+    assert ann.say_of("i1", "discarded", comment="empty").said.state == "discarded"
+    assert [each.id for each in ann.waiting("liver")] == ["i2", "i3"]
+    assert [each.id for each in Rater(services, BOB).waiting("liver")] == ["i0", "i1", "i2", "i3"]
+
+
+def test_a_change_is_taken_back_step_by_step_and_a_submitted_word_stays_submitted_while_it_is_changed(
+    services, project
+):
+    ann = Rater(services, ANN)
+    ann.say_of("i0", ratings={"factual": 4})
+    ann.say_of("i0", "submitted", thumb="up")
+    assert ann.say_of("i0", comment="and more").said.state == "submitted"
+    assert ann.undo("i0").said.comment == ""
+    assert ann.undo("i0").said.state == "draft"
+    assert ann.undo("i0").said.is_empty
+    with pytest.raises(LabError, match="nothing to take back"):
+        ann.undo("i0")
+    assert ann.drop_note("i0", 5).said.is_empty
+
+
+def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services, project):
+    ann = Rater(services, ANN)
+    ann.say_of("i0", ratings={"factual": 4})
+    refused = {
+        "nothing is rated": lambda: ann.say_of("i1", "submitted"),
+        "factual = 9 does not fit": lambda: ann.say_of("i0", ratings={"factual": 9}),
+        "no words are selected": lambda: ann.note("i0", "", "good", ""),
+        "no words are selected.": lambda: ann.note("i0", "3-900", "good", ""),
+        "marks nothing": lambda: ann.note("i0", "3-3", "good", ""),
+        "not in the store": lambda: ann.open("elsewhere"),
+        "who you are": lambda: Rater(services, None).open("i0"),
+        "no annotation project": lambda: ann.store.project("other"),
+    }
+    for words, ask in refused.items():
+        with pytest.raises(LabError, match=words):
+            ask()
+    assert ann.open("i0").said.ratings == {"factual": 4}
+
+
+def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(services, project):
+    for rater, value in ((ANN, 5), (BOB, 1)):
+        Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
+        Rater(services, rater).say_of("i1", "submitted", ratings={"factual": 3})
+    judge = Rater(services, CAT, is_adjudicating=True)
+    assert [each.id for each in judge.waiting("liver")] == ["i0"]
+    judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
+    assert judge.next("liver") is None
+    settled = settle(project.items("liver"), project.standing("liver"))
+    assert (settled[0].ratings, settled[0].corrected, settled[0].by) == ({"factual": 2}, "They fall.", judge.name)
+    assert [disagreements(PROJECT, each) for each in settled] == [[], []]
+    assert agreements(PROJECT, project.standing("liver"), draws=10)["factual"]["cohen_kappa"].n == 2
+
+
+def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services):
+    answers = [answer("a1"), answer("a2", "sft")]
+    first, second = Rater(services, ANN).rate_answers(answers)
+    assert Rater(services, BOB).rate_answers(answers) == [first, second]
+    Rater(services, ANN).say_of(second, "submitted", thumb="down")
+    assert Rater(services, BOB).open(second).said.is_empty
+    assert [each.source for each in services.store.annotations.items(RATED)] == ["answer a1", "answer a2"]
+
+
+def test_guidelines_are_changed_as_text_and_every_version_is_kept(services, project):
+    text, dimensions, reasons = as_typed(PROJECT.guidelines)
+    assert typed_guidelines(text, dimensions, reasons) == PROJECT.guidelines.model_copy(update={"text": text.strip()})
+    ann = Rater(services, ANN)
+    changed = change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "")
+    assert [(each.version, each.text) for each in (*changed.earlier, changed.guidelines)][1] == (2, "Be brief.")
+    assert (changed.guidelines.dimensions[0].name, changed.guidelines.dimensions[0].high) == ("dose_response", 2)
+    assert ann.say_of("i0", ratings={"dose_response": 0}).said.guidelines == 2
+    assert (
+        change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "").guidelines.version
+        == 2
+    )
+    for line, words in (
+        (": what?", "no dimension"),
+        ("A: x\nA: y", "stands twice"),
+        ("A (3 to 1): x", "goes from 3 to 1"),
+    ):
+        with pytest.raises(LabError, match=words):
+            change_guidelines(ann, "liver", "", line, "")
+
+
+def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_in_an_order_that_tells_no_stage():
+    report = small_report()
+    stages = sorted({row.stage for row in report.rows})
+    items = items_of_report(report, PROJECT, stages, 2)
+    assert len(items) == 2 * len(stages) == len({each.id for each in items})
+    assert items == items_of_report(report, PROJECT, stages, 2)
+    rows = {(row.stage, row.example.id): row for row in report.rows}
+    assert all(each.verdict == rows[each.stage, each.example_id].verdict for each in items)
+
+
+def test_overlapping_notes_mark_every_piece_of_the_text_once():
+    notes = [{"start": 0, "end": 5, "kind": "good"}, {"start": 3, "end": 8, "kind": "unsupported"}]
+    said = Annotation(item="i", rater="r", state="draft", updated_at=NOON, notes=notes)
+    assert pieces("abcdefghij", said.notes) == [
+        ("abc", ["good"]), ("de", ["good", "unsupported"]), ("fgh", ["unsupported"]), ("ij", []),
+    ]  # fmt: skip
+
+
+def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tmp_path):
+    services.store.add_answers([answer("a1", session=services.store.hash_rater("ask ann"))])
+    with gr.Blocks() as page, gr.Tab("Annotate") as shown:
+        visitor = door()
+        visitor.known.value = ANN
+        tab.build(services, visitor, shown)
+    browser = TestClient(App.create_app(page))
+
+    def called(name, *data):
+        reply = browser.post(f"/gradio_api/run/{name}", json={"data": data, "session_hash": "one"})
+        assert reply.status_code == 200, reply.text
+        return reply.json()["data"]
+
+    told, chosen = called(
+        "annotate_make", None, "MYC <b>", "", [], 5, 1, "Look closely.", "Factual: 1 wrong · 5 right", ""
+    )
+    name = chosen["value"]
+    assert "MYC &lt;b&gt;: 1 answer to annotate" in told
+    assert [name] == [each for _, each in called("annotate_projects", None)[0]["choices"]]
+    assert "base says yes." in str(called("annotate_project", None, name, "rater"))
+    message, button = called("annotate_export", name, "csv")
+    assert "nothing was submitted yet" in message
+    store = services.store.annotations
+    Rater(services, ANN).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
+    message, button = called("annotate_export", name, "csv")
+    archive = tmp_path / "csv.zip"
+    archive.write_bytes(browser.get(f"/gradio_api/file={button['value']['path']}").content)
+    with ZipFile(archive) as files:
+        table = files.read("annotations-csv/annotations.csv").decode()
+    assert ",5\n" in table and "1 row" in message
+    assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
+    Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
+    shown = called("annotate_agreement", name)[0]
+    assert "Gwet&#x27;s AC2" in shown and "1 answers, 0 of them settled" in shown
+
+
+def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, project):
+    for rater in (ANN, BOB):
+        Rater(services, rater).say_of("i0", "submitted", thumb="up")
+    assert services.store.belongings("ann").annotations == 1
+    assert services.store.forget_rater("ann").total == 1
+    assert [each.rater for each in project.standing()] == [services.store.hash_rater("bob")]
+
+
+KILLED = """
+import sys
+from tests.lab.test_annotate import PROJECT, item
+from tests.lab.votes import NOON, Store
+from evals.schema.annotations import Annotation
+store = Store(sys.argv[1]).annotations
+for number in range(10_000):
+    store.save([Annotation(item="i0", rater=f"r{number}", state="submitted", updated_at=NOON, thumb="up")])
+    print(number, flush=True)
+"""
+
+
+def test_no_annotation_that_was_acknowledged_is_lost_when_the_lab_is_killed(tmp_path):
+    store = new_store(tmp_path)
+    store.annotations.keep_project(PROJECT)
+    store.annotations.add_items([item(0)])
+    store.close()
+    run = subprocess.Popen([sys.executable, "-c", KILLED, url_in(tmp_path)], stdout=subprocess.PIPE, text=True)
+    told = [run.stdout.readline() for _ in range(20)]
+    time.sleep(0.01)
+    run.kill()
+    told += run.communicate()[0].splitlines()
+    acknowledged = {f"r{number.strip()}" for number in told if number.strip().isdigit()}
+    again = new_store(tmp_path)
+    assert acknowledged <= {each.rater for each in again.annotations.standing("liver")} and len(acknowledged) >= 20
+    again.close()
+    with sqlite3.connect(tmp_path / "assay.db") as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_the_commands_list_projects_export_them_and_take_files_in(services, project, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+
+    def ran(*words):
+        from lab.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["assay", "prefs", *words, "--json"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return json.loads(printed.out) if ended.value.code in (0, None) else printed.err
+
+    for rater, value in ((ANN, 5), (BOB, 4)):
+        Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
+    assert ran("projects")[0] | {"items": 4, "complete": 1, "submitted": 2} == ran("projects")[0]
+    assert ran("agreement", "--project", "liver")["factual"]["percent_agreement"]["n"] == 1
+    out = tmp_path / "out"
+    assert ran("export", "--project", "liver", "--format", "label-studio", "--out", str(out))["files"] == [
+        "config.xml",
+        "tasks.json",
+    ]
+    before = project.standing("liver")
+    assert ran("import", str(out / "tasks.json"), "--project", "liver", "--format", "label-studio")["annotations"] == 2
+    assert len(project.standing("liver")) == len(before) == 2
+    assert "no annotation project 'lung'" in ran("export", "--project", "lung", "--out", str(out))
+    assert "choose one of dpo, kto, sft, arena" in ran("export", "--format", "csv", "--out", str(out))
