@@ -5,14 +5,15 @@ its answers were read; a stage or baseline that two reports read in different wa
 
 Rank = 1 + the number of entries that are shown to be better. One entry is shown to be better than
 another if the 95 % interval of their paired difference excludes zero and the permutation p of that
-difference, corrected by Holm for all pairs in the table, is below 0.05 (`Difference.is_shown`). Entries
+difference, corrected by Holm for all pairs of stages and of a stage with the strongest baseline, is below 0.05
+(`Difference.is_shown`). The other baselines have no rank: nobody asks whether one beats another. Entries
 that no one is shown to beat share rank 1; by ECE, which has no p, that is everybody. Ranks may skip
 numbers, and an entry may stand below another of its own rank, or of a worse one.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -46,7 +47,8 @@ READING = (
 
 RULE = (
     "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
-    " difference excludes zero, and p, corrected by Holm for all pairs in the table, is below 0.05."
+    " difference excludes zero, and p, corrected by Holm for all pairs of ranked entries, is below 0.05. Of the"
+    " baselines the strongest is ranked."
     f" No entry of rank 1 is shown to be worse than another. {READING}"
 )
 
@@ -69,8 +71,9 @@ class LeaderboardRow(Record):
     """One stage of one chain, or one trivial baseline (chain None).
 
     `read_by` counts how the answers were read (`StageSummary`). `rank` is None where the metric is
-    undefined. `from_best` is the paired difference to the first row in the order, its p corrected for all
-    pairs in the table; None for that row itself.
+    undefined, and for all baselines but the strongest. `from_best` is the paired difference to the first row in
+    the order, its p corrected for all pairs of ranked entries, without a p for one that has no rank; None for
+    that row itself.
     """
 
     chain: str | None
@@ -208,10 +211,14 @@ def _ranked(
     sides = [(Side(chain=each.row.chain or "baseline", stage=each.row.stage), each.answers) for each in valued]
     if sides:
         check_same_rows(sides)
-    differences = pairwise_differences([each.answers for each in valued], order, measure, draws, seed)
+    baselines = [place for place, each in enumerate(valued) if each.row.is_baseline]
+    compared = set(range(len(valued))) - set(baselines[1:])
+    differences = pairwise_differences([each.answers for each in valued], order, measure, draws, seed, compared)
     beaten = ranks_from(differences, len(valued))
     rows = [
-        entry.row.model_copy(update={"rank": beaten[index], "from_best": differences.get((0, index))})
+        entry.row.model_copy(
+            update={"rank": beaten[index] if index in compared else None, "from_best": differences.get((0, index))}
+        )
         for index, entry in enumerate(valued)
     ]
     return *rows, *(entry.row for entry in entries if entry.row.metrics[order].value is None)
@@ -222,11 +229,17 @@ Differences = dict[tuple[int, int], Difference]
 
 
 def pairwise_differences(
-    sides: Sequence[Sequence[Any]], name: str, measure: Measure, draws: int = DRAWS, seed: int = 0
+    sides: Sequence[Sequence[Any]],
+    name: str,
+    measure: Measure,
+    draws: int = DRAWS,
+    seed: int = 0,
+    compared: Collection[int] | None = None,
 ) -> Differences:
     """Return one metric's difference between every two of several sides, corrected by Holm for all pairs.
 
-    The p is worked out only where the interval excludes zero: a pair that needs no test counts as 1. A metric that no
+    `compared` are the places of those that are compared, None = all; of the others only the difference to the first
+    is taken, and not tested. The p is worked out only where the interval excludes zero: a pair that needs no test counts as 1. A metric that no
     p is fit for gets none.
     """
     if len(sides) < 2:
@@ -237,14 +250,22 @@ def pairwise_differences(
     drawn = [Resampled(table, draws, seed) for table in tables]
     found = {}
     for one, other in combinations(range(len(tables)), 2):
+        is_compared = compared is None or {one, other} <= set(compared)
+        if one and not is_compared:
+            continue
         apart = difference(name, drawn[one], drawn[other])
-        if apart.excludes_zero and apart.is_tested:
+        if not is_compared:
+            apart = apart.model_copy(update={"is_tested": False})
+        elif apart.excludes_zero and apart.is_tested:
             apart = with_permutation(apart, tables[one], tables[other], arranged)
         found[one, other] = apart
     if not measure.is_tested:
         return found
-    tests = [1.0 if d.p_permutation is None else d.p_permutation for d in found.values()]
-    return {pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(found.items(), holm(tests), strict=True)}
+    tested = {pair: d for pair, d in found.items() if d.is_tested}
+    corrected = holm([1.0 if d.p_permutation is None else d.p_permutation for d in tested.values()])
+    return found | {
+        pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(tested.items(), corrected, strict=True)
+    }
 
 
 def ranks_from(differences: Differences, n: int) -> list[int]:
@@ -253,7 +274,10 @@ def ranks_from(differences: Differences, n: int) -> list[int]:
     def is_beaten(apart: Difference) -> bool:
         return apart.is_shown and bool(apart.value) and not apart.is_better
 
-    return [1 + sum(is_beaten(differences[other, index]) for other in range(index)) for index in range(n)]
+    return [
+        1 + sum((other, index) in differences and is_beaten(differences[other, index]) for other in range(index))
+        for index in range(n)
+    ]
 
 
 def _row(report: Report[Any], summary: StageSummary) -> LeaderboardRow:

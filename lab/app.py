@@ -1,5 +1,6 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
+import time
 from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import Any
@@ -8,6 +9,7 @@ import gradio as gr
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +32,7 @@ from lab.visitors import Door, door, meet, meet_signed_in
 STATUS_SECONDS = 1.0
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 """What Gradio reads of a request to say in the page where it lies."""
+LARGEST_UPLOAD = "50mb"
 PAGES_KEPT = 16
 """A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
 TABS: dict[str, Callable[[Services, Door, gr.Tab], None]] = {
@@ -69,7 +72,8 @@ def build_app(
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
         met = meet_signed_in if has_sign_in else meet
-        app.load(met, visitor.remembered, known, api_visibility="private", queue=False)
+        # In the queue: only then is what hangs on the change of a state told of it.
+        app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
     return app
 
 
@@ -98,6 +102,9 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
 def put_on_air(app: gr.Blocks, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
     is_for_all = not (options.get("auth") or options.get("share"))
+    middleware = [Middleware(KeptFrontPage)] if is_for_all else []
+    if options.get("auth"):
+        middleware.append(Middleware(PasswordThrottle))
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
     app.launch(
@@ -108,10 +115,9 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
         ssr_mode=False,
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
-        app_kwargs={
-            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
-            "middleware": [Middleware(KeptFrontPage)] if is_for_all else [],
-        },
+        app_kwargs={"routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))], "middleware": middleware},
+        max_file_size=LARGEST_UPLOAD,
+        auth_message=say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS),
         **options,
     )
 
@@ -142,6 +148,37 @@ def _header(services: Services, app: gr.Blocks, *, has_model: bool) -> None:
     shown = [pill, trouble, retry, timer]
     gr.on([timer.tick, app.load], look, None, shown, api_name="model", **QUIET)
     retry.click(on_retry, None, shown, api_name="reload_model", **QUIET)
+
+
+class PasswordThrottle:
+    """Middleware that has an address wait `SECONDS` after `MOST` wrong passwords in a row."""
+
+    MOST, SECONDS = 5, 60
+
+    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._now = app, now
+        self._wrong: dict[str, list[float]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/")[-6:] != "/login":
+            await self._app(scope, receive, send)
+            return
+        now = self._now()
+        self._wrong = {who: times for who, times in self._wrong.items() if times and now - times[-1] < self.SECONDS}
+        wrong = self._wrong.setdefault((scope.get("client") or ("",))[0], [])
+        if len(wrong) >= self.MOST:
+            told = say("login.wait", most=self.MOST, seconds=self.SECONDS)
+            await PlainTextResponse(told, 429, {"retry-after": str(self.SECONDS)})(scope, receive, send)
+            return
+        wrong.append(now)
+
+        async def heard(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                wrong.clear()
+            await send(message)
+
+        await self._app(scope, receive, heard)
 
 
 class KeptFrontPage:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -63,14 +64,20 @@ def session(
     ticket = engine.ask(request)
     now: Moment[Written, Kept] = Moment()
     yield now
-    for update in engine.updates(ticket):
-        if ticket.replaced.is_set():
-            break
-        if isinstance(update, Waiting):
-            yield replace(now, waiting=update)
-        else:
-            now = Moment(grow(now.written, update))
-            yield now
+    try:
+        for update in engine.updates(ticket):
+            if ticket.replaced.is_set():
+                break
+            if isinstance(update, Waiting):
+                yield replace(now, waiting=update)
+            else:
+                now = Moment(grow(now.written, update))
+                yield now
+    except GeneratorExit:  # the page was left: what it saw is kept, as after a stop
+        if now.written is not None and not ticket.replaced.is_set():
+            with suppress(LabError):
+                finish(now.written)
+        raise
     if ticket.replaced.is_set():
         yield replace(now, is_replaced=True)
     elif now.written is None:

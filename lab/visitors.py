@@ -1,6 +1,7 @@
 """Signing in with Hugging Face, where it can work: on a Space with OAuth and the packages for it."""
 
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +17,17 @@ BROWSER_SECRET = "assay-visitor-v1"
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab."""
+    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab, `name` is who they say they are."""
 
     rater: str
     page: str
+    name: str = ""
+
+    @property
+    def voter(self) -> str:
+        """Under which votes are kept."""
+        is_typed = self.name.startswith("name:")
+        return self.name.casefold() if is_typed else self.name or self.rater
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,19 @@ def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
     session = request.session_hash or uuid.uuid4().hex
     page, drawn = (hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32] for role in ("page", "rater"))
     if request.username:
-        return Visitor(request.username, page), remembered
-    is_ours = isinstance(remembered, str) and len(remembered) == 32 and remembered.isalnum()
-    rater = remembered if is_ours else drawn
-    return Visitor(rater, page), rater
+        return Visitor(request.username, page, request.username), remembered
+    is_ours = isinstance(remembered, str) and re.fullmatch(r"[0-9A-Za-z]{32}( \S.{0,79})?", remembered)
+    if not is_ours:
+        remembered = drawn
+    rater, _, name = str(remembered).partition(" ")
+    return Visitor(rater, page, f"name:{name}" if name else ""), remembered
+
+
+def named(remembered: object, name: str, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who is at the page once they said what they are called, and what their browser shall keep; "" forgets it."""
+    _, kept = meet(remembered, request)
+    said = " ".join(name.split())[:80]
+    return meet(f"{str(kept).partition(' ')[0]} {said}".strip(), request)
 
 
 NEEDED = ("SPACE_ID", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
@@ -68,4 +85,5 @@ def can_sign_in(environment: Mapping[str, str]) -> bool:
 def meet_signed_in(remembered: object, request: gr.Request, profile: gr.OAuthProfile | None) -> tuple[Visitor, object]:
     """Return who is at the page: the name they signed in with, else who their browser says they are."""
     visitor, kept = meet(remembered, request)
-    return (visitor if profile is None else Visitor(f"hf:{profile.username}", visitor.page)), kept
+    name = f"hf:{profile.username}" if profile else ""
+    return (visitor if profile is None else Visitor(name, visitor.page, name)), kept

@@ -148,6 +148,7 @@ class EngineRecord(Record):
 class ReviewStep(Record):
     """How far a review is: which part of how many is read, and the concerns that are whole so far.
 
+    `tokens_lost` of the paper fit in no part and are not read, which the first step says already.
     The last step has the `row`, whose order may differ where a paper has several parts, the `requests` that
     the paper was cut into, and the `engine` that answered.
     """
@@ -155,6 +156,7 @@ class ReviewStep(Record):
     part: int = 1
     parts: int = 1
     n_tokens: int = 0
+    tokens_lost: int = 0
     concerns: tuple[Concern, ...] = ()
     row: ReviewedRow | None = None
     requests: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class Answer(Record):
 
 
 class Comparison(Record):
-    """One blind vote between two stored answers to the same question."""
+    """One blind vote between two stored answers to the same question; `is_anonymous`: its rater gave no name."""
 
     id: str
     voted_at: datetime
@@ -49,6 +49,7 @@ class Comparison(Record):
     left_stage: str
     right_stage: str
     choice: Choice
+    is_anonymous: bool = False
 
 
 class StagePairCounts(Record):
@@ -116,10 +117,11 @@ class Provenance(Record):
     """What every row says about the vote it comes from."""
 
     vote_id: str = Field(description="the vote; several rows may come from one")
-    pair_id: str = Field(description="the two answers, whichever side they stood on")
+    pair_id: str = Field(description="hash of the question and the two texts, whichever side they stood on")
     example_id: str | None = Field(description="the question in the question bank, null if typed")
     choice: Choice = Field(description="what the rater clicked: left, right, tie or both_bad")
     rater: str = Field(description="salted hash of the rater; the salt is not part of the export")
+    is_anonymous: bool = Field(description="the rater gave no name: several such raters may be one person")
     created_at: datetime = Field(description="when the vote was cast, UTC")
 
 

@@ -138,13 +138,15 @@ def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
     """Return whether a replay gave the same words, and if not, what could be why."""
     old = {answer.stage: answer for answer in before.answers}
     known = [(old[answer.stage], answer) for answer in answers if answer.stage in old]
-    same = sum(then.text == answer.text for then, answer in known)
+    other = [(then, answer) for then, answer in known if then.text != answer.text]
+    same = len(known) - len(other)
     facts = {"n": len(answers), "when": when(before.first)}
     if same == len(answers):
         return say("ask.replay.same", **facts)
     is_other = len(known) < len(answers) or any(then.stage_sha256 != answer.stage_sha256 for then, answer in known)
-    why = say("ask.replay.chain" if is_other else "ask.replay.numbers")
-    return say("ask.replay.different", same=same, why=why, **facts)
+    is_stopped = all("cancelled" in {then.finish_reason, answer.finish_reason} for then, answer in other)
+    why = "chain" if is_other else "stopped" if is_stopped else "numbers"
+    return say("ask.replay.different", same=same, why=say(f"ask.replay.{why}"), **facts)
 
 
 def when(answer: Answer) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import gradio as gr
@@ -15,6 +16,7 @@ from lab.annotate.session import Rater
 from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stage_name
+from lab.settings import EMBEDDED
 from lab.ui.components import (
     ANSWERING,
     QUIET,
@@ -64,8 +66,10 @@ def _answers(services: Services, asked: QuestionRequest, before: Earlier | None 
             return
         view = shown(moment, is_known=is_known)
         if before is not None and moment.kept:
-            view = replace(view, notice=notice(compared(before, moment.kept), "good"))
-        yield replace(view, kept=moment.kept[0].id if moment.kept else None)
+            told = compared(before, moment.kept)
+            same = [old.text for old in before.answers] == [new.text for new in moment.kept]
+            view = replace(view, notice=notice(told, "good" if same else "info"))
+        yield view
 
 
 def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View:
@@ -76,7 +80,8 @@ def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View
         return View(notice(line), empty(say("ask.empty")), is_busy=is_busy)
     unknown = "" if is_busy or is_known else say("verdict.unknown")
     grid = cards([card_of(draft) for draft in moment.written], unknown)
-    return View(notice(moment.problem or "", "problem"), grid, is_busy=is_busy)
+    answer = moment.kept[0].id if moment.kept else None
+    return View(notice(moment.problem or "", "problem"), grid, answer, is_busy)
 
 
 def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> View:
@@ -114,6 +119,8 @@ def examples() -> dict[str, tuple[Example, ...]]:
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("ask"))
+    if services.settings.chain == EMBEDDED:
+        gr.HTML(notice(say("ask.demonstration")), elem_id="ask-demonstration")
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=3, min_width=320):
             hint = say("ask.placeholder")
@@ -145,7 +152,8 @@ def build(services: Services, door: Door) -> None:
 
     def painted(view: View) -> Painted:
         buttons = {start: gr.Button(interactive=not view.is_busy), stopping: gr.Button(visible=view.is_busy)}
-        return {line: view.notice, answers: view.cards, kept: view.kept, **buttons}
+        place = f'<div data-answer="{view.kept}">{view.cards}</div>' if view.kept else view.cards
+        return {line: view.notice, answers: place, kept: view.kept, **buttons}
 
     def on_ask(
         visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
@@ -156,7 +164,16 @@ def build(services: Services, door: Door) -> None:
         yield from map(painted, replay(services, visitor, chosen))
 
     def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
-        return painted(show_earlier(services, visitor, chosen))
+        page = painted(show_earlier(services, visitor, chosen))
+        with suppress(LabError):
+            first = find_earlier(services, visitor, chosen).first
+            asked = (first.question, first.seed, first.max_new_tokens, first.temperature)
+            page |= dict(zip(typed[1:], asked, strict=True))
+        return page
+
+    def on_open(visitor: Visitor | None, question: str, request: gr.Request) -> Painted:
+        linked = request.query_params.get("answer")
+        return on_show(visitor, linked) if linked and not question else {chosen: gr.skip()}
 
     def on_rate(visitor: Visitor | None, kept: str | None) -> Painted:
         try:
@@ -186,7 +203,13 @@ def build(services: Services, door: Door) -> None:
     typed = [visitor, question, *settings]
     asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
-    chosen.input(on_show, [visitor, chosen], outputs, api_name="earlier", show_progress="hidden")
+    opened = chosen.input(
+        on_show, [visitor, chosen], [*outputs, *typed[1:]], api_name="earlier", show_progress="hidden"
+    )
+    seen = [*outputs, *typed[1:], chosen]
+    visitor.change(on_open, typed[:2], seen, api_visibility="private", show_progress="hidden")
+    for each in (asked, replayed, opened):
+        each.then(None, None, None, js="() => assayAnswered()")
     stops(services, door, "ask", stopping, "stop")
     gr.on(
         [rating.expand, kept.change],

@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
@@ -59,7 +60,9 @@ def lab(
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
         settings,
-        ready=lambda: notes.print(f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C)"),
+        ready=lambda: notes.print(
+            f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C){seen_by_others(host, chosen, is_shared=is_shared)}"
+        ),
         server_name=host,
         server_port=chosen,
         share=share,
@@ -95,6 +98,21 @@ def open_lab(
         gc.freeze()
         gc.enable()
     run(app, services, ready, tabs)
+
+
+def seen_by_others(host: str, port: int, *, is_shared: bool) -> str:
+    """Return the address on the network, and what anybody may do there whom nobody asks for a password; "" for neither."""
+    told = ""
+    if host in {"0.0.0.0", "::"}:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it only chooses the way out
+            told = f"\nOn the network: http://{probe.getsockname()[0]}:{port}"
+    if is_shared:
+        told += (
+            "\nThere is no password: everybody who reaches this address can ask, vote and export all votes with their"
+            " questions. --auth-file FILE asks for names and passwords."
+        )
+    return told
 
 
 def choose_port(host: str, wanted: int | None) -> int:

@@ -31,7 +31,7 @@ from evals.schema.votes import (
 )
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from lab.store.outcomes import CHOICES, JudgedPair, count_pairs, outcome_of, ratings_of
+from lab.store.outcomes import CHOICES, JudgedPair, count_pairs, outcome_of, pair_id, rater_of, ratings_of
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
     "left": "model_a",
@@ -58,10 +58,11 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
     vote, left, right = pair.vote, pair.left, pair.right
     known: dict[str, Any] = {
         "vote_id": vote.id,
-        "pair_id": "+".join(sorted((vote.left_answer, vote.right_answer))),
+        "pair_id": pair_id(pair),
         "example_id": vote.example_id,
         "choice": vote.choice,
         "rater": vote.rater,
+        "is_anonymous": vote.is_anonymous,
         "created_at": vote.voted_at,
     }
     if form == "arena":
@@ -69,7 +70,7 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
             **known,
             model_a=left.stage,
             model_b=right.stage,
-            winner=WINNERS[vote.choice],
+            winner="tie" if left.text == right.text and vote.choice in {"left", "right"} else WINNERS[vote.choice],
             conversation_a=_prompt(left) + _reply(left),
             conversation_b=_prompt(right) + _reply(right),
             origin_a=_origin(left),
@@ -178,7 +179,7 @@ def build_export(
         rows=len(rows),
         votes=len(pairs),
         left_out=dict(left_out),
-        raters=len({pair.vote.rater for pair in used}),
+        raters=len({rater_of(pair.vote) for pair in used}),
         questions=len({pair.vote.question for pair in used}),
         first_vote=min(pair.vote.voted_at for pair in used),
         last_vote=max(pair.vote.voted_at for pair in used),

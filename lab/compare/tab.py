@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import gradio as gr
 
@@ -15,13 +16,26 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
-from lab.ask.session import answering, checked_question
+from evals.verifiers.line import LINE
+from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, new_id, stage_name, stop
-from lab.ui.components import ANSWERING, Card, card_of, cards, empty, lead, notice, question, reveal, waiting_line
+from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
+from lab.ui.components import (
+    ANSWERING,
+    QUIET,
+    Card,
+    card_of,
+    cards,
+    empty,
+    lead,
+    notice,
+    question,
+    reveal,
+    waiting_line,
+)
 from lab.ui.layout import Painted
 from lab.ui.text import page, say
-from lab.visitors import Door, Visitor, new_visitor
+from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, named, new_visitor
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,20 @@ class Comparing:
     remark: str = ""
 
 
+def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
+    """Return the pair that the browser still shows after the server or the page was started anew.
+
+    `table` are the ids of the two answers, left and right; None if they are not this visitor's.
+    """
+    ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
+    answers = services.store.stored(ids, session_of(services, visitor, "compare"))
+    if len(answers) != 2:
+        return None
+    drafts = tuple(Draft(each.stage, each.text, 0, each.finish_reason, verdict=each.verdict) for each in answers)
+    pair = Pair(answers[0].question, Moment(drafts, kept=answers, is_done=True))
+    return Comparing(pair, seed=services.random.getrandbits(32))
+
+
 @lru_cache(maxsize=64)
 def _drawn(seed: int) -> list[str]:
     rows = [*questions.kmp_training(), *questions.pathway_training()]
@@ -73,6 +101,8 @@ def bank_question(state: Comparing) -> str:
     return order[(state.place - 1) % len(order)]
 
 
+ATTEMPTS = 4
+"""Questions of the bank that are tried in a row until two answers differ."""
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
 
 
@@ -103,15 +133,23 @@ def next_pair(
         return tuple(services.random.sample(stages, 2))
 
     try:
-        if own is None:
-            state = replace(state, place=state.place + 1)
-        asked = checked_question(own if own is not None else bank_question(state))
-        pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
-        for moment in answering(services, pair):
-            if moment.is_replaced:
+        for attempt in range(ATTEMPTS):
+            if own is None:
+                state = replace(state, place=state.place + 1)
+            asked = checked_question(own if own is not None else bank_question(state))
+            pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
+            is_same = False
+            for moment in answering(services, pair):
+                if moment.is_replaced:
+                    return
+                is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
+                state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
+                view = shown(state, asked, moment)
+                if attempt and moment.kept is None and not moment.problem:
+                    view = replace(view, notice=notice(say("compare.same.next")))
+                yield state, view
+            if own is not None or not is_same:
                 return
-            state = replace(state, pair=Pair(asked, moment) if moment.kept else None)
-            yield state, shown(state, asked, moment)
     except LabError as error:
         yield state, _problem(state, str(error))
 
@@ -130,7 +168,8 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
         mine = Comparison(
             id=new_id(),
             voted_at=services.now(),
-            rater=visitor.rater,
+            rater=visitor.voter,
+            is_anonymous=not visitor.name,
             question=left.question,
             example_id=left.example_id,
             left_answer=left.id,
@@ -159,7 +198,7 @@ def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -
         yield state, _problem(state, say("compare.nothing_to_undo"))
         return
     try:
-        services.store.void_comparison(state.last.vote.id, visitor.rater)
+        services.store.void_comparison(state.last.vote.id, visitor.voter)
     except LabError as error:
         yield state, _problem(state, str(error))
         return
@@ -175,10 +214,13 @@ def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...
         line = notice(moment.problem, "problem")
     elif moment.waiting is not None:
         line = notice(waiting_line(moment.waiting))
-    elif state.pair is not None and len({draft.text for draft in state.pair.drafts}) == 1:
-        line = notice(say("compare.same"))
     elif state.pair is not None:
-        line = notice(say("compare.reading"))
+        kept = {
+            LINE.sub(lambda found: found[0] * (found[1][0] in "aA"), draft.text).strip() for draft in state.pair.drafts
+        }
+        line = notice(say("compare.reading" if len(kept) == 2 else "compare.confidence"))
+    elif moment.kept:
+        line = notice(say("compare.same"))
     elif moment.written:
         line = notice(say("compare.writing"))
     # Both end together: which one finished first would tell something about who wrote it.
@@ -225,7 +267,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
 
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    state = gr.State(None)
+    state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
     gr.HTML(lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
@@ -242,11 +284,15 @@ def build(services: Services, door: Door) -> None:
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
 
+    with gr.Accordion(say("compare.name"), open=False, elem_id="compare-name"):
+        name = gr.Textbox(label=say("compare.name.label"), info=say("compare.name.info"), max_length=80)
+
     def painted(step: Step) -> Painted:
         now, view = step
         is_begun = bool(view.question)
         return {
             state: now,
+            table: [each.id for each in now.pair.answers] if now.pair else None,
             line: view.notice,
             asked: view.question,
             answers: view.cards,
@@ -269,14 +315,40 @@ def build(services: Services, door: Door) -> None:
     def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
         yield from map(painted, vote(services, visitor, state, choice))
 
+    def on_return(
+        visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
+    ) -> tuple[Visitor, object, Comparing | None]:
+        if visitor is None:
+            visitor, remembered = meet(remembered, request)
+        return visitor, remembered, now or restored(services, visitor, left)
+
+    def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Painted:
+        found = None if now else restored(services, visitor, left)
+        if found is None or found.pair is None:
+            return {line: gr.skip()}
+        return painted((found, shown(found, found.pair.question, found.pair.moment)))
+
+    def on_name(remembered: object, said: str, request: gr.Request) -> tuple[Visitor, object]:
+        return named(remembered, said, request)
+
+    def on_met(visitor: Visitor) -> gr.Textbox:
+        kind, _, said = visitor.name.rpartition(":")
+        return gr.Textbox(value=said, interactive=kind == "name" or not said)
+
+    naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)
+    door.known.change(on_met, door.known, name, **naming)
     here = [door.known, state]
-    outputs = [state, line, asked, answers, last, *votes.values(), start, skip, back]
+    outputs = [state, table, line, asked, answers, last, *votes.values(), start, skip, back]
     start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
     gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **ANSWERING)
     back.click(on_undo, here, outputs, api_name="undo", **ANSWERING)
     for choice, button in votes.items():
-        button.click(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **ANSWERING)
+        known = [door.known, door.remembered, state]
+        returned = button.click(on_return, [*known, table], known, api_visibility="private", **QUIET)
+        returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **ANSWERING)
+    door.known.change(on_open, [*here, table], outputs, api_visibility="private", show_progress="hidden")
 
 
 def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:

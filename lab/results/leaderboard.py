@@ -137,7 +137,8 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
     ordered, *others = (headed(name) for name in names)
     columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
     cells = []
-    for row in rows:
+    weaker = [row for row in rows if row.is_baseline and row.rank is None]
+    for row in (each for each in rows if each not in weaker):
         first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
         name = _name(row, sharing[row.rank], has_chains=has_chains)
         if row.from_best is not None:
@@ -146,6 +147,8 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
             why = say("leaderboard.unranked" if row.rank is None else "leaderboard.against.first")
             against = Html(f'<span class="assay-missing">{shown(why)}</span>')
         cells.append((name, first, against, *rest))
+    if weaker:
+        cells.append(_folded(weaker, names))
     caption = say("leaderboard.caption", metric=called(order))
     top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
     return Html(top + grid(caption, columns, cells))
@@ -210,9 +213,32 @@ def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
         name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
         if has_chains:
             name = f"{name} <small>{shown(say('leaderboard.of', chain=row.chain))}</small>"
-    if row.read_by.keys() - {"answer"}:
-        name = f"{name} <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
+    name = f"{name}{_read(row)}"
     return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
+
+
+def _read(row: LeaderboardRow) -> str:
+    """Return how answers were read, where not all of them from a line."""
+    if not row.read_by.keys() - {"answer"}:
+        return ""
+    return f" <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
+
+
+def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> tuple[Html, ...]:
+    """Return one row for baselines without a rank: their names and figures to open, the range of each metric."""
+    spans, listed = [], []
+    for name in names:
+        values = [row.metrics[name].value for row in rows if name in row.metrics]
+        known = sorted(value for value in values if value is not None)
+        spans.append(interval(known[0], known[-1], scale_of(name)) if known else say("leaderboard.unranked.none"))
+    for row in rows:
+        value = row.metrics[names[0]].value
+        figure = say("leaderboard.unranked.none") if value is None else number(value, scale_of(names[0]))
+        listed.append(f"<li>{shown(row.stage)}: {figure}{_read(row)}</li>")
+    told = shown(say("leaderboard.weaker", n=len(rows)))
+    name = Html(f"<details><summary>{told}</summary><ul>{''.join(listed)}</ul></details>")
+    cells = (spans[0], say("leaderboard.weaker.against"), *spans[1:])
+    return name, *(Html(f'<span class="assay-missing">{shown(each)}</span>') for each in cells)
 
 
 def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str:

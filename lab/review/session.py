@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 USUAL = Sampling(max_new_tokens=768, temperature=0.1)
 """How a review is written; the length is for each part of the paper."""
 SHORTEST, LONGEST = 32, 4096
+CHARACTERS_PER_TOKEN = 4
+"""Of English, about."""
 SHORTEST_PAPER = 200
 """Characters below which a text is no paper that anything could be said of."""
 HEADING = re.compile(r"^#{1,4} \S", re.M)
@@ -128,7 +130,12 @@ def read(file: str | None, text: str | None) -> tuple[Article | None, View]:
         article = paper_of(file, text)
     except LabError as error:
         return None, View(notice(str(error), "problem"), cards(()), paper=paper_view(None))
-    return article, View(notice(say("review.reading")), cards(()), paper=paper_view(article))
+    from evals.review.prompt import Budget
+
+    length = len(article.abstract) + sum(len(each.text) for each in article.sections)
+    most = CHARACTERS_PER_TOKEN * Budget().context * Budget().max_parts
+    line = say("review.reading.long", length=length, limit=most) if length > most else say("review.reading")
+    return article, View(notice(line), cards(()), paper=paper_view(article))
 
 
 def demonstration() -> tuple[Article, View]:
@@ -170,6 +177,7 @@ def review(
             elif step:
                 n, tokens = len(step.concerns), step.n_tokens
                 line = say("review.writing", part=step.part, parts=step.parts, n=n, tokens=tokens)
+                line += f" {say('review.writing.lost', tokens=step.tokens_lost)}" if step.tokens_lost else ""
             else:
                 line = say("review.stopped_early" if moment.is_done else "review.reading")
             shown, page = cards(found, is_busy=not kept), paper_view(article, found)

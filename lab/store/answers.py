@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, or_, select
+from sqlalchemy import ColumnElement, case, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -104,6 +104,13 @@ class Store:
         with reading(self._engine) as database:
             return tuple(_answer(row) for row in database.scalars(query))
 
+    def stored(self, ids: Sequence[str], session: str) -> tuple[Answer, ...]:
+        """Return the answers of these ids, in their order, as far as they are of this session."""
+        query = select(AnswerRow).where(AnswerRow.id.in_(ids), AnswerRow.session == session)
+        with reading(self._engine) as database:
+            found = {row.id: _answer(row) for row in database.scalars(query)}
+        return tuple(found[each] for each in ids if each in found)
+
     # ---- votes -----------------------------------------------------------------------------
 
     def add_comparison(self, comparison: Comparison) -> Comparison:
@@ -180,6 +187,7 @@ class Store:
             .where(STANDS)
             .group_by(*kinds)
         )
+        rater = case((ComparisonRow.is_anonymous, ""), else_=ComparisonRow.rater)
         by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
         with reading(self._engine) as session:
             found = [
@@ -192,8 +200,8 @@ class Store:
                 answers=_number(session, AnswerRow.id),
                 votes=sum(by_choice.values()),
                 withdrawn=_number(session, ComparisonRow.id, ~STANDS),
-                raters=_number(session, ComparisonRow.rater.distinct(), STANDS),
-                usable=sum(one.votes for one in found if one.winner and not one.same_text),
+                raters=_number(session, rater.distinct(), STANDS),
+                usable=sum(one.votes for one in found if one.winner),
                 by_choice=by_choice,
                 by_stages=count_pairs(found),
             )

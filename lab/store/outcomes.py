@@ -1,5 +1,6 @@
 """How votes fell: counts per pair of stages, and ratings for the statistics of agreement."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,15 +29,15 @@ class Outcome(NamedTuple):
     second: str
     choice: Choice
     winner: str | None
-    same_text: bool
     votes: int
 
 
 def outcome_of(stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1) -> Outcome:
-    """Return how votes fell between the stages shown left and right."""
+    """Return how votes fell between the stages shown left and right; between equal texts no side can win."""
+    if same_text and choice != "both_bad":
+        choice = "tie"
     first, second = sorted(stages)
-    winner = {"left": stages[0], "right": stages[1]}.get(choice)
-    return Outcome(first, second, choice, winner, same_text, votes)
+    return Outcome(first, second, choice, {"left": stages[0], "right": stages[1]}.get(choice), votes)
 
 
 def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
@@ -57,6 +58,17 @@ def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
     )
 
 
+def pair_id(pair: JudgedPair) -> str:
+    """Return a hash of a question and the two texts, whichever side they stood on and whenever they were written."""
+    texts = sorted((pair.left.text, pair.right.text))
+    return hashlib.sha256(json.dumps([pair.vote.question, *texts]).encode()).hexdigest()[:32]
+
+
+def rater_of(vote: Comparison) -> str:
+    """Return whom a vote is counted as: browsers without a name may all be one person's, so they are one rater."""
+    return "anonymous" if vote.is_anonymous else vote.rater
+
+
 def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
     """Yield each vote as a rating of a unit: two texts as answers to a question, in a fixed order.
 
@@ -67,7 +79,6 @@ def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
         if pair.left.text == pair.right.text:
             continue
         texts = sorted((pair.left.text, pair.right.text))
-        unit = json.dumps([pair.vote.question, *texts], ensure_ascii=False)
         chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
         choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
-        yield Rating(unit, pair.vote.rater, choice)
+        yield Rating(pair_id(pair), rater_of(pair.vote), choice)

@@ -7,7 +7,7 @@ compares the two. SQLite and PostgreSQL are both served: no type here is known t
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Text, text
+from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Dialect, Float, ForeignKey, Index, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
@@ -66,6 +66,7 @@ class StoreTable(DeclarativeBase):
     type_annotation_map: ClassVar = {
         str: Text,
         int: BigInteger,
+        bool: Boolean,
         float: Float,
         datetime: UtcTime,
         Choice: Text,
@@ -99,7 +100,7 @@ class AnswerRow(StoreTable):
 
 
 class ComparisonRow(StoreTable):
-    """One vote. `voided_at` marks a vote its rater took back: kept, and counted nowhere.
+    """One vote. `voided_at` marks a vote its rater took back: kept, and counted nowhere. `is_anonymous`: by a browser.
 
     The partial index makes a double click one vote, and lets a rater vote again after an undo.
     """
@@ -117,6 +118,7 @@ class ComparisonRow(StoreTable):
     right_stage: Mapped[str]
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
+    is_anonymous: Mapped[bool]
 
     __table_args__ = (
         Index(

@@ -1,6 +1,7 @@
 """How a run stands, as HTML: state, progress, alerts, what it was asked for and what came of it."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -80,6 +81,11 @@ def none_sampled(training: Training | None) -> str:
     return say("train.answers.yet" if is_live else "train.answers.none")
 
 
+OWN_TAB = {
+    "review": "assay review infer --chain {run} --papers CORPUS --split test --out {run}/predictions.jsonl",
+    "refiner": "assay refiner run --chain {run} --judge heuristic --out {run}/reports/refiner.json",
+}
+"""Stages that a tab of their own asks, and how they are measured."""
 ENERGY = ("energy", "kwh", "co2", "cost")
 """Parts of the names under which a run keeps what it used and cost, where that was measured."""
 SETTINGS = ("base", "chain", "data", "learning_rate", "lora_r", "num_generations", "beta", "seed")
@@ -117,7 +123,20 @@ def panel(training: Training, watched: Watched, progress: Progress, now: datetim
         trouble=Html(notice(_trouble(training), "problem") + notice(broken, "problem")),
         alerts=[(step, sentence(text)) for step, text in reversed(watched.alerts)],
         used=tiles(used) if used else "",
+        steps=_next_steps(training) if training.state == "finished" and record else (),
     )
+
+
+def _next_steps(training: Training) -> list[tuple[str, str]]:
+    """Return what can be done with a finished run, each with its command."""
+    run = shlex.quote(str(training.path))
+    stage = training.record.stage if training.record else ""
+    variable = {"review": "ASSAY_REVIEWER", "refiner": "ASSAY_REFINER"}.get(stage)
+    ask = f"{variable}={run} assay lab" if variable else f"assay lab --chain {run}"
+    measure = OWN_TAB.get(stage, "assay eval run --chain {run} --data kmp-test --out {run}/reports/kmp-test.json")
+    card = f"assay publish card {run} --repo ORG/NAME"
+    commands = {"ask": ask, "measure": measure.format(run=run), "card": card}
+    return [(say(f"train.next.{name}"), command) for name, command in commands.items()]
 
 
 def duration(seconds: float) -> str:

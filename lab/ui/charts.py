@@ -210,7 +210,9 @@ CHARTS = (
     Chart("lines", ("line/answer", "confidence/stated"), ".0%", is_noisy=True),
     Chart("zero", ("frac_reward_zero_std",), ".0%", is_noisy=True),
     Chart("length", ("completions/mean_length",), is_noisy=True),
-    Chart("accuracy", ("mean_token_accuracy", "rewards/accuracies", "monitor/accuracy"), ".0%"),
+    Chart("tokens", ("mean_token_accuracy",), ".0%"),
+    Chart("preferred", ("rewards/accuracies",), ".0%"),
+    Chart("accuracy", ("monitor/accuracy",), ".0%"),
     Chart("margins", ("rewards/margins",), from_zero=False),
     Chart("rate", ("learning_rate",), "~e"),
 )

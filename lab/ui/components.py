@@ -68,8 +68,8 @@ def card_of(draft: Draft) -> Card:
         text=draft.text,
         state="done" if draft.finish_reason else "writing" if draft.text else "waiting",
         finish_reason=draft.finish_reason,
-        n_tokens=draft.n_tokens,
-        seconds=draft.seconds,
+        n_tokens=draft.n_tokens or None,
+        seconds=draft.seconds or None,
         verdict=draft.verdict,
     )
 

@@ -165,3 +165,29 @@ def compare_until_they_differ(page):
         page.click("#compare-skip")
         expect(page.locator("#vote-right")).to_be_disabled()
     raise AssertionError("five pairs in a row were equal, word for word")
+
+
+def test_a_reload_and_back_lead_to_the_same_tab_answers_and_pair(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    ask(page, "What is HSF1?")
+    page.wait_for_url("**/?tab=ask&answer=*")
+    link = page.url
+    open_tab(page, "Leaderboard")
+    page.wait_for_url("**/?tab=leaderboard*")
+    page.go_back()
+    expect(page.locator("#ask-button")).to_be_visible()
+    page.reload()
+    expect(page.locator(DONE)).to_have_count(3)
+    expect(page.locator(QUESTION)).to_have_value("What is HSF1?")
+
+    start_comparing(page)
+    expect(page.locator("#compare-notice")).to_contain_text("Which answer is better?")
+    shown = page.inner_text("#compare-question"), page.inner_text("#compare-answers")
+    page.reload()
+    expect(page.locator("#vote-left")).to_be_enabled()
+    assert (page.inner_text("#compare-question"), page.inner_text("#compare-answers")) == shown
+    page.click("#vote-left")
+    expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
+
+    page.goto(link)
+    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")

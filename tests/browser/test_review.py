@@ -88,3 +88,21 @@ def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, tmp_p
     page.click("#review-mine > button")
     page.click("#review-mine > button")
     expect(page.locator("#review-earlier")).not_to_contain_text(nothing)
+
+
+def test_the_end_of_a_long_paper_is_reached_with_the_wheel(scripted_lab, open_page, tmp_path):
+    page = open_page(scripted_lab)
+    open_tab(page, "Review")
+    paper = tmp_path / "long.txt"
+    paper.write_text(
+        "Diet of mice\n\n" + "\n\n".join(["The mice were fed for two years. " * 8] * 60) + "\n\nThe last words."
+    )
+    page.set_input_files("#review-file input[type=file]", str(paper))
+    last = page.locator("#review-paper .paper-text").last
+    expect(last).to_contain_text("The last words.")
+    page.locator("#review-paper").hover()
+    for _ in range(100):
+        page.mouse.wheel(0, 600)
+    bottom = "node => node.getBoundingClientRect().bottom - document.querySelector('#review-paper').getBoundingClientRect().bottom"
+    page.wait_for_timeout(300)
+    assert last.evaluate(bottom) < 1, "the last line stands inside what is shown of the paper"

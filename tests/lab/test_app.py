@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import PAGES_KEPT, KeptFrontPage, build_app, needs_chain, run
+from lab.app import PAGES_KEPT, KeptFrontPage, PasswordThrottle, build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.services import once
 from lab.ui.components import model_pill, model_problem
@@ -360,3 +360,32 @@ def test_behind_a_login_nobody_sees_a_page_made_for_another(tmp_path):
     for name in ("kim", "lee"):
         assert f'"username":"{name}"' in names[name]
     assert '"auth_required":true' in stranger
+
+
+@ON_AIR
+def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_taken(tmp_path):
+    with on_air(lab_with(tmp_path), auth=[("kim", "one")]) as app, httpx.Client(base_url=app.local_url) as browser:
+
+        def enter(password):
+            return browser.post("/login", data={"username": "kim", "password": password}).status_code
+
+        assert [enter(password) for password in ("two", "three", "one", *("four",) * 6)] == [
+            400,
+            400,
+            200,
+            *[400] * 5,
+            429,
+        ]
+        assert enter("one") == 429, "not even with the right one"
+        assert "has to wait 60 seconds" in httpx.get(app.local_url).text
+        large = {"files": ("zeros.pdf", bytes(60_000_000))}
+        assert browser.post("/gradio_api/upload", files=large).status_code == 413
+
+
+def test_waiting_after_wrong_passwords_ends():
+    seconds = [0]
+    throttle = PasswordThrottle(Counting(400), now=lambda: seconds[0])
+    tries = [("/login", {})] * (PasswordThrottle.MOST + 1)
+    assert [reply.status_code for reply in ask(throttle, *tries, method="POST")][-2:] == [400, 429]
+    seconds[0] = PasswordThrottle.SECONDS
+    assert ask(throttle, ("/login", {}), method="POST")[0].status_code == 400

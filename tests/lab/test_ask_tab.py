@@ -209,6 +209,18 @@ def test_stopping_keeps_what_was_written_says_so_and_leaves_another_page_alone(t
     assert (base.text, base.finish_reason, base.verdict) == ("one two", "cancelled", None)
 
 
+def test_what_a_page_saw_before_it_was_left_is_kept(tmp_path):
+    gate = threading.Semaphore(1)
+    services, visitor = lab_with(tmp_path, ScriptedChain(gate=gate)), somebody()
+    views = ask(services, visitor, "What is HSF1?", SETTINGS)
+    next(view for view in views if "writing" in view.cards)
+    views.close()
+    gate.release(1000)
+    (entry,) = earlier(services, visitor)
+    assert {(row.finish_reason, row.verdict) for row in entry.answers} == {("cancelled", None)}
+    assert "".join(row.text for row in entry.answers)
+
+
 def test_stop_is_heard_from_the_first_moment_on(tmp_path):
     services = lab_with(tmp_path, ScriptedChain(seconds_per_word=0.02))
     visitor = somebody()
@@ -284,6 +296,21 @@ def test_asking_again_after_the_model_changed_says_that_it_did(room):
 
     assert "2 of 3 answers are word for word" in view.notice
     assert "The model has changed since then." in view.notice
+
+
+def test_asking_a_stopped_question_again_blames_the_stop_and_not_the_numbers(tmp_path):
+    gate = threading.Semaphore(1)
+    room, me = lab_with(tmp_path, ScriptedChain(gate=gate)), somebody()
+    views = ask(room, me, "What is HSF1?", SETTINGS)
+    next(view for view in views if "writing" in view.cards)
+    stop(room, me, "ask")
+    gate.release(1000)
+    last(views)
+    (entry,) = earlier(room, me)
+    again = last(replay(room, me, entry.first.id))
+    assert "stopped before its end" in again.notice
+    assert "Number formats" not in again.notice
+    assert 'class="notice info"' in again.notice
 
 
 def test_asking_again_without_a_choice_says_what_to_do(room):

@@ -1,6 +1,7 @@
 import random
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,8 +9,9 @@ from evals import questions
 from evals.errors import LabError
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
-from lab.compare.tab import Comparing, bank_question, next_pair, undo, vote
-from lab.visitors import new_visitor
+from lab.compare.tab import Comparing, bank_question, next_pair, restored, undo, vote
+from lab.store.outcomes import ratings_of
+from lab.visitors import meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 
@@ -105,6 +107,21 @@ def test_each_choice_is_stored_as_it_was_made_then_names_are_told_and_the_next_q
     assert [each.choice for each in room.store.comparisons()] == [choice]
 
 
+def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_every_browser(room):
+    asked = [SimpleNamespace(username=None, session_hash=f"page {n}") for n in range(5)]
+    visitors = [meet(None, each)[0] for each in asked[:3]]
+    (ada, kept), (again, _) = named(None, " Ada  L. ", asked[3]), named("no name of ours", "ada l.", asked[4])
+    assert meet(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
+    assert ada.rater != again.rater, "what each browser asked stays its own"
+    assert named(kept, "", asked[3])[0].name == ""
+    for visitor in (*visitors, ada, again):
+        state, _ = last(next_pair(room, visitor, None, "What is HSF1?"))
+        next(vote(room, visitor, state, "left"))
+    assert len({each.rater for each in room.store.comparisons()}) == 4
+    assert room.store.counts().raters == 2
+    assert len({rating.rater for rating in ratings_of(room.store.preference_pairs())}) == 2
+
+
 def test_four_buttons_pressed_at_the_same_moment_are_one_vote(room):
     visitor = new_visitor()
     state, _ = last(next_pair(room, visitor, None))
@@ -137,13 +154,43 @@ def test_what_cannot_be_done_is_told_and_stores_nothing(room, tmp_path):
     assert room.store.comparisons() == room.store.answers() == ()
 
 
-def test_equal_answers_are_pointed_out(tmp_path):
+def test_equal_answers_are_not_voted_on_and_bring_another_question(tmp_path):
     services = lab_with(tmp_path, ScriptedChain(dict.fromkeys(SAID, "the same words")))
+    visitor = new_visitor()
+    for own, asked in ((None, compare.ATTEMPTS), ("What is HSF1?", 1)):
+        steps = list(next_pair(services, visitor, None, own))
+        assert len({view.question for _, view in steps}) == asked
+        state, view = steps[-1]
+        assert "nothing to vote on" in view.notice
+        assert not any(view.may_vote for _, view in steps)
+        assert "Wait until" in last(vote(services, visitor, state, "left"))[1].notice
 
-    _, view = last(next_pair(services, new_visitor(), None))
+    services = lab_with(tmp_path, ScriptedChain({"base": "same", "sft": "same", "grpo": "other"}))
+    for _ in range(5):
+        state, view = last(next_pair(services, visitor, None))
+        assert view.may_vote == (
+            state.pair is not None and {state.pair.drafts[0].text, state.pair.drafts[1].text} != {"same"}
+        )
 
-    assert "Both wrote the same words" in view.notice
+
+def test_answers_that_differ_only_in_their_confidence_are_said_to(tmp_path):
+    said = {stage: f"It falls.\nAnswer: down\nConfidence: {n}%" for n, stage in enumerate(SAID, start=50)}
+    _, view = last(next_pair(lab_with(tmp_path, ScriptedChain(said)), new_visitor(), None))
     assert view.may_vote
+    assert "only in the confidence" in view.notice
+
+
+def test_a_pair_that_the_browser_remembers_is_voted_on_after_a_restart_by_its_own_visitor_only(room):
+    visitor = new_visitor()
+    state, _ = last(next_pair(room, visitor, None))
+    table = [answer.id for answer in state.pair.answers]
+    found = restored(room, visitor, table)
+    assert (found.pair.question, found.pair.drafts[0].text) == (state.pair.question, state.pair.drafts[0].text)
+    next(vote(room, visitor, found, "right"))
+    (stored,) = room.store.comparisons()
+    assert [stored.left_answer, stored.right_answer] == table
+    assert restored(room, new_visitor(), table) is None
+    assert [restored(room, visitor, odd) for odd in (None, "x", [], ["no"], [1, 2])] == [None] * 5
 
 
 def test_skipping_stores_no_vote_and_brings_another_question(room):

@@ -38,6 +38,14 @@ VOTES = (
 )
 
 
+def test_the_same_question_and_texts_are_one_pair_whichever_side_they_stood_on_and_whenever_written():
+    there, back, other = (pair(1, "left"), pair(2, "left", stages=("sft", "base")), pair(3, "left", question="Why?"))
+    ids = [row["pair_id"] for form in ("dpo", "kto", "arena") for row in rows_of([there, back, other], form)]
+    assert [ids.count(each) for each in dict.fromkeys(ids)] == [8, 4]
+    (row,) = rows_of([pair(1, "left", text="word for word")], "arena")
+    assert (row["winner"], row["choice"]) == ("tie", "left"), "between equal texts nobody wins"
+
+
 def test_odd_text_survives_the_export_one_row_to_a_line_and_an_empty_system_prompt_is_none():
     for text in ("</s> \u2028 \x00 🧬", '"quotes" and \\ and \n\n lines', "نص"):
         (row,) = rows_of([pair(1, "left", question=text, system_prompt="")])

@@ -53,6 +53,14 @@ def test_a_host_that_is_not_this_machine_is_explained(network_guard, host):
     network_guard.attempts.clear()
 
 
+def test_a_lab_that_others_reach_says_where_and_what_they_can_do(network_guard):
+    told = commands.seen_by_others("0.0.0.0", 7860, is_shared=True)
+    network_guard.attempts.clear()
+    assert "vote and export all votes" in told
+    assert "--auth-file" in told
+    assert commands.seen_by_others("127.0.0.1", 7860, is_shared=False) == ""
+
+
 PEOPLE = {
     "kim\n": "line 1",
     "kim:a\n:b\n": "line 2",

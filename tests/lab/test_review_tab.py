@@ -247,6 +247,8 @@ def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_d
         with pytest.raises(UnreadableArticle, match=words):
             paper_of(file, text)
         assert words in read(file, text)[1].notice.replace("Give", "give")
+    long = PAPER + "\n\n".join(["The mice were fed for two years. " * 20] * 500)
+    assert "about 262,144 of them at most" in read(None, long)[1].notice
     assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
     assert ">The disk is full" in notice("the disk is full", "problem")
     assert demonstration()[0].sections

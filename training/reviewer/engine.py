@@ -276,7 +276,7 @@ def stream_review(
     found: tuple[Concern, ...] = ()
     written = 0
     for part, one in enumerate(asked.requests, start=1):
-        yield ReviewStep(part=part, parts=total, n_tokens=written, concerns=found)
+        yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
         if stop.is_set():
             break
         before, reply = (found, written), Reply()
@@ -285,7 +285,7 @@ def stream_review(
             whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns if end else ()
             found = (*before[0], *whole)
             written = before[1] + (reply.tokens_written or 0)
-            yield ReviewStep(part=part, parts=total, n_tokens=written, concerns=found)
+            yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
         replies.append(reply)
     unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
     row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)

@@ -111,15 +111,60 @@
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
+  // The address names the tab and the answers that Ask shows, so that a link, a reload and Back lead there.
+  const BUTTONS = "#tabs [role=tab], #tabs .overflow-dropdown button";
+  const place = () => new URLSearchParams(location.search);
+  const nameOf = (button) => button.textContent.trim().toLowerCase();
+  let shownAnswer = place().get("answer");
+  let isLed = false;
+  const go = (changes) => {
+    const to = place();
+    Object.entries(changes).forEach(([name, value]) => to.set(name, value));
+    if (!isLed && `?${to}` !== location.search) history.pushState(null, "", `?${to}`);
+  };
+  const openTab = () => {
+    const buttons = [...document.querySelectorAll(BUTTONS)].filter((each) => !each.closest(".visually-hidden"));
+    const wanted = place().get("tab") ?? (buttons[0] && nameOf(buttons[0]));
+    isLed = true;
+    buttons.find((each) => nameOf(each) === wanted)?.click();
+    isLed = false;
+  };
+  window.assayAnswered = () =>
+    setTimeout(() => {
+      const answer = document.querySelector("#ask-answers [data-answer]")?.dataset.answer;
+      if (!answer) return;
+      shownAnswer = answer;
+      go({ tab: "ask", answer });
+    }, 100);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.(BUTTONS);
+    if (button) go({ tab: nameOf(button) });
+  });
+  window.addEventListener("popstate", () => (place().get("answer") === shownAnswer ? openTab() : location.reload()));
+
+  // The pill says how the model is; once the server is gone, that nobody answers, until somebody does.
+  let before = null;
+  setInterval(async () => {
+    const pill = document.querySelector("#model-status .pill");
+    if (!pill || document.hidden) return;
+    try {
+      await fetch("lab-assets/favicon.svg", { method: "HEAD", cache: "no-store" });
+      if (before) [pill.className, pill.lastChild.data] = before;
+      before = null;
+    } catch {
+      before ??= [pill.className, pill.lastChild.data];
+      [pill.className, pill.lastChild.data] = ["pill failed", "No connection to the lab"];
+    }
+  }, 5000);
+
   const chosen = keep(null);
-  if (chosen) {
-    // Gradio sets its own class while it starts; ours comes after the page is there.
-    const settle = new MutationObserver(() => {
-      if (!document.querySelector("#theme-toggle")) return;
-      settle.disconnect();
-      setDark(chosen === "dark");
-    });
-    settle.observe(document.documentElement, { childList: true, subtree: true });
-    setDark(chosen === "dark");
-  }
+  if (chosen) setDark(chosen === "dark");
+  // Gradio sets its own class while it starts; ours comes after the page is there.
+  const settle = new MutationObserver(() => {
+    if (!document.querySelector("#theme-toggle") || !document.querySelector(BUTTONS)) return;
+    settle.disconnect();
+    if (chosen) setDark(chosen === "dark");
+    if (place().has("tab")) setTimeout(openTab);
+  });
+  settle.observe(document.documentElement, { childList: true, subtree: true });
 })();

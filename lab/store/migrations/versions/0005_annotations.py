@@ -1,5 +1,6 @@
-"""Projects of answers that people annotate, the answers, and every version of each annotation."""
+"""Projects of answers that people annotate, the answers, every version of each annotation; votes without a name."""
 
+import sqlalchemy as sa
 from alembic import op
 
 from lab.store.migrate import table
@@ -9,7 +10,8 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Add the tables; nothing that is stored is touched."""
+    """Add the tables; votes so far keep their raters: no hash tells whether that was a person or a browser."""
+    op.add_column("comparisons", sa.Column("is_anonymous", sa.Boolean, nullable=False, server_default=sa.false()))
     table("annotation_projects", id="key", created_at="moment", document="json")
     table("annotation_items", id="key", project="annotation_projects.id", place="whole", document="json")
     op.create_index("one_place_in_a_project", "annotation_items", ["project", "place"], unique=True)
