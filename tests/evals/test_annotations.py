@@ -11,6 +11,7 @@ from evals.errors import LabError
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from tests.evals.tools import installed, run
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 PROJECT = AnnotationProject(
@@ -149,3 +150,40 @@ def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):
     file.write_text("question,text\nwhy?,up\n", encoding="utf-8")
     with pytest.raises(LabError, match="'rater'"):
         read_annotations(file, "csv", PROJECT, ITEMS, NOON)
+
+
+PEERS = {
+    "argilla": """
+import json, sys
+from argilla._models import QuestionModel
+from argilla.records._io._json import JsonIO
+records = JsonIO._records_from_json("records.json")
+questions = [QuestionModel.model_validate(each) for each in json.load(open("settings.json"))["questions"]]
+print(len(records), len(questions), [response.value for response in records[0].responses["notes"]])
+""",
+    "label-studio-sdk": """
+import json
+from label_studio_sdk.label_interface import LabelInterface
+config = LabelInterface(open("config.xml").read())
+config.validate()
+tasks = json.load(open("tasks.json"))
+shown = [{"data": task["data"]} for task in tasks]
+print(all(map(config.validate_task, shown)), [config.validate_annotation(a) for t in tasks for a in t["annotations"]])
+""",
+}
+"""Reads our files with the tool's own code and prints what it made of them."""
+READ = {
+    "argilla": "6 11 [[{'label': 'unsupported', 'start': 0, 'end': 11}]]",
+    "label-studio-sdk": "True [True, True, True, True, True]",
+}
+
+
+@pytest.mark.network
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("tool", PEERS)
+def test_the_tool_itself_reads_our_files(tool, tmp_path):
+    form = "argilla" if tool == "argilla" else "label-studio"
+    for name, text in export(PROJECT, ITEMS, SAID, form).files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    bin = installed(tool, tmp_path)
+    assert run([str(bin / "python"), "-c", PEERS[tool]], tmp_path, bin).splitlines()[-1] == READ[tool]

@@ -1,7 +1,6 @@
 """Question sets as folders for other tools: fast checks of what is written, and each tool run on a scripted model."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from evals.report import HEADLINE, summarise
 from evals.schema import CANNOT_BE_TOLD, EvalRow, Example, RubricTruth
 from evals.verifiers import verify
 from evals.verifiers.score import SCORED
+from tests.evals.tools import installed, run
 
 SET = "codons-and-enzymes"
 NAME = "assay_codons_and_enzymes"
@@ -132,12 +132,6 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path):
 
 # ---- each tool on a scripted model ----------------------------------------------------------
 
-PACKAGES = {
-    "lm-eval": ["lm_eval[api]", "pydantic"],
-    "inspect": ["inspect-ai", "openai"],
-    "verifiers": ["verifiers>=0.4", "uv"],
-}
-
 
 @pytest.fixture
 def model():
@@ -173,26 +167,6 @@ def model():
 
 def _text(content: object) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
-
-
-def run(command: list[str], cwd: Path, bin: Path, **env: str) -> None:
-    surroundings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    surroundings |= {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", **env}
-    ran = subprocess.run(command, cwd=cwd, env=surroundings, capture_output=True, text=True, check=False)
-    offline = ("NewConnectionError", "NameResolutionError", "ConnectTimeout")
-    if ran.returncode and "install" in command and any(word in ran.stderr for word in offline):
-        pytest.skip("the package index cannot be reached")
-    assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
-
-
-def installed(tool: str, tmp_path: Path) -> Path:
-    """Return the bin folder of a fresh environment with the tool; ASSAY_TOOLS names a folder that keeps it."""
-    kept = os.environ.get("ASSAY_TOOLS")
-    place = (Path(kept) if kept else tmp_path) / f"venv-{tool}"
-    if not place.exists():
-        run([sys.executable, "-m", "venv", str(place)], tmp_path, place / "bin")
-        run([str(place / "bin/pip"), "install", "-q", *PACKAGES[tool]], tmp_path, place / "bin")
-    return place / "bin"
 
 
 def by_lm_eval(folder: Path, bin: Path, url: str) -> dict[str, float]:
