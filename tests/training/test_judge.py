@@ -30,7 +30,7 @@ from tests.training.judge_server import (
 )
 from training.judge.client import ReplyCache, in_a_loop
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, judged, wrong_pairs
-from training.judge.questions import Fences, HttpSettings, Verdict, fenced, harmless
+from training.judge.questions import Fences, HttpSettings, ItemVerdict, fenced, harmless
 
 
 def first_rows(asked: Asked) -> Reply:
@@ -195,7 +195,7 @@ def test_a_cache_makes_a_second_run_identical_and_free_and_keeps_no_failure(tmp_
 
 def test_processes_share_a_cache_and_a_file_that_is_none_is_named(tmp_path: Path):
     ours, theirs = (ReplyCache(tmp_path / "verdicts.sqlite") for _ in range(2))
-    ours.put("key", {"item 0": Verdict(1.0, "OXPHOS is down")})
+    ours.put("key", {"item 0": ItemVerdict(1.0, "OXPHOS is down")})
     assert theirs.get("key") == {"item 0": [1.0, "OXPHOS is down"]}
     ours.close()
     theirs.put("key", {"item 0": None})

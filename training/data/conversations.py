@@ -73,7 +73,7 @@ class ChatRow(Record):
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ReviewedPaper:
     """One row under its name: what is asked, what is to be answered, and about which article."""
 
     name: str
@@ -82,16 +82,16 @@ class Conversation:
     article: str = ""
 
 
-def review_rows(settings: ReviewSettings, chain_prompt: str | None) -> Rows[Conversation]:
+def review_rows(settings: ReviewSettings, chain_prompt: str | None) -> Rows[ReviewedPaper]:
     """Return papers with what people objected to."""
     data = read_conversations(settings.data)
     check_chain_prompt(data, chain_prompt)
     return data
 
 
-def read_conversations(sources: Sequence[str]) -> Rows[Conversation]:
+def read_conversations(sources: Sequence[str]) -> Rows[ReviewedPaper]:
     """Return the rows of JSONL files, each once; BadConfig if their system prompts differ."""
-    rows: dict[str, Conversation] = {}
+    rows: dict[str, ReviewedPaper] = {}
     counts: dict[str, int] = {}
     prompts: dict[str, str] = {}
     repeated = thought = 0
@@ -108,7 +108,7 @@ def read_conversations(sources: Sequence[str]) -> Rows[Conversation]:
                 raise BadRow(path, number, "reply", "is reasoning alone, with no answer after it")
             prompts.setdefault(system, name)
             article = row.article_id or name.partition("#")[0]
-            new = Conversation(name, question, reply, article)
+            new = ReviewedPaper(name, question, reply, article)
             if rows.setdefault(name, new) != new:
                 raise BadConfig(f"two different rows are called {name!r}, the second in {path}; rename one.")
             repeated += rows[name] is not new
@@ -126,12 +126,12 @@ def read_conversations(sources: Sequence[str]) -> Rows[Conversation]:
         **({WITHOUT_REASONING: thought} if thought else {}),
     }
 
-    def row_of(row: Conversation) -> Row:
+    def row_of(row: ReviewedPaper) -> Row:
         system, user = {"role": "system", "content": system_prompt}, {"role": "user", "content": row.question}
         reply = {"role": "assistant", "content": row.reply}
         return {"prompt": [system, user], "completion": [reply], TEMPLATE_TOLD: dict(NO_THOUGHT)}
 
-    def checksum(found: Sequence[Conversation]) -> str:
+    def checksum(found: Sequence[ReviewedPaper]) -> str:
         return sha256_of_text("\n".join(json.dumps([row.question, row.reply]) for row in found))
 
     return Rows(rows, row_of, lambda row: (row.question,), checksum, system_prompt, counts, left_out, facts)
@@ -150,7 +150,7 @@ def without_reasoning(reply: str) -> str:
     return answer.strip()
 
 
-def check_chain_prompt(data: Rows[Conversation], chain_prompt: str | None) -> None:
+def check_chain_prompt(data: Rows[ReviewedPaper], chain_prompt: str | None) -> None:
     """Raise ChainMismatch if a chain is to go on with other instructions than its stages were given."""
     if chain_prompt is not None and chain_prompt != data.system_prompt:
         raise ChainMismatch(
@@ -160,7 +160,7 @@ def check_chain_prompt(data: Rows[Conversation], chain_prompt: str | None) -> No
         )
 
 
-def check_replies(data: Rows[Conversation], tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
+def check_replies(data: Rows[ReviewedPaper], tokenizer: "PreTrainedTokenizerBase", base: str) -> None:
     """Raise BadConfig unless exactly the reply is learned from: a template may hide where it begins."""
     for name, row in data.trl_rows().items():
         found = sequences_of(row, tokenizer)["completion"]

@@ -20,8 +20,8 @@ from training.judge.questions import (
     SCHEMA,
     Fences,
     HttpSettings,
+    ItemVerdict,
     Question,
-    Verdict,
     citation_questions,
     fingerprint,
     messages,
@@ -104,7 +104,7 @@ class HttpJudge:
         if self.cache is not None:
             self.cache.close()
 
-    async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, Verdict], str]:
+    async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, ItemVerdict], str]:
         """Return verdicts by key, and what went wrong; all are void of a judge that says yes to the canary."""
         settings, key = self.settings, ""
         if self.cache:
@@ -113,8 +113,8 @@ class HttpJudge:
         kept = self.cache.get(key) if self.cache else None
         if kept is not None:
             self.client.counts.hits += 1
-            return {name: Verdict(*each) for name, each in kept.items()}, ""
-        found: dict[str, Verdict] = {}
+            return {name: ItemVerdict(*each) for name, each in kept.items()}, ""
+        found: dict[str, ItemVerdict] = {}
         problem = ""
         for _ in range(TRIES):
             wanted = tuple(each for each in questions if each.key not in found or each.key == CANARY)
@@ -130,7 +130,7 @@ class HttpJudge:
                     self.cache.put(key, found)
                 return found, ""
         if problem and not found:
-            return {CANARY: Verdict(questions[-1].top, "")}, problem
+            return {CANARY: ItemVerdict(questions[-1].top, "")}, problem
         return (
             found,
             problem or f"{len(questions) - len(found)} of {len(questions)} verdicts are missing from the reply",

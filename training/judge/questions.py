@@ -201,18 +201,18 @@ DECODER = json.JSONDecoder()
 BETWEEN = re.compile(r"[\W_]+")
 
 
-class Verdict(NamedTuple):
+class ItemVerdict(NamedTuple):
     """A number on the question's scale and the words of the answer that it rests on."""
 
     score: float
     quote: str
 
 
-def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, Verdict]:
+def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, ItemVerdict]:
     """Return the verdicts of a reply by the key of their question; those that are none are left out."""
     documents = (document.get("verdicts") for document in objects(text))
     rows = next((each for each in documents if isinstance(each, list)), [])
-    found: dict[str, Verdict] = {}
+    found: dict[str, ItemVerdict] = {}
     spoiled: set[str] = set()
     for row in rows:
         name = row.get("item") if isinstance(row, dict) else None
@@ -227,7 +227,7 @@ def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dic
     return {key: verdict for key, verdict in found.items() if key not in spoiled}
 
 
-def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verdict | None:
+def _verdict(row: Mapping[str, object], question: Question, answer: str) -> ItemVerdict | None:
     number = number_of(row.get("score"))
     if number is None:
         return None
@@ -238,7 +238,7 @@ def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Verd
     needs_quote = question.kind == "behaviour" and question.key != CANARY
     if needs_quote and score > 0 and not stands_in(shown, answer):
         return None
-    return Verdict(score, shown)
+    return ItemVerdict(score, shown)
 
 
 def stands_in(quote: str, answer: str) -> bool:

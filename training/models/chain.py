@@ -35,7 +35,7 @@ from training.models.base import (
 )
 from training.models.check import (
     TOLERANCE,
-    Finding,
+    ChainFinding,
     broken_probe,
     file_findings,
     measure,
@@ -126,7 +126,7 @@ def load_chain(
 
 def check_chain(
     name: str | Path, progress: Progress | None = None, *, base: str | None = None, cache: Path | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[ChainFinding, ...]:
     """Return all that was checked, right or wrong; the probe (float32) only if the files are right.
 
     Raises MissingModel if the chain or its base is not here at all, ChainMismatch if chain.json cannot be read.
@@ -165,10 +165,10 @@ def _probe_findings(
     active: Mapping[str, frozenset[str]],
     tokenizer: PreTrainedTokenizerBase,
     dtype: Dtype,
-) -> tuple[Finding, ...]:
+) -> tuple[ChainFinding, ...]:
     """Return one finding per stage, or one that says why the probe cannot be compared."""
     if dtype == "nf4":
-        return (Finding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
+        return (ChainFinding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
     probes = {BASE_STAGE: manifest.base_probe, **{stage.name: stage.probe for stage in manifest.stages}}
     if broken := tuple(found for stage, probe in probes.items() if (found := broken_probe(stage, probe))):
         return broken

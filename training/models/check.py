@@ -22,7 +22,7 @@ from training.models.stack import Stack
 
 
 @dataclass(frozen=True)
-class Finding:
+class ChainFinding:
     """One thing that was checked: what was found and what to do; `is_missing` of a file that is not there."""
 
     subject: str
@@ -34,7 +34,7 @@ class Finding:
 
 def file_findings(
     chain: Chain, base: Base, tokenizer: PreTrainedTokenizerBase, known: BaseIdentity | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[ChainFinding, ...]:
     """Return what is found without loading the model: identity of the base (`known` if it was found before), files."""
     made_for, here = chain.manifest.base, known or identity_of(base, tokenizer)
     if base.substitutions:
@@ -59,26 +59,26 @@ def file_findings(
                 f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
                 f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
             )
-        of_base.append(Finding("base", what, expected == found, detail))
+        of_base.append(ChainFinding("base", what, expected == found, detail))
     return (*of_base, *(_stage_finding(chain, stage) for stage in chain.manifest.stages))
 
 
-def probe_finding(stage: str, probe: Probe, logprobs: torch.Tensor, tolerance: float) -> Finding:
+def probe_finding(stage: str, probe: Probe, logprobs: torch.Tensor, tolerance: float) -> ChainFinding:
     """Return whether a stage computes what it computed when it was made, `tolerance` nats apart at most."""
     gap = distance(probe, logprobs)
     if gap <= tolerance:
         detail = f"log-probabilities within {gap:.1e} of the stored ones (allowed {tolerance})"
-        return Finding(stage, "probe", True, detail)
+        return ChainFinding(stage, "probe", True, detail)
     detail = (
         f"the stage {stage!r} gives log-probabilities {gap:.3g} nats away from the stored ones"
         f" (allowed {tolerance}) although its files are right: a library computes differently, or the"
         " stages are stacked in another way. Install the versions in requirements.txt, or train the"
         " stage again."
     )
-    return Finding(stage, "probe", False, detail)
+    return ChainFinding(stage, "probe", False, detail)
 
 
-def refuse(name: object, findings: Sequence[Finding]) -> None:
+def refuse(name: object, findings: Sequence[ChainFinding]) -> None:
     """Raise MissingModel or ChainMismatch, naming every fault, unless all findings are right."""
     wrong = [finding for finding in findings if not finding.is_ok]
     if not wrong:
@@ -87,7 +87,7 @@ def refuse(name: object, findings: Sequence[Finding]) -> None:
     raise kind(f"the chain {str(name)!r} was not loaded: {' '.join(each.detail for each in wrong)}")
 
 
-def _stage_finding(chain: Chain, stage: ChainStage) -> Finding:
+def _stage_finding(chain: Chain, stage: ChainStage) -> ChainFinding:
     folder = chain.adapter_folder(stage)
     try:
         pairs = zip(adapter_files(folder), (stage.sha256, stage.config_sha256), strict=True)
@@ -96,15 +96,15 @@ def _stage_finding(chain: Chain, stage: ChainStage) -> Finding:
             read_adapter(folder)
     except LabError as error:
         detail = f"stage {stage.name!r}: {error}"
-        return Finding(stage.name, "adapter", False, detail, isinstance(error, MissingModel))
+        return ChainFinding(stage.name, "adapter", False, detail, isinstance(error, MissingModel))
     if changed:
         detail = (
             f"{' and '.join(changed)} of the stage {stage.name!r} changed since the chain was written"
             f" ({folder}). Put the original {WEIGHTS_NAME} and {CONFIG_NAME} back, or train the stage"
             " again."
         )
-        return Finding(stage.name, "adapter", False, detail)
-    return Finding(stage.name, "adapter", True, _short(stage.sha256))
+        return ChainFinding(stage.name, "adapter", False, detail)
+    return ChainFinding(stage.name, "adapter", True, _short(stage.sha256))
 
 
 def _short(value: str | int) -> str:
@@ -153,7 +153,7 @@ def probe_of(prompt: str, logprobs: torch.Tensor) -> Probe:
     )
 
 
-def broken_probe(stage: str, probe: Probe) -> Finding | None:
+def broken_probe(stage: str, probe: Probe) -> ChainFinding | None:
     """Return the finding about a stored probe with which nothing can be compared; None if something can."""
     tokens, values = len(probe.token_ids), len(probe.logprobs)
     if probe.prompt and tokens and tokens == values:
@@ -167,7 +167,7 @@ def broken_probe(stage: str, probe: Probe) -> Finding | None:
         f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
         " back, or train the stage again."
     )
-    return Finding(stage, "probe", False, detail)
+    return ChainFinding(stage, "probe", False, detail)
 
 
 def distance(probe: Probe, logprobs: torch.Tensor) -> float:

@@ -36,7 +36,7 @@ from evals.schema.reports import ReviewReport
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import PredictionRow
 from training.config import ReviewSettings, Settings, as_document, make
-from training.data.conversations import Conversation
+from training.data.conversations import ReviewedPaper
 from training.data.tokens import Rows
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import Base
@@ -114,7 +114,7 @@ def development_papers(source: str, limit: int = 0) -> tuple[ReviewExample, ...]
     return chosen
 
 
-def refuse_learned(papers: Sequence[ReviewExample], learned: Rows[Conversation], trained: str) -> None:
+def refuse_learned(papers: Sequence[ReviewExample], learned: Rows[ReviewedPaper], trained: str) -> None:
     """Raise BadConfig if a paper, or another version of it, is among what `trained` was trained on."""
     families = {family_of(row.article, "") for row in learned.items}
     names = {row.article for row in learned.items}
