@@ -27,18 +27,21 @@ def imports_of(file: Path, root: Path) -> list[Import]:
     `from a.b import c` counts as `a.b.c`, whether c is a module or a name in one.
     `importlib.import_module("a")` and `__import__("a")` count when the name is written out.
     """
-    relative = file.relative_to(root)
+    relative, source = file.relative_to(root), file.read_text(encoding="utf-8")
+    skipped = () if "import_module" in source or "__import__" in source else ast.expr  # most of a file is expressions
     return [
         Import(module, relative, getattr(node, "lineno", 0), inline)
-        for node, inline in _walk(ast.parse(file.read_text(encoding="utf-8"), str(file)), False)
+        for node, inline in _walk(ast.parse(source, str(file)), False, skipped)
         for module in _modules(node, relative.parent.parts)
     ]
 
 
-def _walk(node: ast.AST, inside: bool) -> Iterator[tuple[ast.AST, bool]]:
+def _walk(node: ast.AST, inside: bool, skipped: type | tuple[()]) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
-        yield child, inside
-        yield from _walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+        if not isinstance(child, skipped):
+            yield child, inside
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _walk(child, inside or is_function, skipped)
 
 
 def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:

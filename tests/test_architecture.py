@@ -132,27 +132,25 @@ def test_spaces_folder_can_never_shadow_the_spaces_package():
 # What lies under evals/metrics is loaded by `evaluate`, never imported: tests/evals/test_metrics.py.
 IMPORTED = """
 import importlib, pathlib, sys
-for start in {starts!r}:
-    for path in sorted(pathlib.Path(start).rglob("*.py")) if pathlib.Path(start).is_dir() else [pathlib.Path(start)]:
-        if path.name != "__main__.py" and "metrics" not in path.parts:
-            importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
-print(*sorted(name for name in {banned!r} if name in sys.modules))
+for starts, banned in {steps!r}:
+    for start in map(pathlib.Path, starts):
+        for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
+            if path.name != "__main__.py" and "metrics" not in path.parts:
+                importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    print(*(f"{{starts}} brings in {{name}}" for name in banned if name in sys.modules))
 """
+COMMAND = (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"])
+PAGE = (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy"])
+EVALS = (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"])
+STORE = (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"])
+HUB = (["hub"], [*MODELS, "gradio"])
 
 
 @pytest.mark.parametrize(
-    ("starts", "banned"),
-    [
-        (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"]),
-        (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"]),
-        (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy"]),
-        (["hub"], [*MODELS, "gradio"]),
-        (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"]),
-    ],
-    ids=["evals", "the command", "the page", "hub", "the store"],
+    "steps", [(COMMAND, PAGE), (EVALS, STORE, HUB)], ids=["the command, then the page", "evals, the store, hub"]
 )
-def test_importing_brings_in_nothing_heavy_from_behind(starts, banned):
-    source = IMPORTED.format(starts=starts, banned=banned)
-    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_importing_brings_in_nothing_heavy_from_behind(steps):
+    command = [sys.executable, "-c", IMPORTED.format(steps=steps)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == []
+    assert done.stdout.split() == [], done.stdout

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.frozen import table
-from tests.frozen.every import TABLES
-from tests.frozen.verdicts import SOURCES, verdicts
+from tests.frozen.verdicts import SOURCES, TABLES, verdicts
 
 SLOW = ("cards", "figures", *(f"verdicts-{source}" for source in SOURCES))
 EVERY = 12

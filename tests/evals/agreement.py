@@ -149,7 +149,7 @@ def rivals() -> list[Rival]:
     ]  # fmt: skip
 
 
-def mirrored(c: Floats, y: Floats, points: int = 1000) -> float:
+def mirrored(c: Floats, y: Floats, points: int = 300) -> float:
     """Return smECE from its definition: Gaussians and their mirror images at 0 and 1."""
     level, place = np.unique(c, return_inverse=True)
     residual = np.bincount(place, weights=y - c) / len(c)

@@ -12,8 +12,8 @@ def main() -> None:
 
     os.environ.update(OFFLINE)
     from tests.frozen import table
-    from tests.frozen.every import TABLES
     from tests.frozen.script import FAILED
+    from tests.frozen.verdicts import TABLES
 
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", action="append", choices=TABLES, metavar="NAME", default=[])

@@ -3,12 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from tests.frozen.script import ROOT, assay, working_folder
+from tests.frozen.pages import endpoints, options
+from tests.frozen.script import ROOT, assay, run_script, working_folder
+from tests.frozen.table import Rows
 
 CASES = ROOT / "tests" / "evals" / "cases"
 EMBEDDED = ROOT / "training" / "embedded"
@@ -153,3 +156,12 @@ def _parquet(file: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     return pq.read_table(file, columns=["prompt", "completion"]).to_pylist()
+
+
+TABLES: dict[str, Callable[[], Rows]] = {
+    **{f"verdicts-{source}": partial(verdicts, source) for source in SOURCES},
+    **{name: partial(run_script, name) for name in ("commands", "cards", "figures", "formats")},
+    "options": options,
+    "api": endpoints,
+}
+"""All frozen tables by name."""
