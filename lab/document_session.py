@@ -67,7 +67,6 @@ class Work:
 
     @property
     def documents(self) -> "Documents[Any, Any]":
-        """Everybody's documents of the task."""
         return self.services.store.documents(self.task)
 
     def get(self, name: str | None) -> "Standing[Any, Any]":

@@ -96,7 +96,6 @@ class LabEngine:
         return self.status_of("")
 
     def status_of(self, name: str) -> Status:
-        """Return how far a model is."""
         return self._status.get(name, Status("idle"))
 
     def chain(self, name: str = "") -> "LoadedChain":
@@ -198,8 +197,6 @@ class LabEngine:
                 self._status[todo] = self._loaded(todo)
 
     def _loaded(self, name: str) -> Status:
-        """Load a chain and return how that went."""
-
         def report(share: float, message: str) -> None:
             self._status[name] = Status("loading", min(max(share, 0.0), 1.0), message)
 

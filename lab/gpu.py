@@ -57,7 +57,6 @@ class Borrowed:
         self._gpu.chains[self._place] = chain
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the chain itself has."""
         return getattr(self._chain, name)
 
     def stream(

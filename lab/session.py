@@ -228,10 +228,8 @@ class View:
 
 
 def new_id() -> str:
-    """Return a name for something that is kept."""
     return uuid.uuid4().hex
 
 
 def minute(moment: datetime) -> str:
-    """Return a moment as the lists of earlier work show it, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -6,7 +6,6 @@ from itertools import groupby
 
 from evals import questions
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Answer, Verdict
 from lab.services import Services
 from lab.session import BadQuestion, Draft, Drafts, Moment, QuestionRequest, Tab, answered, new_id, origin, plain_text
@@ -122,18 +121,6 @@ def find_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     raise LabError(say("ask.history.gone"))
 
 
-def asking_again(visitor: Visitor, entry: Earlier) -> QuestionRequest:
-    """Return the same question to the same stages with the same settings."""
-    first = entry.first
-    wanted = tuple(answer.stage for answer in entry.answers)
-
-    def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(stage for stage in wanted if stage in stages) or stages
-
-    sampling = Sampling(max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed)
-    return QuestionRequest(visitor, first.question, sampling, "ask", pick)
-
-
 def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
     """Return whether a replay gave the same words, and if not, what could be why."""
     old = {answer.stage: answer for answer in before.answers}
@@ -150,5 +137,4 @@ def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
 
 
 def when(answer: Answer) -> str:
-    """Return when an answer was asked for, as people read it (UTC)."""
     return f"{answer.asked_at:%d %b %H:%M} UTC"

@@ -13,7 +13,7 @@ from evals.model import Sampling
 from evals.schema import Answer, Example
 from lab.annotate.panel import build_panel
 from lab.annotate.session import Rater
-from lab.ask.session import Earlier, answering, asking_again, checked_question, compared, earlier, find_earlier, when
+from lab.ask.session import Earlier, answering, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stage_name
 from lab.settings import EMBEDDED
@@ -21,7 +21,6 @@ from lab.ui.components import (
     ANSWERING,
     QUIET,
     card_of,
-    card_of_stored,
     cards,
     empty,
     heading,
@@ -54,7 +53,14 @@ def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> I
     """Ask an earlier question again, same stages, seed and settings, and say if the words agree."""
     try:
         entry = find_earlier(services, visitor, chosen)
-        yield from _answers(services, asking_again(visitor or new_visitor(), entry), entry)
+        first, wanted = entry.first, [answer.stage for answer in entry.answers]
+
+        def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(stage for stage in wanted if stage in stages) or stages
+
+        sampling = Sampling(max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed)
+        again = QuestionRequest(visitor or new_visitor(), first.question, sampling, "ask", pick)
+        yield from _answers(services, again, entry)
     except LabError as error:
         yield _problem(error)
 
@@ -91,7 +97,7 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
-    return View(notice(line), cards([card_of_stored(row) for row in entry.answers]), entry.first.id)
+    return View(notice(line), cards([card_of(row) for row in entry.answers]), entry.first.id)
 
 
 def _problem(error: LabError) -> View:

@@ -86,7 +86,6 @@ def ask(
 
 
 def _panel(answer: Answered) -> Panel:
-    """Return an answer with, below it, the confidence that it states and the verdict on it."""
     stated = answer.confidence
     notice = f"confidence: {stated.status}" if stated.value is None else f"{stated.value:.0%} sure"
     if answer.verdict:

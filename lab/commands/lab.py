@@ -23,6 +23,7 @@ from lab.commands.data import know
 from lab.commands.tables import emit, notes, table_of
 from lab.services import chain_folder, open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
+from lab.ui.text import say
 
 PORT = 7860
 PORTS_TRIED = 40
@@ -147,16 +148,11 @@ def is_free(host: str, port: int) -> bool:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except PermissionError as error:
-        raise LabError(
-            f"port {port} needs rights that this user does not have; choose one above 1023 with --port."
-        ) from error
+        raise LabError(say("lab.port.rights", port=port)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return False
-        raise LabError(
-            f"the host {host!r} is not an address of this machine ({error}). "
-            "Use 127.0.0.1 for this machine only, or 0.0.0.0 for everyone on the network."
-        ) from error
+        raise LabError(say("lab.no_host", host=host, error=error)) from error
     return True
 
 
@@ -168,9 +164,7 @@ def read_people(path: Path) -> list[tuple[str, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise LabError(
-            f"the file of names {path} cannot be read ({type(error).__name__}); write one name:password per line."
-        ) from error
+        raise LabError(say("lab.names.unreadable", path=path, error=type(error).__name__)) from error
     people = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -244,7 +238,6 @@ def _check(name: str, found: str, problem: Literal["warning", "failure"] | None 
 
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
-    """Return whether this Python is new enough."""
     remedy = "Install Python 3.11 or newer and run `make setup PYTHON=python3.11`."
     return _check("Python", ".".join(map(str, version)), "failure" if version < (3, 11) else None, remedy)
 
@@ -298,7 +291,6 @@ def check_chain(chain: str) -> Check:
 
 
 def check_space(folder: Path, needed: int = NEEDED_BYTES) -> Check:
-    """Return whether the disk of the cache has room for an unpacked model."""
     free = shutil.disk_usage(_existing(folder)).free
     remedy = f"Free {needed / 1e9:.0f} GB, or name a folder on another disk in ASSAY_CACHE."
     return _check("Disk space", f"{free / 1e9:.1f} GB free", "warning" if free < needed else None, remedy)

@@ -32,6 +32,7 @@ from evals.schema.votes import (
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
 from lab.store.outcomes import CHOICES, JudgedPair, count_pairs, outcome_of, pair_id, rater_of, ratings_of
+from lab.ui.text import say
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
     "left": "model_a",
@@ -162,13 +163,10 @@ def build_export(
     left_out = Counter(dict.fromkeys(FORMATS[form].left_out, 0))
     left_out.update(reason for pair in pairs if (reason := reason_left_out(pair, form)))
     if not pairs:
-        raise LabError("there are no votes to export yet. Vote in the Compare tab first (`assay lab`).")
+        raise LabError(say("preferences.no_votes"))
     if not used:
         listed = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items())
-        raise LabError(
-            f"none of the {len(pairs)} votes gives a row in the format {form!r} ({listed}). Choose a side in the"
-            " Compare tab on the questions it offers, or use --format arena, which keeps every vote."
-        )
+        raise LabError(say("preferences.no_rows", n=len(pairs), form=form, listed=listed))
     rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in _rows(pair, form)]
     lines = "".join(f"{row}\n" for row in rows).encode()
     statistics = ExportStatistics(
@@ -204,10 +202,7 @@ def write_export(export: Export, folder: Path) -> None:
     Raises LabError if the folder holds anything else, so that no other file is overwritten.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
-        raise LabError(
-            f"{folder} holds other files, and an export writes a {CARD}. "
-            "Name a new folder, an empty one, or one that holds an earlier export."
-        )
+        raise LabError(say("preferences.other_files", folder=folder, card=CARD))
     for name, content in _files(export).items():
         write_whole(folder / name, content)
 

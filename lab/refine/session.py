@@ -169,7 +169,6 @@ def records() -> dict[str, RefinerRecord]:
 
 
 def held_out() -> frozenset[str]:
-    """Return the ids of the records that are kept for testing."""
     return frozenset(record.id for record in refiner_bank().test)
 
 

@@ -159,7 +159,6 @@ def sheets_of(kept: KeptRefinement, marks: Sequence[AnswerMark]) -> list[Sheet]:
 
 
 def title_of(answer: RefinedAnswer) -> str:
-    """Return who wrote an answer."""
     return say("refine.yours") if answer.name == "yours" else stage_name(answer.name)
 
 

@@ -22,6 +22,7 @@ from lab.results.reports import (
     chosen_group,
     chosen_report,
     counted,
+    draw,
     scale_of,
     source,
 )
@@ -124,8 +125,7 @@ def figures(report: EvalReport, group: str, measured: Measured) -> Html:
         title, plain = called(name), ""
         if f"calibration.row.{name}" in known_lines():
             title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
-        heading = Html(f'<span class="assay-meaning">{shown(title)}<small>{shown(plain)}</small></span>')
-        lines.append((heading, *cells))
+        lines.append((draw("figure", title=title, plain=plain), *cells))
     columns = (say("calibration.figure"), *map(stage_name, measured))
     return grid(say("calibration.caption"), columns, lines)
 
@@ -175,14 +175,14 @@ def charts_as_tables(measured: Measured) -> Html:
             risks.append((row, cell, number(point.risk, "share")))
     if not bins:
         return Html()
-    tables = ""
+    tables = []
     for kind, names, rows in (
         ("bins", ("stated", "mean", "correct"), bins),
         ("risk", ("threshold", "coverage", "wrong"), risks),
     ):
         heads = [say(f"calibration.{kind}.{name}") for name in names]
-        tables += grid(say(f"calibration.{kind}.caption"), heads, rows)
-    return Html(f'<details class="assay-more"><summary>{shown(say("calibration.bins"))}</summary>{tables}</details>')
+        tables.append(grid(say(f"calibration.{kind}.caption"), heads, rows))
+    return draw("more", tables=tables)
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,7 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}
         bins = {name: each.bins for name, each in stated.items()}
         charts = (reliability(bins, stages), risk_coverage(curves, stages))
-        told = "".join(f"<li>{shown(sentence(name, each))}</li>" for name, each in drawn.items())
-        words = f'<ul class="assay-sentences">{told}</ul>'
+        words = draw("sentences", said=[sentence(name, each) for name, each in drawn.items()])
     elif found == ALL:
         words = empty(say("calibration.empty.all"))
     else:
@@ -260,7 +259,6 @@ def build(services: Services, tab: gr.Tab) -> None:
 
 
 def _chart(name: str) -> gr.Plot:
-    """Lay out one chart under its heading and what it shows in words."""
     with gr.Column(min_width=320):
         title, alternative = say(f"calibration.chart.{name}"), say(f"calibration.chart.{name}.alt")
         gr.HTML(f'<h3 class="assay-chart-title">{shown(title)}</h3><p class="assay-chart-alt">{shown(alternative)}</p>')

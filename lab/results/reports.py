@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -14,14 +14,15 @@ from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow, leaderboard
 from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_of, stages_of
 from evals.schema import EvalReport
-from evals.stats.calibration import Calibration
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.results.evaluations import Evaluations, Outdated
 from lab.services import REPORTS, Services, chain_folder
 from lab.ui.components import Html, Scale, empty, lead, notice, shown
 from lab.ui.layout import Painted
+from lab.ui.templates import render
 from lab.ui.text import lines, page, say
 
+draw = partial(render, "results/view.html.jinja")
 KEPT = 128
 
 
@@ -55,10 +56,8 @@ def differences(report: EvalReport, group: str, metrics: tuple[str, ...]) -> Com
     return compare(pairs, Pairing(metrics=metrics, group=group)) if pairs else None
 
 
-@lru_cache(maxsize=KEPT)
-def calibrated(report: EvalReport, stage: str, group: str) -> Calibration:
-    """Return the calibration of one stage in one group, over the answers that make a claim."""
-    return calibration_of(report, stage, group)
+calibrated = lru_cache(maxsize=KEPT)(calibration_of)
+"""The calibration of one stage in one group, over the answers that make a claim."""
 
 
 @lru_cache(maxsize=KEPT)
@@ -183,7 +182,6 @@ class ReportTab:
         }
 
     def listen(self, tab: gr.Tab, show: Callable[..., Painted], outputs: Sequence[Any], last: str) -> None:
-        """Show when the tab is opened and whenever something is chosen."""
         seen, name = [*self.choices, *outputs], self.name
         tab.select(show, self.choices, seen, api_name=name)
         for choice, called in zip(self.choices, ("questions", "group", last), strict=True):
@@ -201,16 +199,7 @@ def source(report: EvalReport) -> Html:
         "settings": _listed(report.settings),
         "libraries": _listed(report.libraries),
     }
-    told = "".join(
-        f"<div><dt>{shown(say(f'report.source.{name}'))}</dt><dd>{shown(value)}</dd></div>"
-        for name, value in parts.items()
-        if value
-    )
-    again = shown(say("report.source.command"))
-    return Html(
-        f'<section class="assay-source"><h3>{shown(say("report.source"))}</h3><dl>{told}'
-        f"<div><dt>{again}</dt><dd><code>{shown(report.command)}</code></dd></div></dl></section>"
-    )
+    return draw("source", facts=parts, command=report.command)
 
 
 def outdated_notices(outdated: Sequence[Outdated]) -> Html:

@@ -15,6 +15,8 @@ from lab.ui.text import say
 TEMPLATE = "review/view.html.jinja"
 SHOWN = ("f1_above_permuted", "f1", "recall", "precision", "permuted", "generic", "bm25", "count_bound", "answered")
 Marks = list[tuple[Place, str]]
+LONGEST = 90
+"""Characters of a quote that are shown."""
 
 
 def paper(article: Article | None, concerns: Sequence[DraftConcern] = ()) -> str:
@@ -48,8 +50,14 @@ def concerns(shown: Sequence[DraftConcern], *, is_busy: bool = False) -> str:
     """Return the concerns as a list of cards; while they are being written they cannot be changed."""
     if not shown:
         return "" if is_busy else empty(say("review.concerns.empty"))
-    marks = places_of(shown)
-    rows = [(each, _stated(each), _mark_of(each, marks), _shortened(each)) for each in shown]
+    marks, rows = places_of(shown), []
+    for each in shown:
+        mark, quote = None, ""
+        if each.place is not None:
+            at, near = each.place.start, marks.get(each.place.section, [])
+            mark = next((name for place, name in near if place.start <= at < place.end), None)
+            quote = " ".join(each.place.quote.split())
+        rows.append((each, _stated(each), mark, quote if len(quote) <= LONGEST else quote[: LONGEST - 1] + "…"))
     return render(TEMPLATE, "concerns", rows=rows, is_busy=is_busy)
 
 
@@ -71,18 +79,7 @@ def places_of(concerns: Sequence[DraftConcern]) -> dict[int, Marks]:
     return found
 
 
-def _mark_of(concern: DraftConcern, marks: dict[int, Marks]) -> str | None:
-    """Return the id of the concern whose mark covers this one's place; its own where it has one."""
-    if concern.place is None:
-        return None
-    for place, name in marks.get(concern.place.section, []):
-        if place.start <= concern.place.start < place.end:
-            return name
-    return None
-
-
 def _pieces(text: str, marks: Marks) -> list[tuple[str, str]]:
-    """Return a text in pieces, each with the mark it stands in or none."""
     pieces, at = [], 0
     for place, name in marks:
         pieces += [(text[at : place.start], ""), (text[place.start : place.end], name)]
@@ -92,11 +89,6 @@ def _pieces(text: str, marks: Marks) -> list[tuple[str, str]]:
 
 def _stated(concern: DraftConcern) -> float | None:
     return read_confidence(concern.text).value
-
-
-def _shortened(concern: DraftConcern, longest: int = 90) -> str:
-    line = " ".join(concern.place.quote.split()) if concern.place else ""
-    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def board_view(folder: Path) -> str:

@@ -19,6 +19,7 @@ from lab.store.database import open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DocumentRow, DocumentVoteRow, SettingRow
+from lab.ui.text import say
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,7 @@ class Store:
             stands_at = revision(session.connection())
             if stands_at != REVISION:
                 where = self._engine.url.render_as_string(hide_password=True)
-                raise LabError(
-                    f"the tables of the store at {where} are at revision {stands_at}, this version works "
-                    f"with {REVISION}. Start the lab once with `assay lab`: it updates them."
-                )
+                raise LabError(say("store.revision", where=where, stands_at=stands_at, revision=REVISION))
             self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
 
     def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
@@ -86,7 +84,6 @@ class Store:
         return Annotations(self._engine, self._now)
 
     def close(self) -> None:
-        """Give back the connections."""
         self._engine.dispose()
 
     # ---- answers ---------------------------------------------------------------------------
@@ -94,7 +91,9 @@ class Store:
     def add_answers(self, answers: Sequence[Answer]) -> None:
         """Keep `answers`: all of them or, if anything fails, none."""
         with writing(self._engine) as session:
-            session.add_all(AnswerRow(**dict(answer)) for answer in answers)
+            for answer in answers:
+                verdict = answer.verdict.model_dump(mode="json") if answer.verdict else None
+                session.add(AnswerRow(**{**dict(answer), "verdict": verdict}))
 
     def answers(self, session: str | None = None, limit: int = 100) -> tuple[Answer, ...]:
         """Return the newest answers, newest first; of one session if it is named."""
@@ -145,10 +144,7 @@ class Store:
         with writing(self._engine) as session:
             row = session.get(ComparisonRow, comparison_id)
             if row is None or row.rater != self.hash_rater(rater):
-                raise LabError(
-                    f"there is no vote {comparison_id!r} of yours to take back. "
-                    "Only the rater who cast a vote can withdraw it; reload the page."
-                )
+                raise LabError(say("store.no_vote", vote=comparison_id))
             row.voided_at = row.voided_at or self._now()
         if self._tell is not None:
             self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id).model_dump_json())
@@ -263,10 +259,7 @@ def _answers_of(session: Session, vote: Comparison) -> tuple[Answer, Answer]:
     def found(answer_id: str, stage: str) -> Answer:
         answer = session.get(AnswerRow, answer_id)
         if answer is None:
-            raise LabError(
-                f"the answer {answer_id!r} that this vote is about is not in the store, so the "
-                "vote cannot be kept. Ask for a new pair and vote again."
-            )
+            raise LabError(say("store.no_answer", answer=answer_id))
         if (answer.stage, answer.question) != (stage, vote.question):
             raise ValueError(
                 f"vote {vote.id!r} names stage {stage!r} and question {vote.question[:60]!r} for "

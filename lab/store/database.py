@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.orm import Session
 
 from evals.errors import BadConfig, LabError
+from lab.ui.text import say
 
 BUSY_TIMEOUT_SECONDS = 15.0
 """How long a write waits for another process before it gives up with a message."""
@@ -31,17 +32,13 @@ def open_engine(url: str, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) ->
         try:
             return create_engine(address, pool_pre_ping=True)
         except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
-            install = 'run `pip install "psycopg[binary]"`.'
-            raise BadConfig(f"the driver for {address.drivername!r} is not installed ({error}); {install}") from error
+            raise BadConfig(say("store.no_driver", driver=address.drivername, error=error)) from error
     if not str(address.database).startswith("file:"):  # SQLite's own URI form, whose path only SQLite can read
         folder = Path(str(address.database)).parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LabError(
-                f"the folder of the store, {folder}, cannot be made: {error.strerror}. "
-                "Name a writable place in ASSAY_DATABASE_URL."
-            ) from error
+            raise LabError(say("store.no_folder", folder=folder, why=error.strerror)) from error
     engine = create_engine(address, connect_args={"timeout": busy_timeout_seconds})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -83,22 +80,13 @@ def explained(engine: Engine) -> Generator[None]:
     except (exc.DBAPIError, exc.TimeoutError) as error:
         problem = str(getattr(error, "orig", None) or error)
         where = engine.url.render_as_string(hide_password=True)
-        remedy = next((remedy for sign, remedy in REMEDIES if sign in problem), ELSE)
-        raise LabError(
-            f"the store at {where} failed: {problem.strip()}. {remedy} "
-            "What was being saved is not stored; what was stored before is untouched."
-        ) from error
+        sign = next((sign for sign in SIGNS if sign in problem), "else")
+        remedy = say(f"store.failed.{sign}", accepted=ACCEPTED)
+        raise LabError(say("store.failed", where=where, problem=problem.strip(), remedy=remedy)) from error
 
 
-REMEDIES = (
-    ("locked", "Another program holds the file: close it and try again, or use PostgreSQL."),
-    ("not a database", "The file is something else: move it away, or name another one."),
-    ("malformed", "The file is damaged: stop the lab, keep a copy, and run `sqlite3 FILE .recover` into a new one."),
-    ("readonly", "The file cannot be written: give the user of the lab write permission."),
-    ("unable to open", "The file cannot be opened: check that its folder exists and is writable."),
-    ("full", "The disk is full: free some space and try again."),
-)
-ELSE = f"Check ASSAY_DATABASE_URL (accepted: {ACCEPTED}) and that the server is running."
+SIGNS = ("locked", "not a database", "malformed", "readonly", "unable to open", "full")
+"""What a database says that a line of lab/ui/text knows a remedy for."""
 
 
 def _address(url: str) -> URL:
@@ -106,17 +94,11 @@ def _address(url: str) -> URL:
         address = make_url(url)
     except exc.ArgumentError:
         # The text is not repeated: it may hold a password.
-        raise BadConfig(f"the database URL cannot be read; accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL.") from None
+        raise BadConfig(say("store.unreadable_url", accepted=ACCEPTED)) from None
     if address.get_backend_name() not in {"sqlite", "postgresql"}:
-        raise BadConfig(
-            f"the store does not know the database {address.get_backend_name()!r}; "
-            f"accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL."
-        )
+        raise BadConfig(say("store.unknown", name=address.get_backend_name(), accepted=ACCEPTED))
     if address.get_backend_name() == "sqlite" and address.database in {None, "", ":memory:"}:
-        raise BadConfig(
-            f"{url!r} keeps votes in memory only, they would be lost at the end; "
-            f"accepted: {ACCEPTED}. Set ASSAY_DATABASE_URL."
-        )
+        raise BadConfig(say("store.in_memory", url=url, accepted=ACCEPTED))
     return address
 
 

@@ -63,7 +63,6 @@ class Documents(Generic[Doc, Part]):
         self._document, self._part, self._first = KINDS[task]
 
     def add(self, document: Doc) -> None:
-        """Keep a document."""
         known = {"id": document.id, "made_at": document.made_at, "session": document.session}
         with writing(self._engine) as session:
             session.add(DocumentRow(task=self._task, document=document.model_dump(mode="json"), **known))

@@ -14,6 +14,7 @@ from alembic.script import ScriptDirectory
 
 from evals.errors import LabError
 from lab.store.database import open_engine, revision, writing
+from lab.ui.text import say
 
 SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -33,10 +34,7 @@ def upgrade(url: str) -> None:
             known = {script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
             if stands_at is not None and stands_at not in known:
                 where = connection.engine.url.render_as_string(hide_password=True)
-                raise LabError(
-                    f"the store at {where} was made by a newer version (revision {stands_at!r}; this one "
-                    f"knows {', '.join(sorted(known))}). Update Assay, or name another database."
-                )
+                raise LabError(say("store.newer", where=where, stands_at=stands_at, known=", ".join(sorted(known))))
             config = Config()
             config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
             config.attributes["connection"] = connection

@@ -11,7 +11,7 @@ from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Dialect, Float, Fore
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from evals.schema import Choice, Verdict
+from evals.schema import Choice
 
 REVISION = "0005"
 """The newest migration: what a database must stand at before the store works with it."""
@@ -32,31 +32,17 @@ class UtcTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return what was stored as an aware UTC moment."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class VerdictDocument(TypeDecorator[Verdict]):
-    """What the verifiers thought, as JSON; None where the question is not one of ours."""
-
-    impl = JSON(none_as_null=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: Verdict | None, dialect: Dialect) -> object:
-        """Return the document that is stored."""
-        return None if value is None else value.model_dump(mode="json")
-
-    def process_result_value(self, value: object, dialect: Dialect) -> Verdict | None:
-        """Return the record that was stored."""
-        return None if value is None else Verdict.model_validate(value)
 
 
 Key = Annotated[str, mapped_column(Text, primary_key=True)]
 StoredDocument = Annotated[str, mapped_column(Text, ForeignKey("documents.id"))]
 Document = Annotated[Any, mapped_column(JSON)]
 """What a record dumps to; read back and checked by whoever knows the record."""
+MaybeDocument = Annotated[Any, mapped_column(JSON(none_as_null=True), nullable=True)]
+"""What the verifiers thought, so; None where the question is not one of ours."""
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
 
 
@@ -70,7 +56,6 @@ class StoreTable(DeclarativeBase):
         float: Float,
         datetime: UtcTime,
         Choice: Text,
-        Verdict: VerdictDocument,
     }
 
 
@@ -94,7 +79,7 @@ class AnswerRow(StoreTable):
     max_new_tokens: Mapped[int]
     temperature: Mapped[float]
     dtype: Mapped[str]
-    verdict: Mapped[Verdict | None]
+    verdict: Mapped[MaybeDocument]
 
     __table_args__ = (Index("answers_by_session", "session", "asked_at"),)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import gradio as gr
 
@@ -10,19 +9,18 @@ from evals.errors import LabError
 from lab.services import Services
 from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, read_recipe, recipes, save, text_of
 from lab.ui.components import QUIET, notice, shown
+from lab.ui.layout import Painted
 from lab.ui.text import say
 from training.config import STAGES, advice
 from training.launch.accelerate import profiles
 
 FIRST = "embedded/sft"
-Painted = dict[Any, Any]
 
 
 class TrainForm:
     """The form: its `box`, the event `begin` of starting, and the run that was `started`, if any."""
 
     def __init__(self, services: Services) -> None:
-        """Lay it out inside the `gr.Blocks` that is currently open."""
         self.services, self.settings = services, services.settings.training
         with gr.Accordion(say("train.new"), open=False, visible=False, elem_id="train-new") as self.box:
             with gr.Row(elem_classes="train-form"):
@@ -74,7 +72,6 @@ class TrainForm:
         self.box.expand(self.filled, [self.config], form, api_name="train_form", **QUIET)
 
     def on_stage(self, stage: str) -> Painted:
-        """Show the fields that a stage knows."""
         known = STAGES[stage].model_fields
         return {box: gr.Textbox(visible=name in known) for name, box in self.typed.items()}
 
@@ -112,7 +109,6 @@ class TrainForm:
         return {self.told: f"{''.join(notes)}<p>{shown(say('train.line'))}</p>{line}"}
 
     def begun(self, name: str, recipe: Recipe) -> Painted:
-        """Start the run."""
         run = begin(recipe, self.settings, self.services.now())
         return {self.told: notice(say("train.started", run=run), "good"), self.started: str(run)}
 

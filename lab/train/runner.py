@@ -103,10 +103,7 @@ def text_of(recipe: Recipe, command: str) -> str:
     kind = STAGES[recipe.stage]
     twice = [key for key, _ in _blocks(recipe.rest.splitlines()) if key in FIELDS]
     if twice:
-        raise BadConfig(
-            f"{', '.join(twice)} stands in the YAML and has a field of its own; set it in the field and"
-            " take the line out of the YAML."
-        )
+        raise BadConfig(say("train.twice", names=", ".join(twice)))
     typed = {name: recipe.fields.get(name, "").strip() for name in FIELDS if name in kind.model_fields}
     plain = read_values(kind, {name: text for name, text in typed.items() if text}, say("train.form"))
     head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000) if plain else ""
@@ -117,28 +114,20 @@ def save(text: str, own: Path, name: str) -> Path:
     """Write a settings file under the user's own ones and return it; BadConfig if it is there already."""
     stem = name.strip().removesuffix(".yaml")
     if not NAME.fullmatch(stem):
-        raise BadConfig(
-            f"the name is {name!r}; it takes letters, digits, dots, dashes and underscores, up to 60, such as my-sft."
-        )
+        raise BadConfig(say("train.save.bad_name", name=name))
     file = own / f"{stem}.yaml"
     try:
         own.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as content:
             content.write(text)
     except FileExistsError:
-        raise BadConfig(
-            f"there is a settings file {stem!r} already, and it stays as it is; save under another name."
-        ) from None
+        raise BadConfig(say("train.save.taken", name=stem)) from None
     except OSError as error:
-        raise BadConfig(
-            f"{file} cannot be written ({error.strerror}); make room or mend its rights, or name another"
-            " folder with ASSAY_CONFIGS."
-        ) from None
+        raise BadConfig(say("train.save.refused", file=file, why=error.strerror)) from None
     return file
 
 
 def free_output(root: Path, stage: str) -> Path:
-    """Return a run folder below `root` that is not there yet: sft-1, sft-2 and so on."""
     number = 1
     while (folder := root / f"{stage}-{number}").exists() or folder.with_name(f"{folder.name}.lab").exists():
         number += 1

@@ -147,10 +147,8 @@ def read_launch(run: Path) -> Launched | None:
     try:
         return Launched.model_validate_json(file.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        raise BadConfig(
-            f"{file} is not what the lab writes there ({str(error).splitlines()[0]}); remove the folder"
-            f" {beside(run).name} if no training runs in {run.name}."
-        ) from None
+        why = str(error).splitlines()[0]
+        raise BadConfig(say("train.bad_launch", file=file, why=why, folder=beside(run).name, run=run.name)) from None
 
 
 def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Launched:

@@ -33,6 +33,7 @@ from lab.train.runs import (
 from lab.train.view import FIRST, ORDERS, Order, answers_table, facts, label, none_sampled, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import QUIET, empty, lead, notice, shown
+from lab.ui.layout import Painted
 from lab.ui.text import say
 from training.run.folder import read_completions
 
@@ -40,8 +41,6 @@ LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
 """How often a run that is being trained is looked at, and the list of runs where none is."""
 NEWEST = 0
 """Instead of a step: the last one that there are answers of."""
-Painted = dict[Any, Any]
-"""What changes on the page, by component."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class TrainPage:
     """The part of the tab that watches: its components, and what is painted on them."""
 
     def __init__(self, services: Services) -> None:
-        """Lay it out and say what happens when something of it is used."""
         self.services = services
         with gr.Row(elem_classes="train-choose"):
             self.runs = gr.Dropdown([], label=say("train.runs"), elem_id="train-runs")
@@ -130,7 +128,6 @@ class TrainPage:
         return self.listed(view.watched, step, order, FIRST) if view else {self.count: FIRST}
 
     def on_more(self, view: View | None, step: int | None, order: Order, count: int) -> Painted:
-        """Show more answers."""
         return self.listed(view.watched, step, order, count + FIRST) if view else {self.count: FIRST}
 
     def opened(self, chosen: str | None) -> Painted:

@@ -177,7 +177,6 @@ def facts(record: RunRecord | None) -> str:
 
 
 def _fact(name: str, value: object) -> tuple[str, str]:
-    """Return a setting or result as it is called and written."""
     if isinstance(value, list | tuple):
         text = ", ".join(map(str, value))
     else:

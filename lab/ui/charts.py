@@ -6,9 +6,11 @@ come from the page's style sheet, which knows light and dark. Plotly loads a cla
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -32,19 +34,12 @@ ROOM = 0.06
 """Of coverage, that the number of answers at a point of a curve needs beside it."""
 BAR = 0.05
 """Width of a bar of counts, in stated confidence; stages share it."""
+VERIFIER_METRICS = [f"verifier/{name}" for name in VERIFIERS]
 MOST_POINTS = 500
 """Of a longer course every second, third … point is drawn, and the last one."""
 SMOOTHED_OVER = 10
 """Points that a mean is taken over where single ones say little; of shorter courses none is taken."""
-ECE = "ece"
-SHARES: dict[str, Any] = {
-    "range": [-0.02, 1.02],
-    "tickformat": ".0%",
-    "dtick": 0.2,
-    "zeroline": False,
-    "fixedrange": True,
-}
-"""An axis from 0 to 100 %."""
+LOOKS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.Figure:
@@ -54,10 +49,7 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
     share correct; the larger the point, the more answers. `order` lists all stages of the chain: a
     stage keeps its colour whichever stages are shown.
     """
-    along = {"range": [-0.02, 1.04], "anchor": "y2", "ticklabelstandoff": 6}
-    beneath = {"title": {"text": say("calibration.axis.n")}, "domain": [0, 0.17], "rangemode": "tozero"}
-    figure = _calibration_figure("confidence", "accuracy", along, {"domain": [0.27, 1]})
-    figure.update_layout(yaxis2={**beneath, "zeroline": False, "fixedrange": True, "nticks": 3})
+    figure = _figure("calibration", "reliability", xaxis="confidence", yaxis="accuracy", yaxis2="n")
     figure.add_scatter(
         x=[0, 1],
         y=[0, 1],
@@ -120,7 +112,7 @@ def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: 
     `curves` holds for each stage how many answers state a confidence, and its curve. The last point
     of a curve is all of them answered; a dotted line runs from it at the same height.
     """
-    figure = _calibration_figure("coverage", "risk", {}, {})
+    figure = _figure("calibration", xaxis="coverage", yaxis="risk")
     for stage, (n, points) in curves.items():
         colour, symbol = _look(stage, order)
         if points:
@@ -155,66 +147,38 @@ def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: 
 
 
 def _look(stage: str, order: Sequence[str]) -> tuple[str, str]:
-    """Return colour and symbol of a stage, the same whichever stages are shown."""
     place = order.index(stage)
     return STAGE_COLOURS[place % len(STAGE_COLOURS)], SYMBOLS[place % len(SYMBOLS)]
 
 
-def _calibration_figure(x: str, y: str, xaxis: dict[str, Any], yaxis: dict[str, Any]) -> go.Figure:
-    return _figure(
-        height=460,
-        font_size=14,
-        margin={"l": 60, "r": 12, "t": 40, "b": 50},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        xaxis={**SHARES, "title": {"text": say(f"calibration.axis.{x}")}, **xaxis},
-        yaxis={**SHARES, "title": {"text": say(f"calibration.axis.{y}")}, **yaxis},
-    )
-
-
-def _figure(font_size: int, modebar: Mapping[str, Any] | None = None, **layout: Any) -> go.Figure:
-    """Return an empty figure without a paper of its own."""
-    return go.Figure(
-        layout=go.Layout(
-            template="none",
-            autosize=True,
-            paper_bgcolor="rgba(0,0,0,0)",
-            plot_bgcolor="rgba(0,0,0,0)",
-            font={"family": "'Source Sans 3', sans-serif", "size": font_size},
-            hoverlabel={"font": {"color": "#fff"}},
-            modebar={"bgcolor": "rgba(0,0,0,0)", "color": DIAGONAL, "remove": ["select2d", "lasso2d"]}
-            | dict(modebar or {}),
-            **layout,
-        )
-    )
+def _figure(*looks: str, **axes: str) -> go.Figure:
+    """Return an empty figure that looks so; `axes` name what runs along each."""
+    figure = go.Figure(layout=LOOKS["every"])
+    for look in looks:
+        figure.update_layout(LOOKS[look])
+    for axis, name in axes.items():
+        figure.update_layout({axis: {"title": {"text": say(f"calibration.axis.{name}")}}})
+    return figure
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart of a run: its name in lab/ui/text, what of metrics.jsonl it shows, and how its axis reads.
-
-    The figures of one step of a noisy one hang on the few questions asked at it, so means are drawn.
-    """
+    """One chart of a run: its name in lab/ui/text, what of metrics.jsonl it shows, and how its axis reads."""
 
     name: str
     metrics: tuple[str, ...]
-    ticks: str = "~g"
-    from_zero: bool = True
+    yaxis: Mapping[str, str]
     is_noisy: bool = False
 
 
-CHARTS = (
-    Chart("reward", ("reward", *(f"verifier/{name}" for name in VERIFIERS)), is_noisy=True),
-    Chart("loss", ("loss",), from_zero=False),
-    Chart("ece", (ECE,), is_noisy=True),
-    Chart("kl", ("kl", "monitor/kl")),
-    Chart("lines", ("line/answer", "confidence/stated"), ".0%", is_noisy=True),
-    Chart("zero", ("frac_reward_zero_std",), ".0%", is_noisy=True),
-    Chart("length", ("completions/mean_length",), is_noisy=True),
-    Chart("tokens", ("mean_token_accuracy",), ".0%"),
-    Chart("preferred", ("rewards/accuracies",), ".0%"),
-    Chart("accuracy", ("monitor/accuracy",), ".0%"),
-    Chart("margins", ("rewards/margins",), from_zero=False),
-    Chart("rate", ("learning_rate",), "~e"),
+CHARTS = tuple(
+    Chart(
+        each["name"],
+        tuple(one for name in each["metrics"] for one in (VERIFIER_METRICS if name == "verifier/*" else [name])),
+        each.get("yaxis", {}),
+        each.get("is_noisy", False),
+    )
+    for each in LOOKS["chart"]
 )
 
 Points = Sequence[tuple[int, float]]
@@ -222,30 +186,16 @@ Points = Sequence[tuple[int, float]]
 
 def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     """Return a chart of what the run has logged of it; None if that is nothing."""
-    courses = {name: points for name in chart.metrics if (points := _points(name, watched))}
+    known = {"ece": [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]}
+    courses = {name: points for name in chart.metrics if (points := known.get(name) or watched.points(name))}
     if not courses:
         return None
     has_means = chart.is_noisy and max(map(len, courses.values())) >= 2 * SMOOTHED_OVER
     title = say(f"train.chart.{chart.name}")
     if has_means:
         title = say("train.chart.means", title=title, n=SMOOTHED_OVER)
-    figure = _figure(
-        height=250,
-        font_size=13,
-        modebar={"activecolor": COLOURS[0], "remove": ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]},
-        title={"text": title, "x": 0, "xanchor": "left", "y": 0.97, "yanchor": "top", "font": {"size": 15}},
-        margin={"l": 54, "r": 10, "t": 36, "b": 30},
-        showlegend=len(courses) > 1,
-        # below, where more rows of it on a narrow page take room from the plot and not from the heading
-        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top"},
-        xaxis={"zeroline": False, "nticks": 6, "tickformat": "d", "rangemode": "tozero"},
-        yaxis={
-            "zeroline": False,
-            "nticks": 5,
-            "tickformat": chart.ticks,
-            "rangemode": "tozero" if chart.from_zero else "normal",
-        },
-    )
+    figure = _figure("curve")
+    figure.update_layout(title={"text": title}, yaxis=dict(chart.yaxis), showlegend=len(courses) > 1)
     for place, (name, points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
@@ -269,12 +219,6 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
             hovertemplate=f"{label} %{{y:.4g}}<extra>{say('train.step', step='%{x}')}</extra>",
         )
     return figure
-
-
-def _points(name: str, watched: Watched) -> Points:
-    if name == ECE:
-        return [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]
-    return watched.points(name)
 
 
 def _drawn(points: Points) -> dict[str, Any]:

@@ -60,34 +60,19 @@ def sentence(text: str) -> str:
     return text if is_name else text[:1].upper() + text[1:]
 
 
-def card_of(draft: Draft) -> Card:
-    """Return the card of an answer with everything that is known about it."""
-    return Card(
-        title=stage_name(draft.stage),
-        meaning=meaning_of(draft.stage),
-        text=draft.text,
-        state="done" if draft.finish_reason else "writing" if draft.text else "waiting",
-        finish_reason=draft.finish_reason,
-        n_tokens=draft.n_tokens or None,
-        seconds=draft.seconds or None,
-        verdict=draft.verdict,
-    )
-
-
-def card_of_stored(answer: Answer) -> Card:
-    """Return the card of an answer from the store; how long it took is not kept."""
+def card_of(answer: Draft | Answer) -> Card:
+    """Return the card of an answer with everything that is known about it; of a stored one not how long it took."""
+    is_done = isinstance(answer, Answer) or answer.finish_reason
     return Card(
         title=stage_name(answer.stage),
-        meaning=meaning_of(answer.stage),
+        meaning=lines().get(f"stage.{answer.stage}", say("stage.other")),
         text=answer.text,
+        state="done" if is_done else "writing" if answer.text else "waiting",
         finish_reason=answer.finish_reason,
+        n_tokens=None if isinstance(answer, Answer) else answer.n_tokens or None,
+        seconds=None if isinstance(answer, Answer) else answer.seconds or None,
         verdict=answer.verdict,
     )
-
-
-def meaning_of(stage: str) -> str:
-    """Return one line on what a stage is."""
-    return lines().get(f"stage.{stage}", say("stage.other"))
 
 
 def cards(shown: Sequence[Card], note: str = "") -> Html:
@@ -97,7 +82,6 @@ def cards(shown: Sequence[Card], note: str = "") -> Html:
 
 
 def empty(text: str) -> str:
-    """Return what stands where answers will be."""
     return f'<div class="empty"><p>{escape(text)}</p></div>'
 
 
@@ -110,17 +94,14 @@ def notice(text: str, tone: Tone = "info") -> str:
 
 
 def lead(name: str) -> str:
-    """Return the line that says what a tab is for."""
     return f'<p class="lead">{escape(page(name))}</p>'
 
 
 def heading(text: str) -> str:
-    """Return a small heading over a group."""
     return f"<h3>{escape(text)}</h3>"
 
 
 def question(text: str) -> Html:
-    """Return the question that two answers are about."""
     return draw("question", text=text)
 
 
@@ -140,7 +121,6 @@ def waiting_line(waiting: Waiting) -> str:
 
 
 def model_pill(status: Status) -> Html:
-    """Return the state of the model in two or three words."""
     return draw("pill", status=status, words=say(f"model.{status.state}", percent=f"{status.share:.0%}"))
 
 
@@ -152,12 +132,10 @@ def model_problem(status: Status) -> str:
 
 
 def header() -> Html:
-    """Return the name of the lab and what it is."""
     return draw("header")
 
 
 def keys() -> Html:
-    """Return the list of keys, shown by `?`."""
     return draw("keys", rows=[line.split(" | ") for line in page("keys").splitlines()])
 
 
@@ -249,7 +227,6 @@ def stacked(figure: str, *lines: object, last: str = "", tone: str = "") -> Html
 
 
 def emphasis(text: str) -> Html:
-    """Return what a figure comes to, in words."""
     return Html(f"<em>{shown(text)}</em>")
 
 
@@ -276,7 +253,6 @@ def _figure(value: float, scale: Scale, plus: bool) -> str:
 
 
 def tiles(facts: Sequence[tuple[object, object]]) -> Html:
-    """Return figures side by side, each with what it counts beneath."""
     return draw("tiles", facts=facts)
 
 

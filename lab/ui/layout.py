@@ -36,16 +36,13 @@ class DocumentPane:
 
     @property
     def shown(self) -> list[Any]:
-        """What most events set."""
         return [self.line, *([self.paper] if self.paper else []), self.cards, self.kept]
 
     @property
     def outputs(self) -> list[Any]:
-        """What starting and stopping set as well."""
         return [*self.shown, *self.starts, self.stopping]
 
     def show(self, view: View) -> Painted:
-        """Return what is shown of a view."""
         page: Painted = {self.line: view.notice, self.cards: view.cards, self.kept: view.kept}
         return page | ({self.paper: view.paper} if self.paper else {})
 
@@ -81,7 +78,6 @@ class Download:
 
     @property
     def outputs(self) -> list[Any]:
-        """What making a file sets."""
         return [self.made, self.file]
 
     def give(self, folder: str, write: Callable[[Path], tuple[str, str | None]]) -> Painted:

@@ -4,12 +4,20 @@ import random
 import re
 from collections.abc import Sequence
 from functools import cache
+from html import unescape
+from types import ModuleType
+from typing import Any
+
+import gradio as gr
+from fastapi.testclient import TestClient
+from gradio.routes import App
 
 from evals.questions import DATASETS
 from evals.questions.task import Questions
 from evals.report import Origin, build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
+from lab.services import Services
 from tests.evals.reports import ScriptedModel
 from tests.lab.votes import NOON
 
@@ -51,3 +59,21 @@ def _answer(example: Example, share_right: float, confidences: Sequence[int], ch
     if not confidences or chance.random() < 0.05:
         return said
     return f"{said}\nConfidence: {chance.choice(confidences)}%"
+
+
+def plain(html: str) -> str:
+    """Return the words of a page as they are read."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def open_tab(tab_of: ModuleType, services: Services, *chosen: Any) -> list[Any]:
+    """Open a tab over reports in a new browser, then choose what is `chosen`; return what it shows."""
+    with gr.Blocks() as page, gr.Tab("Tab") as tab:
+        tab_of.build(services, tab)
+    client = TestClient(App.create_app(page))
+    for data in ([None] * 3, list(chosen)) if chosen else ([None] * 3,):
+        sent = {"data": data, "session_hash": "one browser"}
+        reply = client.post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
+        assert reply.status_code == 200
+    services.store.close()
+    return reply.json()["data"]

@@ -3,66 +3,33 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
-from html import unescape
 
-import gradio as gr
 import pytest
-from fastapi.testclient import TestClient
-from gradio.routes import App
 
 from evals.report import calibration_of, rows_of, stages_of
 from evals.stats.calibration import Calibration, CalibrationSettings, NullEce
 from lab.results import calibration
 from lab.results.calibration import ALL, diagram, sentence
-from lab.results.evaluations import Evaluations, Outdated
+from lab.results.evaluations import Evaluations
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
+from lab.ui.charts import reliability
 from lab.ui.components import interval, measure
-from tests.lab.evaluations import MUTE, scripted_report
+from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
 FEW = CalibrationSettings(draws=100)
 
 
-def plain(html):
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
-def open_tab(services, *chosen):
-    """Open the tab in a new browser; then, if something is `chosen`, choose it."""
-    with gr.Blocks() as page, gr.Tab("Calibration") as tab:
-        calibration.build(services, tab)
-    client = TestClient(App.create_app(page))
-    first = [None, None, None]
-    for data in [first, list(chosen)] if chosen else [first]:
-        sent = {"data": data, "session_hash": "one browser"}
-        reply = client.post("/gradio_api/run/calibration", json=sent)
-        assert reply.status_code == 200
-    services.store.close()
-    return reply.json()["data"]
-
-
-@pytest.mark.parametrize("current", [(), (scripted_report(),)])
-def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
-    old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
-    services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
-    *_, words, _, _, _, figures = open_tab(services)
-    shown = plain(words + figures)
-    assert "old.json was measured on other weights" in shown
-    assert "assay eval run --chain mine" in shown
-    assert ("<table" in figures) is bool(current)
-
-
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    data, group, stage, _, charts, *plots, figures = open_tab(services_in(tmp_path))
+    data, group, stage, _, charts, *plots, figures = open_tab(calibration, services_in(tmp_path))
     assert [part["visible"] for part in (data, group, stage, charts)] == [False] * 4
     assert plots == [None, None]
     assert "assay eval run" in plain(figures)
 
 
 def test_the_diagram_reaches_the_browser_as_a_plotly_figure_of_the_last_stage(tmp_path):
-    *_, stage, _, _, reliable, risk, _ = open_tab(services_in(tmp_path, (scripted_report(),)))
+    *_, stage, _, _, reliable, risk, _ = open_tab(calibration, services_in(tmp_path, (scripted_report(),)))
     assert stage["value"] == "grpo"
     assert {reliable["type"], risk["type"]} == {"plotly"}
     names = {one["name"] for one in json.loads(reliable["plot"])["data"]}
@@ -135,7 +102,7 @@ def test_answers_that_do_not_count_are_counted_by_reason():
 
 def test_a_group_of_questions_can_be_chosen(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    _, group, *_, page = open_tab(services, None, "direct", "sft")
+    _, group, *_, page = open_tab(calibration, services, None, "direct", "sft")
     assert group["value"] == "direct"
     n = len(rows_of(scripted_report(), "sft", "direct"))
     assert f" of {n} " in row_of(page, "Answers that count here")
@@ -190,7 +157,7 @@ def test_an_overconfident_stage_is_said_to_be_so():
 def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):
     report = scripted_report("kmp-test", (MUTE, "sft"))
     services = services_in(tmp_path, (report,))
-    *_, words, charts, reliable, risk, page = open_tab(services, None, "all", MUTE)
+    *_, words, charts, reliable, risk, page = open_tab(calibration, services, None, "all", MUTE)
     assert charts["visible"] is False
     assert (reliable, risk) == (None, None)
     assert "Mute states no confidence that could be checked" in plain(words)
@@ -234,3 +201,65 @@ def test_the_page_starts_without_loading_plotly_figures_or_scipy():
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == "[]"
+
+
+def trace(figure, name, kind="scatter"):
+    return next(one for one in figure.data if one.name == name and one.type == kind)
+
+
+def test_a_point_is_a_bin_with_its_share_correct_n_and_interval():
+    report = scripted_report()
+    filled = [one for one in calibration_of(report, "sft").bins if one.n]
+    points = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
+    assert list(points.x) == [one.confidence for one in filled]
+    assert list(points.y) == [one.accuracy for one in filled]
+    for one, (n, low, high), up, down in zip(
+        filled, points.customdata, points.error_y.array, points.error_y.arrayminus, strict=True
+    ):
+        assert (n, (low, high)) == (one.n, one.interval)
+        assert one.accuracy + up == pytest.approx(high)
+        assert one.accuracy - down == pytest.approx(low)
+
+
+def test_the_bars_beneath_count_every_answer_with_a_confidence():
+    report = scripted_report()
+    each = calibration_of(report, "base", settings=FEW)
+    bars = trace(diagram(Evaluations((report,)), None, "base").charts[0], "Base", "bar")
+    assert sum(bars.y) == each.n - each.n_missing_confidence
+
+
+def test_all_stages_can_be_laid_over_each_other_and_keep_their_colours():
+    report = scripted_report()
+    alone = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
+    together = diagram(Evaluations((report,)), None, ALL).charts[0]
+    assert trace(together, "SFT").marker.color == alone.marker.color
+    colours = [trace(together, name).marker.color for name in ("Base", "SFT", "GRPO")]
+    assert len(set(colours)) == 3
+
+
+def test_a_stage_without_stated_confidences_gives_an_empty_diagram():
+    figure = reliability({"base": ()}, ("base",))
+    assert len(trace(figure, "Base").x) == 0
+
+
+def test_the_second_chart_is_the_risk_coverage_curve_with_how_many_are_answered():
+    report = scripted_report()
+    each = calibration_of(report, "sft")
+    curve = next(
+        one
+        for one in diagram(Evaluations((report,)), None, "sft").charts[1].data
+        if one.mode.startswith("lines+markers")
+    )
+    assert list(curve.x) == [point.coverage for point in each.risk_coverage]
+    assert list(curve.y) == [point.risk for point in each.risk_coverage]
+    assert curve.customdata[-1][1] == each.n - each.n_missing_confidence
+    assert curve.text[-1] == str(each.n - each.n_missing_confidence)
+
+
+def test_stages_differ_in_shape_as_well_as_in_colour():
+    together = diagram(Evaluations((scripted_report(),)), None, ALL).charts
+    for figure in together:
+        marks = {
+            (one.marker.color, one.marker.symbol) for one in figure.data if one.type == "scatter" and one.marker.symbol
+        }
+        assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 3

@@ -1,12 +1,8 @@
 import re
 import time
 from dataclasses import replace
-from html import unescape
 
-import gradio as gr
 import pytest
-from fastapi.testclient import TestClient
-from gradio.routes import App
 
 from evals.compare import Difference
 from evals.leaderboard import leaderboard
@@ -20,46 +16,28 @@ from lab.results.reports import groups_of
 from lab.services import load_reports
 from lab.session import stage_name
 from lab.ui.components import grid, interval, measure, number
-from tests.lab.evaluations import scripted_report
+from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import services_in
-
-
-def plain(html):
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
-def open_tab(services, *chosen):
-    """Open the tab in a new browser; then, if something is `chosen`, choose it."""
-    with gr.Blocks() as page, gr.Tab("Leaderboard") as tab:
-        tab_of.build(services, tab)
-    client = TestClient(App.create_app(page))
-    first = [None, None, None]
-    for data in [first, list(chosen)] if chosen else [first]:
-        sent = {"data": data, "session_hash": "one browser"}
-        reply = client.post("/gradio_api/run/leaderboard", json=sent)
-        assert reply.status_code == 200
-    services.store.close()
-    return reply.json()["data"]
 
 
 @pytest.mark.parametrize("current", [(), (scripted_report(),)])
 def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
     old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
     services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
-    *_, figures = open_tab(services)
+    *_, figures = open_tab(tab_of, services)
     assert "old.json was measured on other weights" in plain(figures)
     assert "assay eval run --chain mine" in plain(figures)
     assert ("<table" in figures) is bool(current)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    *choices, tables = open_tab(services_in(tmp_path))
+    *choices, tables = open_tab(tab_of, services_in(tmp_path))
     assert [each["visible"] for each in choices] == [False, False, False]
     assert "assay eval run --chain embedded --stage all --data pathways-heldout" in plain(tables)
 
 
 def test_every_stage_and_every_baseline_stands_in_one_table(tmp_path):
-    *_, tables = open_tab(services_in(tmp_path, (scripted_report(),)))
+    *_, tables = open_tab(tab_of, services_in(tmp_path, (scripted_report(),)))
     shown = plain(tables)
     for name in ("Base", "SFT", "GRPO"):
         assert f" {name} " in shown
@@ -87,7 +65,7 @@ def test_accuracy_stands_with_its_n_and_interval():
 
 
 def test_the_headline_group_is_shown_first_and_another_can_be_chosen(tmp_path):
-    _, group, _, tables = open_tab(services_in(tmp_path, (scripted_report(),)))
+    _, group, _, tables = open_tab(tab_of, services_in(tmp_path, (scripted_report(),)))
     assert group["value"] == "unaided"
     assert ["All questions (107)", "all"] in [list(choice) for choice in group["choices"]]
     other = board(Evaluations((scripted_report(),)), None, "all")
@@ -103,7 +81,7 @@ def test_a_group_the_other_questions_do_not_have_falls_back_to_the_headline():
 
 def test_the_other_questions_can_be_chosen(tmp_path):
     reports = (scripted_report(), scripted_report("kmp-test"))
-    data, _, _, tables = open_tab(services_in(tmp_path, reports), "kmp-test", "direct", "ece")
+    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "kmp-test", "direct", "ece")
     assert data["value"] == "kmp-test"
     assert [choice[0] for choice in data["choices"]] == [
         "Pathways in held-out tissues (107)",
@@ -222,7 +200,7 @@ def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
 
 def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    *_, order, page = open_tab(services, None, "all", "log_loss")
+    *_, order, page = open_tab(tab_of, services, None, "all", "log_loss")
     names = [name for _, name in order["choices"]]
     assert names == [name for name, each in MEASURES.items() if each.better]
     assert order["value"] == "log_loss"
@@ -234,7 +212,7 @@ def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_tha
     old = scripted_report().model_copy(update={"versions": {"verifiers": "verifiers-0"}})
     told = Outdated("old.json", "another version of the verifiers", "assay eval rescore old.json", old)
     services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
-    data, _, _, tables = open_tab(services)
+    data, _, _, tables = open_tab(tab_of, services)
     assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"
     shown = plain(tables)
     assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in shown
@@ -301,5 +279,5 @@ def test_an_unreadable_report_is_told_with_its_remedy(tmp_path):
     folder.mkdir(parents=True)
     (folder / "broken.json").write_text("{")
     services = replace(services_in(tmp_path), reports=lambda: load_reports(str(tmp_path / "chain")))
-    *_, tables = open_tab(services)
+    *_, tables = open_tab(tab_of, services)
     assert "broken.json is not a report" in plain(tables)

@@ -1,29 +1,46 @@
+"""The Refine tab without a browser: records in, graded answers out, what a person makes of them, how all is shown."""
+
+import json
+import re
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from evals.errors import LabError
+from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.prompt import messages
-from evals.refine.records import as_jsonl
+from evals.refine.records import as_jsonl, read_records
+from evals.refine.score import explain, prepare
+from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
 from lab.refine.session import (
     LONGEST,
     MOST,
     Fields,
     answer,
     choices,
+    correct,
     demo,
     fields_of,
+    held_out,
+    make_file,
     pick,
+    rate,
     read_own,
     record_of,
     records,
     score,
+    to_correct,
+    work,
 )
+from lab.refine.view import coloured, parts, refined, rubric
 from lab.session import stop
+from lab.ui.components import escape
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
-from tests.lab.refined import GOOD, RECORD, TYPED, refining_lab
+from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, TYPED, refining_lab
+from tests.lab.votes import NOON
 
 USUAL = ("assay", 0, 256, 0.0)
 
@@ -175,3 +192,287 @@ def test_what_is_wrong_with_a_typed_record_is_told(field, value, told):
         record_of(replace(FORM, **{field: value}), None)
 
     assert told in str(caught.value)
+
+
+BETTER = "<answer><snippet id=S1>OXPHOS is down in RR-1.</snippet></answer>"
+
+
+class Marking:
+    """One visitor with three graded answers of one record: PLAIN by base, HALF by sft, GOOD by grpo."""
+
+    def __init__(self, folder, typed=TYPED):
+        self.room, self.visitor = refining_lab(folder), somebody()
+        *_, view = answer(self.room, self.visitor, typed, USUAL)
+        self.kept = view.kept or ""
+
+    @property
+    def here(self):
+        return self.room, self.visitor, self.kept
+
+    @property
+    def work(self):
+        return work(self.room, self.visitor)
+
+    @property
+    def worked(self):
+        return self.work.get(self.kept)
+
+    def named(self, stage):
+        return next(each.id for each in self.worked.document.answers if each.name == stage)
+
+    def rows(self, form, folder):
+        line, file = make_file(self.work, form, folder)
+        lines = Path(file).read_text(encoding="utf-8").splitlines() if file else None
+        return line, lines and [json.loads(each) for each in lines]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A visitor's mine with three answers on it."""
+    made = Marking(tmp_path)
+    yield made
+    made.room.store.close()
+
+
+def test_a_rating_is_kept_shown_and_taken_away_by_the_same_click(mine):
+    name = mine.named("sft")
+
+    view = rate(*mine.here, name, "good")
+    assert f'data-do="good" data-id="{name}" aria-pressed="true"' in view.cards
+    assert [mark.rating for mark in mine.worked.parts] == ["good"]
+
+    rate(*mine.here, name, "good")
+    assert [mark.rating for mark in mine.worked.parts] == [None]
+
+
+def test_a_correction_is_graded_and_stands_beside_the_answer(mine):
+    name = mine.named("base")
+    assert to_correct(*mine.here, name) == ("Base", PLAIN)
+
+    view = correct(*mine.here, name, BETTER)
+
+    assert 'data-title="Base, corrected"' in view.cards
+    (mark,) = mine.worked.parts
+    assert mark.correction.reward > 5
+    assert to_correct(*mine.here, name) == ("Base", BETTER)
+
+
+def test_what_is_no_correction_is_refused_and_nothing_changes(mine):
+    for text, told in (("", "paste an answer"), (PLAIN, "word for word")):
+        view = correct(*mine.here, mine.named("base"), text)
+        assert told in view.notice.lower()
+        assert 'data-title="Base"' in view.cards
+    assert mine.worked.parts == ()
+
+
+def test_the_last_change_can_be_taken_back_until_none_is_left(mine):
+    rate(*mine.here, mine.named("sft"), "good")
+    correct(*mine.here, mine.named("base"), BETTER)
+
+    assert "Taken back: the correction" in mine.work.undo(mine.kept).notice
+    assert [mark.rating for mark in mine.worked.parts] == ["good"]
+    assert "Taken back: the rating" in mine.work.undo(mine.kept).notice
+    assert "nothing to take back" in mine.work.undo(mine.kept).notice
+
+
+def test_earlier_answers_come_back_with_their_record_and_marks(mine):
+    rate(*mine.here, mine.named("sft"), "bad")
+    ((label, name),) = mine.work.earlier()
+
+    view = mine.work.show_earlier(name)
+
+    assert RECORD.asked in label and mine.work.get(name).document.record == RECORD
+    assert view.cards.count('aria-pressed="true"') == 1
+
+
+def test_exported_records_are_what_training_reads(mine, tmp_path):
+    rate(*mine.here, mine.named("sft"), "good")
+    correct(*mine.here, mine.named("base"), BETTER)
+
+    line, file = make_file(mine.work, "sft", tmp_path / "out")
+
+    assert "2 rows" in line
+    assert file is not None
+    found = read_records(Path(file))
+    assert {row.reference for row in found} == {HALF, BETTER}
+    assert {row.group for row in found} == {RECORD.group}
+    assert len({row.id for row in found} | {RECORD.id}) == 3
+    assert {row.tool_output for row in found} == {RECORD.tool_output}
+
+
+def test_pairs_set_what_a_person_stands_by_before_what_they_refused(mine, tmp_path):
+    rate(*mine.here, mine.named("sft"), "good")
+    rate(*mine.here, mine.named("grpo"), "bad")
+    correct(*mine.here, mine.named("base"), BETTER)
+
+    _, rows = mine.rows("dpo", tmp_path / "out")
+
+    said = {(row["chosen"][0]["content"], row["rejected"][0]["content"]) for row in rows}
+    assert said == {(chosen, bad) for chosen in (BETTER, HALF) for bad in (PLAIN, GOOD)}
+    assert rows[0]["prompt"] == [turn.model_dump() for turn in messages(RECORD)]
+    assert {row["chosen_by"] for row in rows} == {"base, corrected", "sft"}
+
+
+def test_answers_that_are_not_well_formed_are_left_out_and_counted(mine, tmp_path):
+    rate(*mine.here, mine.named("base"), "good")
+    rate(*mine.here, mine.named("sft"), "good")
+
+    line, rows = mine.rows("sft", tmp_path / "out")
+
+    assert "Left out: 1 not well formed" in line
+    assert [row["reference"] for row in rows] == [HALF]
+
+
+def test_without_a_rating_the_export_says_what_to_do(mine, tmp_path):
+    for form in ("sft", "dpo"):
+        line, rows = mine.rows(form, tmp_path / "out")
+        assert rows is None and "problem" in line
+
+
+def test_records_kept_for_testing_never_reach_a_training_file(tmp_path):
+    name = next(name for name in records() if name in held_out())
+    record, _ = pick(name)
+    room, visitor = refining_lab(tmp_path), somebody()
+    view = score(room, visitor, (fields_of(record), record), record.reference, "assay")
+    (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
+    rate(room, visitor, view.kept, worked.document.answers[0].id, "good")
+
+    line, file = make_file(work(room, visitor), "sft", tmp_path / "out")
+
+    assert file is None
+    assert "1 on records kept for testing" in line
+    room.store.close()
+
+
+ASSAY = RewardConfig()
+PUBLISHED = RewardConfig.model_validate({"preset": "published"})
+
+
+def scored(text: str, config: RewardConfig = ASSAY, *, is_missing: bool = False) -> ScoredAnswer:
+    prepared = prepare(RECORD, text, config)
+    inquiry = prepared.inquiry()
+    verdicts = missing(inquiry, "server away") if is_missing else compare_words(inquiry)
+    return explain(prepared, verdicts if prepared.is_judgeable else None, HeuristicJudge.label)
+
+
+def kept(*texts: str) -> KeptRefinement:
+    names = ("base", "sft", "grpo")
+    answers = tuple(
+        RefinedAnswer(id=f"a{n}", name=names[n], finish_reason="stop", scored=scored(text))
+        for n, text in enumerate(texts)
+    )
+    return KeptRefinement(id="k", made_at=NOON, session="s", record=RECORD, reward=ASSAY, answers=answers)
+
+
+def words(html: str) -> str:
+    return re.sub(r"<[^>]+>", " ", html)
+
+
+def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
+    html = coloured(scored(GOOD), "a")
+
+    assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
+    assert 'title="Claim 1: Its words stand in what it cites. Shows its snippets."' in html
+    assert 'title="Claim 2: Its words do not stand in what it cites. Shows its snippets."' in html
+    assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
+
+
+def test_what_a_colour_says_depends_on_the_judge_and_without_a_verdict_it_says_nothing():
+    html = coloured(scored(GOOD).model_copy(update={"judge": "a model on a server"}), "a")
+    assert 'title="Claim 1: Supported. Shows its snippets."' in html
+    assert 'title="Claim 2: Not supported. Shows its snippets."' in html
+    html = coloured(scored(HALF, is_missing=True), "a")
+    assert re.findall(r'class="claim (\w+)"', html) == ["missing"]
+    assert coloured(scored(PLAIN)) == "OXPHOS is down. &lt;img src=x onerror=alert(1)&gt;"
+
+
+def test_the_panel_of_a_claim_holds_its_snippets_and_says_which_is_not_in_the_evidence():
+    html = refined(kept(GOOD))
+
+    first, second = re.findall(r'<section class="claim-why.*?</section>', html)
+    assert "hidden" in first and "bears on the claim" in first
+    assert "RR-1, mouse" in words(first).replace("  ", " ")
+    assert "<b>OXPHOS</b>" in first
+    assert "S9" in second and "is not in the evidence" in second
+
+
+def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
+    html = refined(kept(GOOD, PLAIN, HALF))
+
+    assert not re.search(r"<(script|img)\b|<b onclick|\$\{|\{\{", html)
+    assert "&lt;script&gt;alert(&#x27;claim&#x27;)&lt;/script&gt;" in html
+    assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace("</b>", "")
+
+
+def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
+    html = words(rubric(scored(GOOD).items))
+
+    assert re.search(r"Direction\s+wanted", html)
+    assert "Overreach" in html and "unwanted · weight 2" in html
+    assert html.count("for every answer") == 3
+    assert "OXPHOS is down in flight in mouse liver." in html
+    assert "Seen, 100%" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "told"),
+    [
+        (PLAIN, ASSAY, "0.00: not well formed *$"),
+        ("<answer></answer>", ASSAY, "0.00: the answer is empty"),
+        (GOOD, ASSAY, "0.00: format checks failed *$"),
+        (HALF, ASSAY, r"\(0.8 × [\d.]+ \+ 0.2 × [\d.]+ = [\d.]+\) × 10 = [\d.]+"),
+        (GOOD, PUBLISHED, r"\(0.8 × [\d.]+ \+ 0.2 × [\d.]+ = [\d.]+\) × 10 = [\d.]+"),
+    ],
+)
+def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
+    assert re.search(told, words(parts(scored(text, config), config)))
+
+
+def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them():
+    for description, shown in (
+        ('Names a mission: "MHU-2|RR-6".', 'Names a mission: "MHU-2" or "RR-6".'),
+        ('Says "a|b|c" in "eye".', 'Says "a", "b" or "c" in "eye".'),
+        ("No quotes | at all", "No quotes | at all"),
+        ('Empty "|" ways', "Empty  ways"),
+    ):
+        item = scored(HALF).items[0].model_copy(update={"description": description})
+        assert escape(shown) in rubric([item])
+
+
+def test_the_sum_that_is_shown_adds_up():
+    answer = scored(HALF)
+    line = words(parts(answer, ASSAY))
+    found = re.search(r"\(0.8 × ([\d.]+) \+ 0.2 × ([\d.]+) = ([\d.]+)\) × 10 = ([\d.]+)", line)
+
+    assert found is not None
+    a, b, q, reward = map(float, found.groups())
+    assert 0.8 * a + 0.2 * b == pytest.approx(q, abs=0.01)
+    assert reward == pytest.approx(10 * q, abs=0.01)
+    assert reward == pytest.approx(answer.reward, abs=0.005)
+
+
+def test_a_missing_verdict_shows_no_reward_and_why():
+    answer = scored(HALF, is_missing=True)
+
+    assert "a verdict is missing, so there is no reward" in words(parts(answer, ASSAY))
+    assert "server away" in parts(answer, ASSAY)
+    assert "No verdict" in words(rubric(answer.items))
+
+
+def test_stages_are_compared_in_a_table_and_the_judge_is_named():
+    html = refined(kept(PLAIN, HALF, GOOD))
+
+    assert re.findall(r'data-title="(\w+)"', html) == ["Base", "SFT", "GRPO"]
+    assert "Answers compared" in html
+    assert "Judge: heuristic (word overlap, no language model; for smoke tests only)" in html
+    table = html[: html.index("</table>")]
+    assert len(re.findall(r"<td[^>]*><b>", table)) == 1
+
+
+def test_a_correction_stands_beside_what_it_corrects_and_without_an_answer_the_place_says_what_to_do():
+    mark = AnswerMark(answer_id="a0", rating="bad", correction=scored(HALF))
+
+    html = refined(kept(PLAIN), [mark])
+
+    assert re.findall(r'data-title="([^"]+)"', html) == ["Base", "Base, corrected"]
+    assert "Use an example or paste a question" in refined(None)

@@ -9,7 +9,6 @@ TEXT = Path(__file__).parent
 
 @cache
 def page(name: str) -> str:
-    """Return the text of `lab/ui/text/<name>.md`."""
     return (TEXT / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
@@ -24,6 +23,5 @@ def say(key: str, **values: object) -> str:
 
 @cache
 def lines() -> dict[str, str]:
-    """Return all short lines by their names."""
     files = sorted(TEXT.glob("*.json"))
     return {k: v for file in files for k, v in json.loads(file.read_text(encoding="utf-8")).items()}

@@ -53,6 +53,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables, and with them every answer and vote."""
     for name in ("comparisons", "answers", "settings"):
         op.drop_table(name)

@@ -19,6 +19,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables, and with them every review."""
     for name in ("review_votes", "review_versions", "reviews"):
         op.drop_table(name)

@@ -9,13 +9,11 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the two tables; nothing else is touched."""
     table("refinements", id="key", made_at="moment", session="text", document="json")
     op.create_index("refinements_by_session", "refinements", ["session", "made_at"])
     versions("refinement_versions", "refinements.id", "marks", "one_refinement_version_per_number")
 
 
 def downgrade() -> None:
-    """Drop the tables, and with them every graded answer."""
     for name in ("refinement_versions", "refinements"):
         op.drop_table(name)
