@@ -21,8 +21,8 @@ CONFIG = Path(__file__).resolve().parents[1] / "training/configs/embedded/grpo.y
 def left_out() -> tuple[Example, ...]:
     """Return the questions that neither the shipped GRPO run nor the stages below it are asked."""
     settings = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    asked = {row.id for row in grpo_data(settings["data"], settings["seed"]).examples}
-    return tuple(row for row in grpo_data(PARTS, 0).examples if row.id not in asked)
+    asked = {row.id for row in grpo_data(settings["data"], settings["seed"]).items}
+    return tuple(row for row in grpo_data(PARTS, 0).items if row.id not in asked)
 
 
 if __name__ == "__main__":

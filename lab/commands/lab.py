@@ -110,7 +110,7 @@ def seen_by_others(host: str, port: int, *, is_shared: bool) -> str:
             told = f"\nOn the network: http://{probe.getsockname()[0]}:{port}"
     if is_shared:
         told += (
-            "\nThere is no password: everybody who reaches this address can ask, vote and export all votes with their"
+            "\nThere is no password, so everybody who reaches this address can ask, vote and export all votes with their"
             " questions. --auth-file FILE asks for names and passwords."
         )
     return told

