@@ -12,7 +12,7 @@ def test_the_dev_questions_are_neither_trained_on_nor_held_out():
     assert len(asked) == 53
     for stage, data in (("grpo", grpo_data), ("sft", sft_data)):
         settings = yaml.safe_load(CONFIG.with_stem(stage).read_text(encoding="utf-8"))
-        assert asked.isdisjoint(row.id for row in data(settings["data"], settings["seed"]).examples)
+        assert asked.isdisjoint(row.id for row in data(settings["data"], settings["seed"]).items)
     assert asked.isdisjoint(row.id for row in (*pathway_heldout(), *kmp_test()))
 
 
