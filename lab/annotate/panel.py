@@ -164,7 +164,7 @@ def build_panel(
     """Lay out a panel and wire it. Ids and endpoints begin with `name`; `is_named` shows stages from the start.
 
     `advance(visitor, skipped, *here)` gives what to show after an answer was submitted, discarded or skipped (then
-    `skipped` is its id); it may set `also`. Without it the answer stays.
+    `skipped` is its id), or the one that `at` names; it may set `also`. Without it the answer stays.
     """
     item, adjudicating = gr.State(None), gr.State(False)
     with gr.Column(elem_classes="rate-panel", elem_id=f"{name}-panel"):
@@ -268,11 +268,15 @@ def build_panel(
     def on_skip(visitor: Visitor | None, item: str | None, *elsewhere: Any) -> Painted:
         return advance(visitor, item, *elsewhere) if advance else {}
 
-    def on_undo(visitor: Visitor | None, item: str | None, adjudicating: bool) -> Painted:
+    def on_undo(visitor: Visitor | None, item: str | None, adjudicating: bool, *elsewhere: Any) -> Painted:
+        told = notice(say("annotate.undone"), "good")
         try:
-            return panel.show(panel.rater(visitor, adjudicating).undo(item), notice(say("annotate.undone"), "good"))
+            opened = panel.rater(visitor, adjudicating).undo(item, is_queue=advance is not None)
         except LabError as error:
             return {line: notice(str(error), "problem")}
+        if advance is None:
+            return panel.show(opened, told)
+        return {**advance(visitor, None, *elsewhere, at=opened.item.id), line: told}
 
     def on_copy(visitor: Visitor | None, item: str | None) -> Painted:
         try:
@@ -295,6 +299,6 @@ def build_panel(
         given = [*about, *panel.typed, *here]
         button.click(partial(on_end, state), given, [*panel.outputs, *also], api_name=f"{name}_{state}", **QUIET)
     skip.click(on_skip, [door.known, item, *here], [*panel.outputs, *also], api_name=f"{name}_skip", **QUIET)
-    undo.click(on_undo, about, panel.outputs, api_name=f"{name}_undo", **QUIET)
+    undo.click(on_undo, [*about, *here], [*panel.outputs, *also], api_name=f"{name}_undo", **QUIET)
     copy.click(on_copy, [door.known, item], [corrected, line], api_name=f"{name}_copy", **QUIET)
     return panel

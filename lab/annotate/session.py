@@ -143,8 +143,15 @@ class Rater:
         notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
         return self.say_of(name, notes=notes)
 
-    def undo(self, name: str | None) -> Opened:
-        """Take the last change back; LabError if there is none."""
+    def undo(self, name: str | None, *, is_queue: bool = False) -> Opened:
+        """Take the last change back; LabError if there is none.
+
+        In a queue, where nothing was said of this answer yet, it is the one to the answer said of last.
+        """
+        opened = self.open(name)
+        if is_queue and opened.said.state == "pending":
+            said = self.store.standing(opened.project.id, rater=self.name)
+            name = next((each.item for each in reversed(said) if each.is_adjudication == self.is_adjudicating), name)
         self.store.undo(name or "", self.name, is_adjudication=self.is_adjudicating)
         return self.open(name)
 

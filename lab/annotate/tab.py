@@ -10,6 +10,7 @@ from evals.annotations import agreements, progress, settle, usual_guidelines
 from evals.annotations.export import FORMS, Form, export
 from evals.annotations.importing import LAYOUTS, Layout, read_annotations
 from evals.errors import LabError
+from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.annotate.panel import build_panel, draw, quoted, words_of
 from lab.annotate.session import Rater, as_typed, change_guidelines, item_of_answer, items_of_report, new_project
@@ -45,15 +46,20 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return Rater(services, visitor, is_adjudicating=role == "adjudicator")
 
     def turn(
-        visitor: Visitor | None, left: str | None, project: str | None, role: str, skipped: Sequence[str]
+        visitor: Visitor | None,
+        left: str | None,
+        project: str | None,
+        role: str,
+        skipped: Sequence[str],
+        at: str | None = None,
     ) -> Painted:
-        """Show the next answer of the queue; `left` is one that was skipped."""
+        """Show the next answer of the queue, or the one that `at` names; `left` is one that was skipped."""
         if not project:
-            return panel.nothing(say("annotate.no_project_yet")) | {others: ""}
+            return panel.nothing(say("annotate.no_project_yet")) | {meter: "", others: ""}
         later = [*(name for name in skipped if name != left), *([left] if left else [])]
         rater = rater_of(visitor, role)
         try:
-            opened = rater.next(project, later)
+            opened = rater.open(at) if at else rater.next(project, later)
             page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
             page |= {meter: _meter(services, rater, project), others: _others(rater, opened) if opened else ""}
         except LabError as error:
@@ -198,8 +204,10 @@ def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
             store.add_items(items)
         except LabError as error:
             return {made: notice(str(error), "problem")}
-        line = notice(say("annotate.new.made", title=known.title, held=counted(len(items), "answer")), "good")
-        return {made: line, project: gr.Dropdown(choices=choices(services), value=known.id)}
+        line = say("annotate.new.made", title=known.title, held=counted(len(items), "answer"))
+        if n_held := sum(is_held_out(each.question, each.example_id) for each in items):
+            line += " " + say("annotate.new.held_out", n=n_held)
+        return {made: notice(line, "good"), project: gr.Dropdown(choices=choices(services), value=known.id)}
 
     def on_change_open(project: str | None) -> list[str]:
         known = services.store.annotations.project(project).guidelines if project else None
@@ -260,7 +268,7 @@ def _files(services: Services, door: Door, project: gr.Dropdown) -> None:
             store.add_items(found.items)
             store.save(found.annotations)
         except LabError as error:
-            return notice(str(error), "problem")
+            return notice(str(error).replace(file, Path(file).name), "problem")
         held = counted(len(found.annotations), "annotation")
         return notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")
 

@@ -85,6 +85,16 @@ def test_a_change_is_taken_back_step_by_step_and_a_submitted_word_stays_submitte
     assert ann.drop_note("i0", 5).said.is_empty
 
 
+def test_in_a_queue_what_was_submitted_by_mistake_is_taken_back_from_the_answer_that_came_up_next(services, project):
+    ann = Rater(services, ANN)
+    ann.say_of("i0", ratings={"factual": 4})
+    ann.say_of("i0", "submitted")
+    assert ann.undo("i1", is_queue=True).said.state == "draft"
+    assert ann.next("liver").item.id == "i0"
+    with pytest.raises(LabError, match="nothing to take back"):
+        Rater(services, BOB).undo("i1", is_queue=True)
+
+
 def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services, project):
     ann = Rater(services, ANN)
     ann.say_of("i0", ratings={"factual": 4})
@@ -199,7 +209,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
-    assert "Gwet&#x27;s AC2" in shown and "1 answers, 0 of them settled" in shown
+    assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
 
 
 def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, project):
