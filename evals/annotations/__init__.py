@@ -39,6 +39,16 @@ def usual_guidelines() -> Guidelines:
     )
 
 
+def every_guideline(project: AnnotationProject) -> Guidelines:
+    """Return the guidelines with the dimensions and reasons of earlier versions too: annotations made then hold them."""
+    versions = (project.guidelines, *reversed(project.earlier))
+    dimensions = {each.name: each for version in reversed(versions) for each in version.dimensions}
+    order = dict.fromkeys(each.name for version in versions for each in version.dimensions)
+    reasons = dict.fromkeys(each for version in versions for each in version.reasons)
+    every = {"dimensions": tuple(dimensions[name] for name in order), "reasons": tuple(reasons)}
+    return project.guidelines.model_copy(update=every)
+
+
 # ---- the queue --------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ Argilla keeps neither what is said on a note nor an answer that was discarded wi
 import csv
 import io
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple, get_args
 from xml.sax.saxutils import quoteattr
 
-from evals.annotations import Settled, settle
+from evals.annotations import Settled, every_guideline, settle
 from evals.errors import LabError
 from evals.questions import find, is_held_out
 from evals.readers import LabelRow
@@ -35,6 +36,8 @@ MARGIN = 0.25
 ROWS = "train.jsonl"
 CHOICES: dict[str, tuple[str, ...]] = {"thumb": get_args(Thumb), "verdict": get_args(VerdictLabel)}
 TEXTS = ("corrected", "comment")
+TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer")
+"""Names in files and figures that no dimension may have."""
 
 
 class Exported(NamedTuple):
@@ -49,6 +52,8 @@ def export(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], form: Form
 ) -> Exported:
     """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
+    if form in ("argilla", "label-studio", "csv"):
+        project = project.model_copy(update={"guidelines": every_guideline(project)})
     writers: dict[str, Callable[[], Exported]] = {
         "labels": lambda: _labels(settle(items, annotations)),
         "argilla": lambda: _argilla(project, items, annotations),
@@ -105,10 +110,9 @@ def _labelled(project: AnnotationProject, said: Settled) -> Iterator[tuple[str, 
 
 def _pairs(project: AnnotationProject, settled: Sequence[Settled]) -> Iterator[tuple[Settled, Settled, str, float]]:
     """Yield (better, worse, text of the better, margin 0..1)."""
-    dimensions = project.guidelines.dimensions
     for each in settled:
         if each.corrected and each.corrected != each.item.text:
-            yield each, each, each.corrected, 1 - (each.quality(dimensions) or 0.0)
+            yield each, each, each.corrected, 1 - (_worth(each, project) or 0.0)
     by_prompt: dict[tuple[str, str], list[Settled]] = {}
     for each in settled:
         by_prompt.setdefault((each.item.system_prompt, each.item.question), []).append(each)
@@ -211,7 +215,7 @@ def _argilla(
     for item, said in _grouped(items, annotations):
         responses: dict[str, list[dict[str, Any]]] = {}
         for each in said:
-            user = {"user_id": str(uuid.uuid5(uuid.NAMESPACE_OID, each.rater)), "status": each.state}
+            user = {"user_id": _user_id(each.rater), "status": each.state}
             for name, value in _answers_of(each).items():
                 responses.setdefault(name, []).append({"value": value, **user})
         records.append(
@@ -227,6 +231,12 @@ def _argilla(
         )
     files = {"records.json": _document(records), "settings.json": _document(_argilla_settings(project))}
     return Exported(files, len(records), {})
+
+
+def _user_id(rater: str) -> str:
+    """Return the UUID of a rater: of a hash the same digits, so that it comes back as it was."""
+    is_hash = re.fullmatch(r"[0-9a-f]{32}", rater)
+    return str(uuid.UUID(rater) if is_hash else uuid.uuid5(uuid.NAMESPACE_OID, rater))
 
 
 def _answers_of(each: Annotation) -> dict[str, Any]:

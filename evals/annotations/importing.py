@@ -1,18 +1,21 @@
 """Annotations that were made elsewhere: files of Argilla, Label Studio and spreadsheets, as our own exports lay them out.
 
-Answers are found again by the item's id, else by question and text; one that the project does not have yet is added.
+Answers are found again by the item's id, else by question and text; one that the project does not have yet is added,
+under an id that begins with the project's: a file of another project changes nothing there.
 """
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
+from evals.annotations import every_guideline
 from evals.annotations.export import CHOICES, TEXTS
 from evals.errors import BadRow, LabError
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
@@ -46,18 +49,23 @@ def read_annotations(
     number = 0
     try:
         for number, (shown, said) in enumerate(READERS[layout](path, text), 1):
-            item = known.get(shown.get("item")) or known.get((shown["question"], shown["text"]))
+            words, given_id = (shown["question"], shown["text"]), shown.get("item")
+            own = f"{given_id or hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]}"
+            own = own if own.startswith(f"{project.id}:") else f"{project.id}:{own}"
+            item = known.get(given_id) or known.get(own) or known.get(words)
             if item is None:
                 item = AnnotationItem.model_validate(
                     {"stage": "unknown", "chain": "unknown"}
                     | {name: value for name, value in shown.items() if name != "item" and value}
-                    | {"id": shown.get("item") or f"{project.id}-{path.stem}-{number}", "project": project.id}
+                    | {"id": own, "project": project.id}
                     | {"added_at": now, "source": f"{layout} {path.name}"}
                 )
-                known[item.question, item.text] = known[item.id] = new[item.id] = item
+                known[item.id] = new[item.id] = item
             if said is not None:
                 filled = {name: value for name, value in said.items() if value not in (None, "", [], {})}
                 given = Annotation.model_validate({"item": item.id, "updated_at": now} | filled)
+                if given.updated_at.tzinfo is None:
+                    given = given.model_copy(update={"updated_at": given.updated_at.replace(tzinfo=UTC)})
                 _check(path, number, project, item, given)
                 annotations.append(given)
     except KeyError as error:
@@ -69,7 +77,7 @@ def read_annotations(
 
 
 def _check(path: Path, number: int, project: AnnotationProject, item: AnnotationItem, given: Annotation) -> None:
-    dimensions = {each.name: each for each in project.guidelines.dimensions}
+    dimensions = {each.name: each for each in every_guideline(project).dimensions}
     for name, value in given.ratings.items():
         each = dimensions.get(name)
         if each is None:
@@ -102,7 +110,7 @@ def _argilla(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
         by_user: dict[str, Row] = {}
         for name, responses in (record.get("responses") or {}).items():
             for response in responses:
-                user = str(response.get("user_id"))
+                user = str(response.get("user_id")).replace("-", "")
                 said = by_user.setdefault(user, {"rater": user, "state": response.get("status") or "submitted"})
                 if name in CHOICES or name in (*TEXTS, "reasons"):
                     said[name] = response["value"]

@@ -10,7 +10,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
-from lab.annotate.session import KINDS, Opened, Rater
+from lab.annotate.session import DIMENSIONS, KINDS, Opened, Rater
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import QUIET, empty, notice
@@ -21,8 +21,6 @@ from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 draw = partial(render, "annotate/view.html.jinja")
-DIMENSIONS = 8
-"""Ratings that a page has room for."""
 SPAN = "(...given) => [...given.slice(0, -1), window.assaySpan(given[given.length - 1])]"
 """Gives a note the words that are selected in the answer of its panel."""
 
@@ -237,7 +235,9 @@ def build_panel(
             opened = panel.keep(visitor, item, adjudicating, typed, None)
         except LabError as error:
             return {line: notice(str(error), "problem")}
-        return {line: notice(say(f"annotate.kept.{opened.said.state}")), answer: panel.view(opened)}
+        told = {line: notice(say(f"annotate.kept.{opened.said.state}"))}
+        is_left = advance is not None and opened.said.state != "draft"  # Submit was faster: the next one is shown
+        return {line: gr.skip()} if is_left else {**told, answer: panel.view(opened)}
 
     def on_note(
         kind: NoteKind, visitor: Visitor | None, item: str | None, adjudicating: bool, comment: str, span: str

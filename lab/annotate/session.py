@@ -4,11 +4,13 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
 from evals.annotations import disagreements, progress, queue, settle, usual_guidelines
+from evals.annotations.export import TAKEN
 from evals.errors import LabError
 from evals.schema import Answer, EvalReport
 from evals.schema.annotations import (
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 RATED = "answers"
 """The project of answers that are rated where they stand: in Ask and among earlier questions."""
 KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+DIMENSIONS = 8
+"""Ratings that a page has room for."""
+CHANGING = RLock()
+"""Leaving a field and pressing Submit come at once: each change is made of what the one before it left."""
 
 
 class Opened(NamedTuple):
@@ -54,7 +60,7 @@ class Rater:
         """The name under which the store keeps what this rater says; LabError for nobody."""
         if self.visitor is None:
             raise LabError(say("annotate.nobody"))
-        return self.services.store.hash_rater(self.visitor.rater)
+        return self.services.store.hash_rater(self.visitor.voter)
 
     @property
     def store(self) -> "Annotations":
@@ -84,11 +90,11 @@ class Rater:
 
     def waiting(self, project: str) -> list[AnnotationItem]:
         """Return what this rater has still to do in a project: of an adjudicator, what raters disagree about."""
-        items, said = self.store.items(project), self.store.standing(project)
+        known, items, said = self.store.project(project), self.store.items(project), self.store.standing(project)
         if not self.is_adjudicating:
-            return queue(self.store.project(project), items, said, self.name)
-        known = self.store.project(project)
-        return [each.item for each in settle(items, said) if disagreements(known, each)]
+            return queue(known, items, said, self.name)
+        dropped = {each.item for each in said if each.is_adjudication and each.state == "discarded"}
+        return [each.item for each in settle(items, said) if each.item.id not in dropped and disagreements(known, each)]
 
     def next(self, project: str, skipped: Sequence[str] = ()) -> Opened | None:
         """Return the next answer of the queue; those that were skipped come last."""
@@ -111,37 +117,46 @@ class Rater:
         Without a `state` it stays submitted if it was, else it is a draft; what changes nothing is not kept again.
         LabError for a rating outside the guidelines, and for submitting nothing.
         """
-        opened = self.open(name)
+        with CHANGING:
+            return self._change(self.open(name), state, said)
+
+    def _change(self, opened: Opened, state: State | None, said: Mapping[str, Any]) -> Opened:
         _check(opened.project.guidelines, said)
         before = opened.said
         kept = "submitted" if before.state == "submitted" else "draft"
-        whole = before.model_dump() | said | {"state": state or kept, "guidelines": opened.project.guidelines.version}
+        whole = before.model_dump() | dict(said) | {"state": state or kept}
         try:
             after = Annotation.model_validate(whole)
         except ValidationError as error:
             raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
         if after.state == "submitted" and after.is_empty:
             raise LabError(say("annotate.says_nothing"))
-        if after == before or (state is None and after.is_empty and before.is_empty):
+        version = opened.project.guidelines.version
+        changed = {name for name in Annotation.model_fields if getattr(after, name) != getattr(before, name)}
+        if state is None and (changed <= {"state"} or (after.is_empty and before.is_empty)):
             return opened
-        after = after.model_copy(update={"updated_at": self.services.now()})
+        if not changed and before.guidelines == version:
+            return opened
+        after = after.model_copy(update={"updated_at": self.services.now(), "guidelines": version})
         self.store.save([after])
         return opened._replace(said=after)
 
     def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
         """Mark a span of the answer, given as "start-end" in characters."""
-        opened = self.open(name)
         places = re.fullmatch(r"(\d+)-(\d+)", span or "")
-        if not places or int(places[2]) > len(opened.item.text):
-            raise LabError(say("annotate.select_first"))
-        note = {"start": int(places[1]), "end": int(places[2]), "kind": kind, "comment": comment.strip()}
-        notes = [note, *(each.model_dump() for each in opened.said.notes)]
-        return self.say_of(name, notes=sorted(notes, key=lambda each: (each["start"], each["end"])))
+        with CHANGING:
+            opened = self.open(name)
+            if not places or int(places[2]) > len(opened.item.text):
+                raise LabError(say("annotate.select_first"))
+            note = {"start": int(places[1]), "end": int(places[2]), "kind": kind, "comment": comment.strip()}
+            notes = [note, *(each.model_dump() for each in opened.said.notes)]
+            return self.say_of(name, notes=sorted(notes, key=lambda each: (each["start"], each["end"])))
 
     def drop_note(self, name: str | None, place: int) -> Opened:
         """Remove a note by its place in the list."""
-        notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
-        return self.say_of(name, notes=notes)
+        with CHANGING:
+            notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
+            return self.say_of(name, notes=notes)
 
     def undo(self, name: str | None, *, is_queue: bool = False) -> Opened:
         """Take the last change back; LabError if there is none.
@@ -168,7 +183,8 @@ class Rater:
                     raters_per_item=1,
                 )
             )
-        items = [item_of_answer(answer, RATED) for answer in answers]
+        mine = {"assigned": (self.name,)}  # nobody else is asked to rate what somebody asked for themselves
+        items = [item_of_answer(answer, RATED).model_copy(update=mine) for answer in answers]
         self.store.add_items(items)
         return [item.id for item in items]
 
@@ -261,7 +277,11 @@ def typed_guidelines(text: str, dimensions: str, reasons: str, version: int = 1)
         steps = {"low": int(ends[1]), "high": int(ends[2])} if ends else {}
         if not slug[:1].isalpha():
             raise LabError(say("annotate.bad_dimension", line=line))
+        if slug in TAKEN:
+            raise LabError(say("annotate.taken_dimension", title=shown))
         made.append(Dimension(name=slug, title=shown, guideline=about.strip(), **steps))
+    if len(made) > DIMENSIONS:
+        raise LabError(say("annotate.many_dimensions", n=len(made), most=DIMENSIONS))
     chips = tuple(filter(None, map(str.strip, reasons.splitlines())))
     return Guidelines(version=version, text=text.strip(), dimensions=tuple(made), reasons=chips)
 
@@ -285,6 +305,11 @@ def change_guidelines(rater: Rater, project: str, text: str, dimensions: str, re
     if changed.model_copy(update={"version": known.guidelines.version}) == known.guidelines:
         return known
     earlier = (*known.earlier, known.guidelines)
+    rated = {each.name: each for version in earlier for each in version.dimensions}
+    for each in changed.dimensions:
+        was = rated.get(each.name, each)
+        if (was.low, was.high) != (each.low, each.high):
+            raise LabError(say("annotate.changed_range", title=each.title, low=was.low, high=was.high))
     known = known.model_copy(update={"guidelines": changed, "earlier": earlier})
     rater.store.keep_project(known)
     return known

@@ -103,7 +103,7 @@ def _meter(services: Services, rater: Rater, project: str) -> Html:
     store = rater.store
     known, items, said = store.project(project), store.items(project), store.standing(project)
     done = progress(known, items, said)
-    share = done.submitted / done.wanted if done.wanted else 0.0
+    share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
     return draw("meter", done=share, text=rater.progress(project))
 
 
@@ -152,6 +152,7 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
         return "".join(tables)
 
     fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
+    project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
 
 
 def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
@@ -227,6 +228,7 @@ def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
     change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)
+    project.change(lambda: gr.Accordion(open=False), None, change, api_visibility="private", **QUIET)
     keep.click(on_keep, [door.known, project, *own], changed, api_name="annotate_change", **QUIET)
 
 

@@ -332,8 +332,8 @@ def build(services: Services, door: Door) -> None:
         return named(remembered, said, request)
 
     def on_met(visitor: Visitor) -> gr.Textbox:
-        kind, _, said = visitor.name.rpartition(":")
-        return gr.Textbox(value=said, interactive=kind == "name" or not said)
+        is_typed = visitor.name.startswith("name:") or not visitor.name
+        return gr.Textbox(value=visitor.name.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
 
     naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)

@@ -101,6 +101,8 @@ def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_p
         rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
         assert columns <= set(rows.column_names) and len(rows) == 2
         assert rows[0]["rejected"] == [{"role": "assistant", "content": ITEMS[3].text}]
+    liked = [said(3, thumb="up", corrected="Down.")]
+    assert [row["margin"] for row in rows_of("reward", annotations=liked)] == [0]
     assert rows[1]["margin"] == pytest.approx(7 / 8 + 1 / 16 - 3 / 8, abs=0.1)
 
 
@@ -130,8 +132,33 @@ def test_what_is_exported_comes_back_with_offsets_into_a_project_that_has_the_an
     note = found.annotations[0].notes[0]
     assert (note.start, note.end, note.kind, found.items) == (0, 11, "unsupported", [])
     assert {(new.id, new.text) for new in read_annotations(file, layout, PROJECT, [], NOON).items} <= {
-        (each.id, each.text) for each in ITEMS
+        (f"liver:{each.id}", each.text) for each in ITEMS
     }
+
+
+def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and_twice_read_is_once_kept(tmp_path):
+    file = tmp_path / "annotations.csv"
+    rows = ["other:1,why?,up,ann,5,2026-01-02 12:00", "other:2,why?,up,ann,1,2026-01-02T12:00Z", ",so?,no,ann,3,"]
+    file.write_text("item,question,text,rater,rating:factual,updated_at\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    found = read_annotations(file, "csv", PROJECT, [], NOON)
+    assert [each.id for each in found.items][:2] == ["liver:other:1", "liver:other:2"]
+    assert [each.ratings["factual"] for each in settle(found.items, found.annotations)] == [5, 1, 3]
+    again = read_annotations(file, "csv", PROJECT, found.items, NOON)
+    assert (again.items, again.annotations) == ([], found.annotations)
+    file.write_text("question,text,rater\nelse?,yes,ann\n", encoding="utf-8")
+    assert read_annotations(file, "csv", PROJECT, [], NOON).items[0].id not in {each.id for each in found.items}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_ratings_and_raters_of_earlier_guidelines_are_exported_and_come_back(layout, tmp_path):
+    brief = PROJECT.guidelines.model_copy(update={"version": 2, "dimensions": PROJECT.guidelines.dimensions[:1]})
+    changed = PROJECT.model_copy(update={"guidelines": brief, "earlier": (PROJECT.guidelines,)})
+    rated = [said(0, "0f" * 16, ratings={"factual": 4, "safety": 2})]
+    files = export(changed, ITEMS, rated, layout).files
+    assert all("safety" in text for text in files.values())
+    (tmp_path / FILES[layout]).write_text(files[FILES[layout]], encoding="utf-8")
+    (back,) = read_annotations(tmp_path / FILES[layout], layout, changed, ITEMS, NOON).annotations
+    assert (back.rater, back.ratings) == ("0f" * 16, {"factual": 4, "safety": 2})
 
 
 def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):

@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from threading import Event, Thread
 from zipfile import ZipFile
 
 import gradio as gr
@@ -120,6 +121,9 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
         Rater(services, rater).say_of("i1", "submitted", ratings={"factual": 3})
     judge = Rater(services, CAT, is_adjudicating=True)
     assert [each.id for each in judge.waiting("liver")] == ["i0"]
+    judge.say_of("i0", "discarded")
+    assert judge.next("liver") is None
+    judge.undo("i0")
     judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
     assert judge.next("liver") is None
     settled = settle(project.items("liver"), project.standing("liver"))
@@ -135,6 +139,43 @@ def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services)
     Rater(services, ANN).say_of(second, "submitted", thumb="down")
     assert Rater(services, BOB).open(second).said.is_empty
     assert [each.source for each in services.store.annotations.items(RATED)] == ["answer a1", "answer a2"]
+    assert [each.id for each in Rater(services, ANN).waiting(RATED)] == [first]
+    assert Rater(services, BOB).waiting(RATED) == []
+
+
+def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
+    home, work = (
+        Visitor(browser, f"page of {browser}", name) for browser, name in (("b1", "name:Ann"), ("b2", "name:ann"))
+    )
+    Rater(services, home).say_of("i0", thumb="up")
+    assert Rater(services, work).open("i0").said.thumb == "up"
+    assert Rater(services, ANN).open("i0").said.is_empty
+    assert Rater(services, home).name == services.store.hash_rater(home.voter)
+
+
+def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(services, project, monkeypatch):
+    ann, is_reading, may_go_on = Rater(services, ANN), Event(), Event()
+    keep = type(project).save
+
+    def slow(self, annotations):
+        if annotations[0].state == "draft":
+            is_reading.set()
+            may_go_on.wait(5)
+        keep(self, annotations)
+
+    monkeypatch.setattr(type(project), "save", slow)
+    left = Thread(target=ann.say_of, args=("i0",), kwargs={"comment": "why"})
+    submitted = Thread(target=ann.say_of, args=("i0", "submitted"), kwargs={"comment": "why"})
+    left.start()
+    is_reading.wait(5)
+    submitted.start()
+    submitted.join(0.3)
+    may_go_on.set()
+    left.join()
+    submitted.join()
+    assert ann.open("i0").said.state == "submitted"
+    ann.say_of("i1", "discarded", comment="why")
+    assert ann.say_of("i1", comment="why").said.state == "discarded"
 
 
 def test_guidelines_are_changed_as_text_and_every_version_is_kept(services, project):
@@ -145,14 +186,20 @@ def test_guidelines_are_changed_as_text_and_every_version_is_kept(services, proj
     assert [(each.version, each.text) for each in (*changed.earlier, changed.guidelines)][1] == (2, "Be brief.")
     assert (changed.guidelines.dimensions[0].name, changed.guidelines.dimensions[0].high) == ("dose_response", 2)
     assert ann.say_of("i0", ratings={"dose_response": 0}).said.guidelines == 2
+    change_guidelines(ann, "liver", "Be brief, please.", "Dose response (0 to 2): 0 none · 2 right", "")
+    assert ann.say_of("i0", ratings={"dose_response": 0}).said.guidelines == 2
+    change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "")
     assert (
         change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "").guidelines.version
-        == 2
+        == 4
     )
     for line, words in (
         (": what?", "no dimension"),
         ("A: x\nA: y", "stands twice"),
         ("A (3 to 1): x", "goes from 3 to 1"),
+        ("Verdict: x", "asked of every answer already"),
+        ("\n".join(f"A{n}: x" for n in range(9)), "9 dimensions are more"),
+        ("Factual (0 to 10): x", "has been rated from 1 to 5"),
     ):
         with pytest.raises(LabError, match=words):
             change_guidelines(ann, "liver", "", line, "")

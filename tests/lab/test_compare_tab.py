@@ -3,6 +3,7 @@ import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 
 from evals import questions
@@ -11,7 +12,7 @@ from lab.ask.tab import earlier
 from lab.compare import tab as compare
 from lab.compare.tab import Comparing, bank_question, next_pair, restored, undo, vote
 from lab.store.outcomes import ratings_of
-from lab.visitors import meet, named, new_visitor
+from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 
@@ -114,6 +115,12 @@ def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_ever
     assert meet(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
     assert ada.rater != again.rater, "what each browser asked stays its own"
     assert named(kept, "", asked[3])[0].name == ""
+    with gr.Blocks() as page:
+        compare.build(room, door())
+    on_met = next(event.fn for event in page.fns.values() if getattr(event.fn, "__name__", "") == "on_met")
+    shown = {name: on_met(Visitor("b", "p", name)) for name in ("name:Dr: Ada", "hf:ada", "", "admin")}
+    assert [box.value for box in shown.values()] == ["Dr: Ada", "ada", "", "admin"]
+    assert [box.interactive for box in shown.values()] == [True, False, True, False]
     for visitor in (*visitors, ada, again):
         state, _ = last(next_pair(room, visitor, None, "What is HSF1?"))
         next(vote(room, visitor, state, "left"))

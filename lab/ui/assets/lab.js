@@ -55,12 +55,13 @@
     before.setStart(answer, 0);
     before.setEnd(range.startContainer, range.startOffset);
     const from = [...before.toString()].length;
-    spans[answer.closest(".rate-panel").id] = `${from}-${from + [...range.toString()].length}`;
+    const span = `${from}-${from + [...range.toString()].length}`;
+    spans[answer.closest(".rate-panel").id] = { card: answer.closest("[data-item]").dataset.item, span };
   });
   window.assaySpan = (name) => {
-    const span = spans[`${name}-panel`] || "";
+    const { card, span } = spans[`${name}-panel`] || {};
     delete spans[`${name}-panel`];
-    return span;
+    return card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : "";
   };
 
   const setDark = (dark) => document.body.classList.toggle("dark", dark);
