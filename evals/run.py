@@ -18,8 +18,9 @@ from evals.model import Model, Progress, Sampling
 from evals.questions.baselines import BASELINES
 from evals.questions.task import Questions
 from evals.readers import Way
-from evals.report import HEADLINE, MEASURES, instrument, summarise
+from evals.report import instrument, summarise, task_of
 from evals.schema import Completion, EvalReport, Metric, Record, Verdict
+from evals.schema.reports import ArticleScore, Report
 from evals.task import GradedAnswer, StageAnswer, Task
 from evals.verifiers.judged import AnswerReader
 
@@ -175,13 +176,13 @@ class Change(Record):
     example_id: str
     stage: str
     completion: str
-    before: Verdict
-    after: Verdict
+    before: Verdict | ArticleScore
+    after: Verdict | ArticleScore
 
     @property
     def is_of_verdict(self) -> bool:
         """Return whether the verdict itself changed, not only a score or the confidence."""
-        return self.before.verdict != self.after.verdict
+        return self.before.grade.verdict != self.after.grade.verdict
 
 
 class VerdictCount(Record):
@@ -205,7 +206,7 @@ class Shift(Record):
 class Rescored(Record):
     """A report brought up to date, and what that changed."""
 
-    report: EvalReport
+    report: Any
     before: dict[str, str]
     changes: tuple[Change, ...]
     counts: tuple[VerdictCount, ...]
@@ -238,13 +239,17 @@ def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | No
             "earlier_versions": (*report.earlier_versions, *earlier),
         }
     )
-    moved = Counter(
-        (new.stage, old.verdict.verdict, new.verdict.verdict) for old, new in zip(report.rows, rows, strict=True)
-    )
+    return changes_of(report, updated)
+
+
+def changes_of(report: Report[Any], updated: Report[Any]) -> Rescored:
+    """Return a report that was brought up to date with what is other in it than before."""
+    both = list(zip(report.rows, updated.rows, strict=True))
+    moved = Counter((new.stage, old.grade.verdict, new.grade.verdict) for old, new in both if new.grade.verdict)
     return Rescored(
         report=updated,
-        before=report.versions,
-        changes=_changes(report, updated),
+        before=report.instrument,
+        changes=tuple(_change(old, new) for old, new in both if _judgement(old) != _judgement(new)),
         counts=tuple(
             VerdictCount(stage=stage, before=before, after=after, n=n) for (stage, before, after), n in moved.items()
         ),
@@ -257,26 +262,25 @@ def _without_judge(report: EvalReport) -> dict[str, str | int | float | None]:
     return {name: value for name, value in report.settings.items() if not name.startswith("judge")}
 
 
-def _changes(old: EvalReport, new: EvalReport) -> tuple[Change, ...]:
-    return tuple(
-        Change(
-            example_id=before.example.id,
-            stage=before.stage,
-            completion=before.completion,
-            before=before.verdict,
-            after=after.verdict,
-        )
-        for before, after in zip(old.rows, new.rows, strict=True)
-        if _judgement(before.verdict) != _judgement(after.verdict)
+def _change(old: Any, new: Any) -> Change:
+    return Change(
+        example_id=old.id,
+        stage=old.stage,
+        completion=getattr(old, "completion", ""),
+        before=getattr(old, "verdict", old),
+        after=getattr(new, "verdict", new),
     )
 
 
-def _judgement(verdict: Verdict) -> tuple[object, ...]:
+def _judgement(row: Any) -> tuple[object, ...]:
     """Return what counts in a metric; reasons and claims may be worded in another way."""
-    return verdict.verdict, verdict.confidence.value, verdict.confidence.status, verdict.scores
+    if isinstance(row, ArticleScore):
+        return row.grade.counts, row.pairs
+    return row.verdict.verdict, row.verdict.confidence.value, row.verdict.confidence.status, row.verdict.scores
 
 
-def _shifts(old: EvalReport, new: EvalReport) -> tuple[Shift, ...]:
+def _shifts(old: Report[Any], new: Report[Any]) -> tuple[Shift, ...]:
+    task = task_of(new)
     stored = {(s.stage, s.group): s.metrics for s in old.summaries}
     return tuple(
         Shift(
@@ -286,6 +290,6 @@ def _shifts(old: EvalReport, new: EvalReport) -> tuple[Shift, ...]:
             after=summary.metrics[name],
         )
         for summary in new.summaries
-        if summary.group == HEADLINE
-        for name in MEASURES
+        if summary.group == task.headline
+        for name in task.metrics
     )

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from evals.schema.questions import Example, Message, Verdict
 from evals.schema.record import Grade, Record, Share
 from evals.schema.refiner import RewardConfig, ScoredAnswer
-from evals.schema.reviews import MadeBy
+from evals.schema.reviews import Concern, MadeBy
 
 
 class EvalRow(Record):
@@ -331,16 +331,35 @@ class ReviewScore(Record):
     """Who gave the answers, where a record stood beside them."""
 
 
-class ReviewReport(Report[ArticleScore]):
-    """A report on one reviewer: a row for each article, and its whole score.
+class ReviewedStage(Record):
+    """What a stage said of each article, by id and before cleaning, and its score."""
 
-    `created_at` is the day of the answers, that of 1970 where no record tells.
+    said: dict[str, tuple[Concern, ...]]
+    score: ReviewScore
+
+
+class ReviewReport(Report[ArticleScore]):
+    """A report on one reviewer: a row for each article and stage, and the whole score of the last stage.
+
+    `stages` holds what was said; `assay review score` keeps none of it. `created_at` is the day of the answers, that of
+    1970 where no record tells.
     """
 
     task: str = "review"
     made_with: ClassVar[str] = "review score"
     made_alike: ClassVar[str] = "score both again with the same options on the same reference"
     score: ReviewScore
+    stages: dict[str, ReviewedStage] = Field(default_factory=dict)
+
+    def by_stage(self) -> "tuple[ReviewReport, ...]":
+        """Return a report on each stage by itself, named after chain and stage; that of one score as it is."""
+        found = []
+        for stage, each in self.stages.items():
+            rows = tuple(row for row in self.rows if row.stage == stage)
+            name = stage if stage == self.chain_name else f"{self.chain_name}, {stage}"
+            score = each.score.model_copy(update={"system": name, "articles": rows})
+            found.append(ReviewReport.of(score, [one for one in self.summaries if one.stage == stage]))
+        return tuple(found) or (self,)
 
     @classmethod
     def of(cls, score: ReviewScore, summaries: Sequence[StageSummary] = ()) -> "ReviewReport":
@@ -373,7 +392,9 @@ class ReviewReport(Report[ArticleScore]):
             command="assay review score",
             rows=tuple(each.model_copy(update={"stage": score.system}) for each in articles),
             summaries=tuple(
-                each.model_copy(update={"metrics": {**each.metrics, **controls}}) if each.group == "all" else each
+                each.model_copy(
+                    update={"stage": score.system, "metrics": each.metrics | (controls if each.group == "all" else {})}
+                )
                 for each in summaries
             ),
             score=score.model_copy(update={"articles": None}),

@@ -103,7 +103,7 @@ TaskName = Annotated[
 ]
 OF_TASK = {
     "run": {"refine": ("refiner", "run"), "review": ("review", "infer")},
-    "rescore": {"refine": ("refiner", "rescore"), "review": ("review", "score")},
+    "rescore": {"refine": ("refiner", "rescore")},
 }
 """Where a task's own command has other options than that for questions: its group and name."""
 
@@ -188,17 +188,24 @@ def rescore(
     """Judge the answers of a report again, with today's verifiers, and write it whole.
 
     Nothing is generated: questions and texts are the stored ones. The versions that judged before are
-    kept in the report. Answers without an answer line are read from their text, and marked so.
+    kept in the report. Answers without an answer line are read from their text, and marked so. Of a report on
+    reviews, the concerns are cleaned and matched again with the human ones of its corpus, which must be at hand.
 
     Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json --show
     """
     from evals.readers import check_way
     from evals.report import load_report, save_report
+    from evals.run import changes_of
     from evals.run import rescore as judge_again
+    from evals.schema.reports import ReviewReport
+    from lab.commands.review import scored_again
 
-    stored = load_report(report)
     tried = verify.tried_judge(read, asked)
-    found = judge_again(stored, check_way(read), tried)
+    if task == "review":
+        old = load_report(report, ReviewReport)
+        found = changes_of(old, scored_again(old, report))
+    else:
+        found = judge_again(load_report(report), check_way(read), tried)
     if tried is not None:
         found = found.model_copy(update={"report": tried.marked(found.report)})
     target = out or report
@@ -213,7 +220,7 @@ def rescore(
     document = {
         "out": str(target),
         "before": found.before,
-        "after": found.report.versions,
+        "after": found.report.instrument,
         "n": len(found.report.rows),
         "n_changed": changed,
         "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
@@ -341,7 +348,7 @@ def run(
         stage_checksums={name: loaded.stage_checksums[name] for name in stages},
         settings={**asdict(settings.sampling), **options, "read": way, **told},
         created_at=datetime.now(UTC),
-        command=_command(
+        command=command_line(
             chain=chain,
             base=base,
             stage=stage,
@@ -379,7 +386,7 @@ def _training_rows(data: str) -> "tuple[Example, ...]":
     return tuple(row for row in rows if row.split == "train")
 
 
-def _command(**options: object) -> str:
+def command_line(**options: object) -> str:
     """Return the command line that makes the same report again, without this machine's folders."""
     words = ["assay", "eval", "run"]
     for name, value in options.items():

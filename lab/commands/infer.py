@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +16,7 @@ from evals.errors import BadConfig, LabError
 from lab.commands.tables import counted, emit, notes, table_of
 
 if TYPE_CHECKING:
-    from evals.schema import Article
+    from evals.schema import Article, ReviewExample
     from evals.schema.reviewruns import ReviewedRow
     from training.reviewer.engine import Asking, ReviewEngine
 
@@ -24,18 +25,20 @@ Weights = Literal["float32", "bfloat16", "nf4"]
 
 
 def infer(
-    out: Annotated[Path, typer.Option(help="The .jsonl file to write the rows to.")],
+    out: Annotated[Path, typer.Option(help="The .jsonl file to write the rows to, or a .json file for a report.")],
     papers: Annotated[
         str,
         typer.Option(
-            help="A file or folder of `assay data review`, one paper (.pdf, .xml, .md, .txt), or demonstration."
+            "--papers",
+            "--data",
+            help="A file or folder of `assay data review`, one paper (.pdf, .xml, .md, .txt), or demonstration.",
         ),
     ] = "demonstration",
     split: Annotated[Literal["train", "dev", "test", "all"], typer.Option(help="Papers of this split alone.")] = "test",
     chain: Annotated[
         str, typer.Option(help="Who reviews: reviewer, a run folder, chain.json, base:NAME.")
     ] = "reviewer",
-    stage: Annotated[str, typer.Option(help="A stage of the chain; its last if not named.")] = "",
+    stage: Annotated[str, typer.Option(help="A stage; the last if not named. For a report: several, or all.")] = "",
     server: Annotated[str, typer.Option(help="Or a server: http://127.0.0.1:8000/v1.")] = "",
     model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
     key_env: Annotated[str, typer.Option(help="The variable that holds the server's key.")] = "",
@@ -58,6 +61,9 @@ def infer(
     ] = "auto",
     dtype: Annotated[Weights, typer.Option(help="Weights of a local model.")] = "float32",
     limit: Annotated[int, typer.Option(help="The first N papers alone; 0 = all.")] = 0,
+    cap: Annotated[int, typer.Option(help="For a report: concerns kept of each paper; 0 = all.")] = 20,
+    encoder: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "embedded",
+    threshold: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Make rows that are there anew.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
@@ -67,25 +73,23 @@ def infer(
     again. Long papers are read in overlapping parts whose concerns are merged. Rows can be cleaned,
     scored and merged as they are; how they came about stands beside them in NAME.run.json.
 
+    `assay eval run --task review` is this command. With --out NAME.json the rows of every stage asked are cleaned and
+    scored, and one report keeps what was said. Until it is whole, rows stand in NAME.json.partial.
+
     Example: assay review infer --papers corpus --split test --chain reviewer --out predictions.jsonl
     """
+    given = dict(locals())
     from lab.settings import from_environment
     from training.models.chain import load_chain
     from training.reviewer.engine import Asking, ChainEngine
     from training.reviewer.infer import Clocks, Job, ReviewFile
     from training.reviewer.infer import infer as run_all
 
-    asking = Asking(
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        repetition_penalty=repetition_penalty,
-        seed=seed,
-        context=context,
-        overlap=overlap,
-        max_parts=max_parts,
-        constrain=constrain,
-    )
+    if out.suffix == ".json":
+        from lab.commands.review import report_on_stages
+
+        return report_on_stages(given)
+    asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
     articles = _articles(papers, split, limit)
     if server:
         engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking)
@@ -124,19 +128,25 @@ def infer(
 def _articles(papers: str, split: str, limit: int) -> "list[Article]":
     """Return the papers, without what reviewers said of them."""
     from evals.papers import read_article_file
-    from evals.papers.collection import read_collection
-    from evals.papers.families import split_by_family
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
         return [read_article_file(path)]
+    return [each.article for each in reviewed_papers(papers, split, limit)]
+
+
+def reviewed_papers(papers: str, split: str, limit: int) -> "list[ReviewExample]":
+    """Return the papers of a split with what reviewers said of them."""
+    from evals.papers.collection import read_collection
+    from evals.papers.families import split_by_family
+
     collection = read_collection(papers)
     examples = collection.examples
     if not collection.has_splits and split != "all":
-        if path.is_file():
+        if Path(papers).is_file():
             raise BadConfig(f"the papers of {papers} belong to no split; give --split all to review every one.")
         examples = split_by_family(examples, 0)
-    chosen = [each.article for each in examples if split == "all" or each.split == split]
+    chosen = [each for each in examples if split == "all" or each.split == split]
     if not chosen:
         raise LabError(f"{papers} holds no papers of the split {split}; name another with --split.")
     return chosen[:limit] if limit else chosen

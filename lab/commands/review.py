@@ -1,21 +1,24 @@
 """`assay review`: what a model says about a paper, read, cleaned, scored, merged and reported."""
 
 import json
+import shutil
+import sys
 import time
 from collections import Counter
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.schema import Metric
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import infer
-from lab.commands.infer import Weights, reviewing_bar
+from lab.commands.infer import Weights, reviewed_papers, reviewing_bar
 from lab.commands.tables import (
     board_tables,
     counted,
@@ -25,6 +28,7 @@ from lab.commands.tables import (
     report_tables,
     score_tables,
     standings_markdown,
+    summary_table,
     table_of,
 )
 
@@ -207,6 +211,82 @@ def ensemble(
     emit(document, as_json=as_json, table=table_of("merged", ("what", "value"), cells))
 
 
+SCORING = ("cap", "encoder", "threshold", "seed")
+ASKING = ("split", "limit", "dtype", "temperature", "max_new_tokens", "context", "max_parts")
+
+
+def report_on_stages(given: dict[str, Any]) -> None:
+    """Write a report on the stages asked for by the options of `assay review infer`."""
+    from evals.io import read_rows
+    from evals.report import save_report
+    from evals.review.page import made_by
+    from evals.schema.reviewruns import ReviewedRow
+    from lab.commands.eval import command_line
+    from training.models.manifest import BASE_STAGE, read_chain
+    from training.reviewer.measure import graded, read_measure
+    from training.run.folder import public_path, versions
+
+    papers = reviewed_papers(given["papers"], given["split"], given["limit"])
+    measure = read_measure({name: given[name] for name in SCORING}, "the command line")
+    nothing = {each.id: () for each in papers}
+    graded({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
+    names = [""] if given["server"] else given["stage"].split(",")
+    if names == ["all"]:
+        names = [BASE_STAGE, *(each.name for each in read_chain(given["chain"]).manifest.stages)]
+    out, stages, made = given["out"], {}, None
+    partial = out.with_name(f"{out.name}.partial")
+    for name in names:
+        rows = partial / f"{name or 'last'}.jsonl"
+        options: dict[str, Any] = given | {"out": rows, "stage": name, "as_json": False}
+        with redirect_stdout(sys.stderr):
+            infer.infer(**options)
+        made = made_by(rows)
+        said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
+        stages[name or (made and made.stage) or "server"] = said, made
+    corpus, told = public_path(given["papers"]), given | {"server": "URL" if given["server"] else ""}
+    report = graded(
+        stages,
+        papers,
+        measure,
+        find_cached,
+        data_name=f"{corpus} ({counted(len(papers), 'paper')}, {given['split']})",
+        chain_name=made.name if made else "",
+        settings={name: given[name] for name in (*ASKING, *SCORING)} | {"papers": corpus},
+        created_at=datetime.now(UTC),
+        command=command_line(
+            task="review", **{key: v for key, v in told.items() if v != "" and not isinstance(v, bool)}
+        ),
+        libraries=versions(),
+    )
+    save_report(report, out)
+    shutil.rmtree(partial)
+    notes.print(f"wrote {out}: {counted(len(report.rows), 'answer')} to {counted(len(papers), 'paper')}")
+    emit(report, as_json=given["as_json"], table=summary_table(report))
+
+
+def scored_again(old: "ReviewReport", path: Path) -> "ReviewReport":
+    """Return a report with what was said cleaned and matched by this version."""
+    from training.reviewer.measure import graded, read_measure
+
+    known: dict[str, Any] = old.settings
+    if "papers" not in known:
+        raise LabError(
+            f"{path} keeps no texts, as what `assay review score` writes; give that command the rows again, or review"
+            " anew: assay eval run --task review --out REPORT.json"
+        )
+    papers = reviewed_papers(known["papers"], known["split"], known["limit"])
+    measure = read_measure({name: known[name] for name in SCORING}, str(path))
+    said = {stage: (each.said, each.score.made_by) for stage, each in old.stages.items()}
+    kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")
+    found = graded(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})
+    if found.data_sha256 != old.data_sha256:
+        raise IncomparableReports(
+            f"{known['papers']} holds other papers or human concerns than those that were reviewed; put those of then"
+            " there, or review anew: assay eval run --task review --out REPORT.json"
+        )
+    return found
+
+
 def measure_reviewer(
     reviewer: "Reviewer", papers: "tuple[ReviewExample, ...]", measure: "MeasureSettings", folder: Path
 ) -> "Measured":
@@ -337,7 +417,7 @@ def _scores(files: list[Path]) -> "list[ReviewReport]":
     if files and len(beside) == len(files):
         raise LabError("none of the files named is a score; name what `assay review score --out SCORE.json` wrote.")
     try:
-        return [load_report(path, ReviewReport) for path in files if path not in beside]
+        return [each for path in files if path not in beside for each in load_report(path, ReviewReport).by_stage()]
     except LabError as error:
         raise LabError(f"{error}. Published results of other projects are read by `assay review import`.") from None
 
@@ -404,12 +484,14 @@ def steps(
 
     Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
     """
+    given = dict(locals())
     from evals.review.page import apart
     from evals.review.report import ABOVE, STEPS_RULE, compared, steps_page
     from lab.settings import from_environment
     from training.data.conversations import read_conversations
     from training.models.base import find_base
     from training.reviewer.measure import (
+        MeasureSettings,
         Reviewer,
         base_named,
         chosen,
@@ -424,20 +506,9 @@ def steps(
     )
     from training.run.folder import RunFolder
 
-    asked = {
-        "limit": limit,
-        "max_new_tokens": max_new_tokens,
-        "max_parts": max_parts,
-        "temperature": temperature,
-        "batch": batch,
-        "dtype": dtype,
-        "cap": cap,
-        "encoder": encoder,
-        "threshold": threshold,
-        "draws": draws,
-        "seed": seed,
-    }
-    measure = read_measure(asked, "the command line")
+    measure = read_measure(
+        {key: given[key] for key in given if key in MeasureSettings.model_fields}, "the command line"
+    )
     folder = RunFolder(run)
     record = review_record(folder)
     found = development_papers(papers, measure.limit)

@@ -248,7 +248,8 @@ def comparison_table(found: Comparisons) -> Table:
 def rescored_tables(found: Rescored, show: bool) -> Group:
     """Return how answers are read, the verdicts that changed, the metrics that moved, and with `show` every answer."""
     read = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
-    tables = [table_of("How answers are read", ("stage", "answers read by"), read)]
+    says_reading = task_of(found.report).says_reading
+    tables = [table_of("How answers are read", ("stage", "answers read by"), read)] if says_reading else []
     if any(change.is_of_verdict for change in found.changes):
         rows = [(each.stage, each.before, each.after, each.n) for each in found.counts if each.before != each.after]
         before, after = (_versions(one) for one in (found.before, found.report.versions))
@@ -268,8 +269,8 @@ def rescored_tables(found: Rescored, show: bool) -> Group:
                 change.stage,
                 change.example_id,
                 *(
-                    f"{each.verdict}, reward {figure(each.reward)}\n{each.reason}"
-                    for each in (change.before, change.after)
+                    f"{each.verdict or 'scored'}, reward {figure(each.reward)}\n{each.reason}"
+                    for each in (change.before.grade, change.after.grade)
                 ),
                 change.completion,
             )

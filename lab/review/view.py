@@ -108,7 +108,7 @@ def board_view(folder: Path) -> str:
     reports, page, tables = [], [], []
     for file in files:
         try:
-            reports.append(load_report(file, ReviewReport))
+            reports += load_report(file, ReviewReport).by_stage()
         except LabError as error:
             page.append(notice(str(error).replace(str(file), file.name), "problem"))
     try:

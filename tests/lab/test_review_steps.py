@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
+from evals.report import load_report, stages_of
+from evals.schema.reports import ReviewReport
 from lab.cli import app
 from tests.lab.trainings import MEASURE, training_rows
 from tests.training.runs import one_thread
@@ -129,3 +131,71 @@ def test_a_run_trained_anew_keeps_no_step_of_the_one_before(place: Path, tmp_pat
     shutil.copytree(place / "run", tmp_path / "run")
     RunFolder(tmp_path / "run").clear()
     assert not list((tmp_path / "run").iterdir())
+
+
+REPORT = (
+    "--task",
+    "review",
+    "--stage",
+    "base,review",
+    "--split",
+    "dev",
+    "--max-new-tokens",
+    "60",
+    "--temperature",
+    "1",
+)
+
+
+@pytest.fixture(scope="module")
+def reported(place: Path) -> Path:
+    """A folder with the report on two stages of the run."""
+    out = place / "report.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        words = ("--data", "corpus", "--chain", "run", "--encoder", "lexical", "--threshold", "0.1", "--limit", "3")
+        done = RUN.invoke(app, ["eval", "run", *REPORT, *words, "--out", "report.json", "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout) == json.loads(out.read_text())
+    return out
+
+
+def test_a_chain_is_run_on_papers_into_one_report_with_what_every_stage_said(place: Path, reported: Path):
+    report = load_report(reported, ReviewReport)
+    assert [(row.stage, row.id) for row in report.rows] == [
+        (s, f"s:{n}") for s in ("base", "review") for n in (1, 2, 3)
+    ]
+    assert stages_of(report) == ("base", "review")
+    assert [list(each.said) for each in report.stages.values()] == [["s:1", "s:2", "s:3"]] * 2
+    assert not list(place.glob("report.json.partial"))
+    for words in (
+        ["eval", "compare", "--task", "review"],
+        ["eval", "leaderboard", "--task", "review"],
+        ["review", "report"],
+    ):
+        done = RUN.invoke(app, [*words, str(reported), "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+
+
+def test_what_was_said_is_scored_again_and_what_changed_is_listed(place: Path, reported: Path, tmp_path: Path):
+    report = json.loads(reported.read_text())
+    (human, *_) = (json.loads(line) for line in (place / "corpus" / "dev.jsonl").read_text().splitlines())
+    report["stages"]["review"]["said"]["s:1"] = [{"text": human["concerns"][0]["concern_text"]}]
+    (tmp_path / "old.json").write_text(json.dumps(report))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        words = ("eval", "rescore", "--task", "review", str(tmp_path / "old.json"), "--json")
+        done = RUN.invoke(app, words, catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert [(each["example_id"], each["stage"], each["after"]["n_matched"]) for each in found["changes"]] == [
+        ("s:1", "review", 1)
+    ]
+    assert load_report(tmp_path / "old.json", ReviewReport).rows[3].n_matched == 1
+    assert "f1" in {each["metric"] for each in found["shifts"]}
+
+
+def test_a_score_without_texts_is_not_scored_again(reported: Path, tmp_path: Path):
+    report = {**json.loads(reported.read_text()), "settings": {}, "stages": {}}
+    (tmp_path / "score.json").write_text(json.dumps(report))
+    with pytest.raises(LabError, match="keeps no texts"):
+        RUN.invoke(app, ["eval", "rescore", "--task", "review", str(tmp_path / "score.json")], catch_exceptions=False)

@@ -26,15 +26,15 @@ from evals.papers.collection import OWN, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
 from evals.report import load_report, save_report
 from evals.review.clean import Cleaning, clean
-from evals.review.match import LEXICAL, Encoder, number_of
-from evals.review.page import hand_on, made_by, read_record
+from evals.review.match import LEXICAL, Encoder, number_of, panel_of
+from evals.review.page import made_by, read_record
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256, system_prompt
-from evals.review.report import AUTO, Wanted, measuring_of, read_panel
+from evals.review.report import AUTO, Wanted, measuring_of
 from evals.review.score import score as score_of
 from evals.schema import ReviewExample, RunRecord
-from evals.schema.reports import ReviewReport
-from evals.schema.reviewruns import ReviewRun
-from evals.schema.reviews import PredictionRow
+from evals.schema.reports import ReviewedStage, ReviewReport
+from evals.schema.reviewruns import ReviewedRow, ReviewRun
+from evals.schema.reviews import Concern, MadeBy, PredictionRow, ReferenceRow
 from training.config import ReviewSettings, Settings, as_document, make
 from training.data.conversations import ReviewedPaper
 from training.data.tokens import Rows
@@ -168,10 +168,9 @@ def measured(
     known = known_score(reviewer, folder)
     if known is not None:
         return known
-    reference, rows = folder / "dev.jsonl", folder / "rows.jsonl"
+    rows = folder / "rows.jsonl"
     if measure.encoder != LEXICAL:
         find_encoder(measure.encoder)  # one that is missing is told before hours of asking
-    write_whole(reference, as_lines(papers))
     chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
     job = Job([each.article for each in papers], ChainEngine(chain, measure.asking), measure.asking, measure.batch)
     before = read_record(rows)
@@ -183,16 +182,34 @@ def measured(
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    cleaning = Cleaning(cap=measure.cap or None)
-    cleaned = [clean(row, cleaning).document(cleaning) for row in read_rows(rows, PredictionRow)]
-    write_whole(folder / "clean.jsonl", "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in cleaned))
-    hand_on(rows, folder / "clean.jsonl")
-    panel = read_panel(reference, folder / "clean.jsonl", "both")
-    how = Wanted(encoder=measure.encoder, threshold=measure.threshold or None, draws=measure.draws, seed=measure.seed)
-    measuring = measuring_of(panel, reference, how, find_encoder)
-    report = score_of(reviewer.name, panel, measuring, made_by(folder / "clean.jsonl"))
+    said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
+    report = graded({reviewer.name: (said, made_by(rows))}, papers, measure, find_encoder)
     save_report(report, folder / "score.json")
     return Measured(report, run)
+
+
+def graded(
+    stages: Mapping[str, tuple[Mapping[str, tuple[Concern, ...]], MadeBy | None]],
+    papers: Sequence[ReviewExample],
+    measure: MeasureSettings,
+    find_encoder: Callable[[str], Encoder],
+    **told: Any,
+) -> ReviewReport:
+    """Return one report on what stages said of papers, cleaned and scored; `told` are fields that no score knows."""
+    cleaning, found = Cleaning(cap=measure.cap or None), dict[str, ReviewReport]()
+    how = Wanted(encoder=measure.encoder, threshold=measure.threshold or None, draws=measure.draws, seed=measure.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        reference = Path(folder) / "papers.jsonl"
+        write_whole(reference, as_lines(papers))
+        human = read_rows(reference, ReferenceRow)
+        for name, (said, made) in stages.items():
+            rows = [PredictionRow(article_id=of, concerns=tuple(map(dict, each))) for of, each in said.items()]
+            panel = panel_of(human, [clean(row, cleaning).row for row in rows])
+            found[name] = score_of(name, panel, measuring_of(panel, reference, how, find_encoder), made)
+    told["rows"] = tuple(row for each in found.values() for row in each.rows)
+    told["summaries"] = tuple(summary for each in found.values() for summary in each.summaries)
+    told["stages"] = {name: ReviewedStage(said=dict(stages[name][0]), score=each.score) for name, each in found.items()}
+    return next(reversed(found.values())).model_copy(update=told)
 
 
 def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
@@ -207,9 +224,8 @@ def known_score(reviewer: Reviewer, folder: Path) -> Measured | None:
         return None
     found = load_report(folder / "score.json", ReviewReport)
     if found.chain_name != reviewer.name:  # the folder was renamed
-        summaries = [each.model_copy(update={"stage": reviewer.name}) for each in found.summaries]
         score = found.score.model_copy(update={"system": reviewer.name, "articles": found.rows})
-        found = ReviewReport.of(score, summaries)
+        found = ReviewReport.of(score, found.summaries)
     return Measured(found, run)
 
 
