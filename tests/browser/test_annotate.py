@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 from playwright.sync_api import expect
 
-from tests.browser.pages import open_tab
+from tests.browser.pages import choose_earlier, open_tab
 
 SELECTED = """(length) => {
     const words = document.querySelector('#annotate-answer .rate-answer').firstChild;
@@ -34,8 +34,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     ann = at_work(open_page, scripted_lab)
     ann.locator("#annotate-new button").first.click()
     ann.get_by_label("Title").fill("Thymus")
-    ann.locator("#annotate-source input").click()
-    ann.get_by_role("option", name="pathways-heldout").click()
+    choose_earlier(ann, "#annotate-source input", "pathways-heldout")
     ann.get_by_role("spinbutton", name="Questions").fill("2")
     ann.get_by_label("SFT", exact=True).uncheck()
     ann.get_by_label("Base", exact=True).uncheck()
@@ -49,16 +48,24 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     mark = ann.locator("#annotate-answer mark.wrong_fact")
     expect(mark).to_have_count(1)
     words = mark.inner_text()
+    ann.get_by_label("Remark").press_sequentially("Only RR-6")
+    expect(ann.locator("#annotate-notice")).to_contain_text("Draft kept.")
     ann.reload()
     ann.wait_for_selector("#ask-button")
     open_tab(ann, "Annotate")
     expect(ann.locator("#annotate-answer mark.wrong_fact")).to_have_text(words)
     expect(ann.locator("#annotate-rating-0 input").first).to_be_checked()
+    expect(ann.get_by_label("Remark")).to_have_value("Only RR-6")
     expect(ann.locator("#annotate-answer h3")).to_have_count(0)
     question = ann.locator("#annotate-answer .question").inner_text()
     ann.locator("#annotate-submit").click()
     expect(ann.locator("#annotate-progress")).to_contain_text("1 of 4 annotations")
     expect(ann.locator("#annotate-answer .question")).not_to_have_text(question)
+    ann.locator("#annotate-undo").click()
+    expect(ann.locator("#annotate-progress")).to_contain_text("0 of 4 annotations")
+    expect(ann.locator("#annotate-answer .question")).to_have_text(question)
+    ann.locator("#annotate-submit").click()
+    expect(ann.locator("#annotate-progress")).to_contain_text("1 of 4 annotations")
 
     bob = at_work(open_page, scripted_lab, width=390, dark=True)
     expect(bob.locator("#annotate-answer .question")).to_have_text(question)

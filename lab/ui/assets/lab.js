@@ -64,6 +64,14 @@
     return card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : "";
   };
 
+  // A better answer or remark is kept when its field is left, and once typing rests: a reload must not lose it.
+  const resting = new WeakMap();
+  document.addEventListener("input", ({ target }) => {
+    if (!target.matches?.(".rate-panel textarea")) return;
+    clearTimeout(resting.get(target));
+    resting.set(target, setTimeout(() => target.dispatchEvent(new FocusEvent("blur")), 1000));
+  });
+
   const setDark = (dark) => document.body.classList.toggle("dark", dark);
   const keep = (value) => {
     try {
