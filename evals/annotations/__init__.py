@@ -52,11 +52,6 @@ def every_guideline(project: AnnotationProject) -> Guidelines:
 # ---- the queue --------------------------------------------------------------------------------
 
 
-def state_of(item: str, rater: str, annotations: Iterable[Annotation]) -> State:
-    """Return how far a rater is with an item."""
-    return next((each.state for each in annotations if (each.item, each.rater) == (item, rater)), "pending")
-
-
 def queue(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], rater: str
 ) -> list[AnnotationItem]:

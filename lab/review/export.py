@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evals.errors import LabError
-from evals.review.corpus import assigned
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
 from lab.document_session import Exported
@@ -133,6 +132,8 @@ def _preferred(
 def _replies(review: KeptReview, concerns: Sequence[Concern]) -> list[str]:
     """Return the reply to each part as the model is taught to write it."""
     requests = review.answer.requests
+    from evals.review.corpus import assigned
+
     places = assigned([each.text for each in concerns], list(requests))
     parts: list[list[dict[str, object]]] = [[] for _ in requests]
     for each, place in zip(concerns, places, strict=True):
