@@ -17,7 +17,6 @@ from evals.schema.annotations import (
     AnnotationProject,
     Dimension,
     Guidelines,
-    State,
     Thumb,
     VerdictLabel,
 )
