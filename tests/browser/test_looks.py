@@ -120,7 +120,7 @@ def test_fonts_theme_and_keyboard_are_the_page_s_own(open_page, scripted_lab):
     page.click("#theme-toggle")
     assert not page.evaluate(is_dark)
     page.reload()
-    page.wait_for_selector("#ask-button")
+    page.wait_for_selector("#tabs")
     page.wait_for_timeout(500)
     assert not page.evaluate(is_dark), "and remembers a choice against it"
 

@@ -79,7 +79,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         expect(page.locator("#train-answers tbody tr")).to_have_count(4)
 
         page.reload()
-        page.wait_for_selector("#ask-button")
+        page.wait_for_selector("#tabs")
         open_tab(page, "Train")
         expect(page.locator("#train-panel .running")).to_be_visible()
         page.goto("about:blank")
