@@ -42,31 +42,27 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         guidelines = gr.Markdown()
     others = gr.HTML(elem_id="annotate-others")
 
-    def rater_of(visitor: Visitor | None, role: str) -> Rater:
-        return Rater(services, visitor, is_adjudicating=role == "adjudicator")
-
     def turn(
         visitor: Visitor | None,
         left: str | None,
         project: str | None,
         role: str,
-        skipped: Sequence[str],
+        passed: Sequence[str],
         at: str | None = None,
     ) -> Painted:
         """Show the next answer of the queue, or the one that `at` names; `left` is one that was skipped."""
         if not project:
             return panel.nothing(say("annotate.no_project_yet")) | {meter: "", others: ""}
-        later = [*(name for name in skipped if name != left), *([left] if left else [])]
-        rater = rater_of(visitor, role)
+        later = [*(name for name in passed if name != left), *([left] if left else [])]
+        rater = Rater(services, visitor, is_adjudicating=role == "adjudicator")
         try:
             opened = rater.open(at) if at else rater.next(project, later)
             page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
             page |= {meter: _meter(services, rater, project), others: _others(rater, opened) if opened else ""}
         except LabError as error:
             page = panel.nothing(str(error)) | {others: ""}
-        return page | {skipped_: later}
+        return page | {skipped: later}
 
-    skipped_ = skipped
     here = [project, role, skipped]
     panel = build_panel(
         services, door, "annotate", is_named=False, here=here, advance=turn, also=[meter, others, skipped]
