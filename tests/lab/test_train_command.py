@@ -227,7 +227,7 @@ def test_every_reviewer_of_a_sweep_is_trained_reviews_the_papers_and_is_scored_a
     assert row["f1_above_permuted"]["value"] == pytest.approx(row["f1"]["value"] - row["permuted"])
     assert "training.review" in said
     (reports,) = (folder / "runs" / "1" / "reports").glob("dev-*")
-    assert {"rows.jsonl", "clean.jsonl", "score.json"} <= {each.name for each in reports.iterdir()}
+    assert {"rows.jsonl", "score.json"} <= {each.name for each in reports.iterdir()}
     again = invoke("sweep", file, "--json")
     assert json.loads(again.stdout) == [row]
     assert "reviews" not in again.stderr
