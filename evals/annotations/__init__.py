@@ -6,6 +6,7 @@ An item is annotated by as many raters as its project asks for; discarded annota
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from statistics import fmean
@@ -26,6 +27,8 @@ from evals.stats.agreement import Rating, agreement
 Word = TypeVar("Word", Thumb, VerdictLabel)
 WHOLE = ("thumb", "verdict")
 """What is said of an answer as a whole, beside the ratings by dimension."""
+DRAFT_HOLDS = timedelta(days=1)
+"""How long a draft keeps its rater's place; who comes back later goes on all the same."""
 FAR_APART = 0.5
 """Share of a dimension's range from which two ratings disagree: 2 steps of 1 to 5."""
 
@@ -48,22 +51,40 @@ def every_guideline(project: AnnotationProject) -> Guidelines:
     return project.guidelines.model_copy(update=every)
 
 
+def bad_rating(guidelines: Guidelines, ratings: Mapping[str, float]) -> tuple[str, str] | None:
+    """Return the first rating that does not fit guidelines, and why."""
+    dimensions = {each.name: each for each in guidelines.dimensions}
+    for name, value in ratings.items():
+        each = dimensions.get(name)
+        if each is None:
+            return name, f"the project rates {', '.join(dimensions) or 'nothing'}"
+        if not each.low <= value <= each.high:
+            return name, f"{value} is not within {each.low} to {each.high}"
+    return None
+
+
 # ---- the queue --------------------------------------------------------------------------------
 
 
 def queue(
-    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], rater: str
+    project: AnnotationProject,
+    items: Sequence[AnnotationItem],
+    annotations: Sequence[Annotation],
+    rater: str,
+    now: datetime,
 ) -> list[AnnotationItem]:
     """Return what a rater has still to do, in order: drafts first, then what others have begun, then the rest.
 
-    Left out is what is assigned to others alone, and what has as many raters as the project asks for; who has an
-    item as a draft keeps it.
+    Left out is what is assigned to others alone, and what has as many raters as the project asks for; a draft of
+    somebody else counts among them for `DRAFT_HOLDS`.
     """
     mine = {each.item: each.state for each in annotations if each.rater == rater and not each.is_adjudication}
     others = Counter(
         each.item
         for each in annotations
-        if each.rater != rater and each.state in ("draft", "submitted") and not each.is_adjudication
+        if each.rater != rater
+        and not each.is_adjudication
+        and (each.state == "submitted" or (each.state == "draft" and now - each.updated_at < DRAFT_HOLDS))
     )
 
     def is_open(item: AnnotationItem) -> bool:

@@ -31,6 +31,7 @@ from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProje
 
 Form = Literal["sft", "dpo", "reward", "kto", "labels", "argilla", "label-studio", "csv", "json"]
 FORMS: tuple[Form, ...] = get_args(Form)
+HELD_OUT = "held out to measure models"
 MARGIN = 0.25
 """How much better one of two answers must be rated, on a scale of 0 to 1, to be preferred: one step of 1 to 5."""
 ROWS = "train.jsonl"
@@ -64,10 +65,12 @@ def export(
     made = writers[form]() if form in writers else _trainer(project, settle(items, annotations), form)
     if not made.rows:
         why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
+        remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
+        if {reason for reason, n in made.left_out.items() if n} == {HELD_OUT}:
+            remedy = f"They train no model. Choose {', '.join(FORMS[4:])}, or annotate answers to other questions"
         raise LabError(
             f"no annotation of {project.title!r} gives a row in the format {form!r}"
-            f" ({why or 'nothing was submitted yet'}). Annotate some answers first, or choose another format:"
-            f" {', '.join(FORMS)}."
+            f" ({why or 'nothing was submitted yet'}). {remedy}."
         )
     return made
 
@@ -80,7 +83,7 @@ def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form)
     usable = []
     for each in settled:
         if is_held_out(each.item.question, each.item.example_id):
-            left_out["held out to measure models"] += 1
+            left_out[HELD_OUT] += 1
         else:
             usable.append(each)
     rows: list[dict[str, Any]] = []
@@ -374,9 +377,9 @@ def _label_config(project: AnnotationProject) -> str:
 
 
 def _csv(project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation]) -> Exported:
-    """Return a row per annotation; reasons are parted by "; ", notes are JSON."""
+    """Return a row per annotation; reasons and notes are JSON."""
     ratings = [f"rating:{each.name}" for each in project.guidelines.dimensions]
-    shown = ("question", "text", "stage", "chain")
+    shown = ("question", "text", "stage", "chain", "system_prompt")
     plain = ("rater", "state", "updated_at", *CHOICES, *TEXTS, "guidelines", "is_adjudication")
     file = io.StringIO()
     writer = csv.DictWriter(file, ["item", *shown, *plain, "reasons", "notes", *ratings], lineterminator="\n")
@@ -386,7 +389,7 @@ def _csv(project: AnnotationProject, items: Sequence[AnnotationItem], annotation
         for each in said:
             row = {"item": item.id} | {name: getattr(item, name) for name in shown}
             row |= each.model_dump(mode="json", include=set(plain))
-            row["reasons"] = "; ".join(each.reasons)
+            row["reasons"] = json.dumps(each.reasons, ensure_ascii=False) if each.reasons else ""
             row["notes"] = json.dumps([note.model_dump() for note in each.notes]) if each.notes else ""
             writer.writerow(row | {f"rating:{name}": value for name, value in each.ratings.items()})
             rows += 1

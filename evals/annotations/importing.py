@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from evals.annotations import every_guideline
+from evals.annotations import bad_rating, every_guideline
 from evals.annotations.export import CHOICES, TEXTS
 from evals.errors import BadRow, LabError
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
@@ -46,7 +46,7 @@ def read_annotations(
     known = {item.id: item for item in items} | {(item.question, item.text): item for item in items}
     new: dict[object, AnnotationItem] = {}
     annotations = []
-    number = 0
+    number, rated = 0, every_guideline(project)
     try:
         for number, (shown, said) in enumerate(READERS[layout](path, text), 1):
             words, given_id = (shown["question"], shown["text"]), shown.get("item")
@@ -66,7 +66,11 @@ def read_annotations(
                 given = Annotation.model_validate({"item": item.id, "updated_at": now} | filled)
                 if given.updated_at.tzinfo is None:
                     given = given.model_copy(update={"updated_at": given.updated_at.replace(tzinfo=UTC)})
-                _check(path, number, project, item, given)
+                if misfit := bad_rating(rated, given.ratings):
+                    raise BadRow(path, number, *misfit)
+                if given.notes and (end := max(note.end for note in given.notes)) > len(item.text):
+                    told = f"a note ends at {end}, the answer has {len(item.text)} characters"
+                    raise BadRow(path, number, "notes", told)
                 annotations.append(given)
     except KeyError as error:
         raise BadRow(path, number + 1, str(error.args[0]), "is missing") from error
@@ -74,21 +78,6 @@ def read_annotations(
         first = error.errors()[0]
         raise BadRow(path, number, ".".join(map(str, first["loc"])), first["msg"]) from error
     return Imported(list(new.values()), annotations)
-
-
-def _check(path: Path, number: int, project: AnnotationProject, item: AnnotationItem, given: Annotation) -> None:
-    dimensions = {each.name: each for each in every_guideline(project).dimensions}
-    for name, value in given.ratings.items():
-        each = dimensions.get(name)
-        if each is None:
-            raise BadRow(path, number, name, f"the project rates {', '.join(dimensions) or 'nothing'}")
-        if not each.low <= value <= each.high:
-            raise BadRow(path, number, name, f"{value} is not within {each.low} to {each.high}")
-    for note in given.notes:
-        if note.end > len(item.text):
-            raise BadRow(
-                path, number, "notes", f"a note ends at {note.end}, the answer has {len(item.text)} characters"
-            )
 
 
 def _json_list(path: Path, text: str) -> list[Row]:
@@ -161,20 +150,27 @@ def _label_studio(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
 def _csv(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
     """Yield every line of a table with the columns of our own export; only question, text and rater must be there."""
     for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
-        shown = {name: row[name] for name in ("item", "stage", "chain") if row.get(name)}
+        shown = {name: row[name] for name in ("item", "stage", "chain", "system_prompt") if row.get(name)}
         shown |= {"question": row["question"], "text": row["text"]}
         said: Row = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}
         said |= {"rater": row["rater"], "state": row.get("state") or "submitted"}
         said["is_adjudication"] = (row.get("is_adjudication") or "").casefold() in ("true", "1")
-        said["reasons"] = [each for each in (row.get("reasons") or "").split("; ") if each]
         said["ratings"] = {
             name.removeprefix("rating:"): value for name, value in row.items() if name and name.startswith("rating:") and value
         }  # fmt: skip
-        try:
-            said["notes"] = json.loads(row.get("notes") or "[]")
-        except json.JSONDecodeError as error:
-            raise BadRow(path, number, "notes", f"is no JSON ({error.msg})") from error
+        if (reasons := row.get("reasons") or "").startswith("["):
+            said["reasons"] = _json(path, number, "reasons", reasons)
+        else:  # as a person types them
+            said["reasons"] = [each for each in reasons.split("; ") if each]
+        said["notes"] = _json(path, number, "notes", row.get("notes") or "[]")
         yield shown, said
+
+
+def _json(path: Path, number: int, name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRow(path, number, name, f"is no JSON ({error.msg})") from error
 
 
 def _note(start: int, end: int, kind: str, comment: str = "") -> Row:

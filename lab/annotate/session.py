@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from evals.annotations import disagreements, progress, queue, settle, usual_guidelines
+from evals.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
 from evals.annotations.export import TAKEN
 from evals.errors import LabError
 from evals.schema import Answer, EvalReport
@@ -92,7 +92,7 @@ class Rater:
         """Return what this rater has still to do in a project: of an adjudicator, what raters disagree about."""
         known, items, said = self.store.project(project), self.store.items(project), self.store.standing(project)
         if not self.is_adjudicating:
-            return queue(known, items, said, self.name)
+            return queue(known, items, said, self.name, self.services.now())
         dropped = {each.item for each in said if each.is_adjudication and each.state == "discarded"}
         return [each.item for each in settle(items, said) if each.item.id not in dropped and disagreements(known, each)]
 
@@ -121,7 +121,8 @@ class Rater:
             return self._change(self.open(name), state, said)
 
     def _change(self, opened: Opened, state: State | None, said: Mapping[str, Any]) -> Opened:
-        _check(opened.project.guidelines, said)
+        if misfit := bad_rating(opened.project.guidelines, said.get("ratings", {})):
+            raise LabError(say("annotate.bad_rating", name=misfit[0], why=misfit[1]))
         before = opened.said
         kept = "submitted" if before.state == "submitted" else "draft"
         whole = before.model_dump() | dict(said) | {"state": state or kept}
@@ -189,14 +190,6 @@ class Rater:
         return [item.id for item in items]
 
 
-def _check(guidelines: Guidelines, said: Mapping[str, Any]) -> None:
-    dimensions = {each.name: each for each in guidelines.dimensions}
-    for name, value in said.get("ratings", {}).items():
-        each = dimensions.get(name)
-        if each is None or not each.low <= value <= each.high:
-            raise LabError(say("annotate.bad_rating", name=name, value=value))
-
-
 # ---- projects -----------------------------------------------------------------------------------
 
 
@@ -249,7 +242,7 @@ def items_of_report(
 
 
 def new_project(
-    services: Services, title: str, raters: float, text: str, dimensions: str, reasons: str
+    services: Services, title: str, raters: float | None, text: str, dimensions: str, reasons: str
 ) -> AnnotationProject:
     """Return a project under guidelines as they were typed. LabError for what cannot be read."""
     if not title.strip():
@@ -260,10 +253,17 @@ def new_project(
             title=title.strip(),
             created_at=services.now(),
             guidelines=typed_guidelines(text, dimensions, reasons),
-            raters_per_item=int(raters),
+            raters_per_item=whole("annotate.new.raters", raters),
         )
     except ValidationError as error:
         raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def whole(label: str, value: float | None) -> int:
+    """Return a number from 1 on that was typed into the field of this label; an empty one gives None."""
+    if value is None or value < 1:
+        raise LabError(say("annotate.no_number", field=say(label)))
+    return int(value)
 
 
 def typed_guidelines(text: str, dimensions: str, reasons: str, version: int = 1) -> Guidelines:

@@ -13,7 +13,7 @@ from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.annotate.panel import build_panel, draw, quoted, words_of
-from lab.annotate.session import Rater, as_typed, change_guidelines, item_of_answer, items_of_report, new_project
+from lab.annotate.session import Rater, as_typed, change_guidelines, item_of_answer, items_of_report, new_project, whole
 from lab.ask.session import session_of
 from lab.commands.tables import counted
 from lab.compare.export import zip_files
@@ -183,16 +183,18 @@ def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
         found = list(report.stage_checksums) if report else []
         return gr.CheckboxGroup([(stage_name(each), each) for each in found], value=found, visible=bool(found))
 
-    def on_make(visitor: Visitor | None, title: str, name: str, stages: list[str], n: float, *typed: Any) -> Painted:
+    def on_make(
+        visitor: Visitor | None, title: str, name: str, stages: list[str], n: float | None, *typed: Any
+    ) -> Painted:
         try:
-            known = new_project(services, title or "", *typed)
+            known, n_asked = new_project(services, title or "", *typed), whole("annotate.new.n", n)
             report = next((each for each in services.reports().reports if each.data_name == name), None)
             if report is not None:
-                items = items_of_report(report, known, stages, int(n))
+                items = items_of_report(report, known, stages, n_asked)
             elif visitor is None:
                 raise LabError(say("annotate.nobody"))
             else:
-                asked = services.store.answers(session_of(services, visitor, "ask"), int(n))
+                asked = services.store.answers(session_of(services, visitor, "ask"), n_asked)
                 items = [item_of_answer(each, known.id) for each in asked]
             if not items:
                 raise LabError(say("annotate.new.empty"))

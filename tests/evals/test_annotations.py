@@ -24,6 +24,7 @@ FILES = {"argilla": "records.json", "label-studio": "tasks.json", "csv": "annota
 def item(number, stage="sft", question=None, **more):
     known = {"id": f"i{number}", "project": "liver", "added_at": NOON, "stage": stage, "chain": "embedded"}
     text = f'Hepatocytes say "up", {number}.\nAnswer: up\nConfidence: 80%'
+    more = {"system_prompt": "Answer briefly.", **more}
     return AnnotationItem(**{**known, "question": question or QUESTIONS[number % 3], "text": text, **more})
 
 
@@ -38,7 +39,7 @@ SAID = [
     said(0, "bob", ratings={"factual": 4}, thumb="up", verdict="correct"),
     said(1, state="draft", comment='"quoted", and\na second line'),
     said(2, "bob", state="discarded", comment="no answer"),
-    said(3, ratings={"factual": 1}, thumb="down", reasons=("wrong number",), corrected="Down.\nAnswer: down"),
+    said(3, ratings={"factual": 1}, thumb="down", reasons=("wrong number; sign",), corrected="Down.\nAnswer: down"),
     said(3, "bob", ratings={"factual": 4}, thumb="up"),
 ]
 
@@ -49,7 +50,7 @@ def rows_of(form, items=ITEMS, annotations=SAID):
 
 def test_a_rater_is_given_drafts_first_then_what_others_began_and_nothing_that_is_complete():
     def waiting(rater, items=ITEMS):
-        return [each.id for each in queue(PROJECT, items, SAID, rater)]
+        return [each.id for each in queue(PROJECT, items, SAID, rater, NOON)]
 
     assert waiting("ann") == ["i1", "i2", "i4", "i5"]
     assert waiting("bob") == ["i1", "i4", "i5"]
@@ -60,6 +61,14 @@ def test_a_rater_is_given_drafts_first_then_what_others_began_and_nothing_that_i
     assert progress(PROJECT, ITEMS, SAID)._asdict() == {
         "items": 6, "complete": 2, "begun": 1, "discarded": 1, "submitted": 4, "wanted": 12,
     }  # fmt: skip
+
+
+def test_a_draft_keeps_its_raters_place_for_a_day_and_is_found_again_after():
+    project = PROJECT.model_copy(update={"raters_per_item": 1})
+    for waited, given in ((23, []), (25, ["i1"])):
+        now = NOON + timedelta(hours=waited, minutes=1)
+        assert [each.id for each in queue(project, ITEMS[1:2], SAID, "cat", now)] == given
+        assert [each.id for each in queue(project, ITEMS[1:2], SAID, "ann", now)] == ["i1"]
 
 
 def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_settles_it():
@@ -108,8 +117,11 @@ def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_p
 
 def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why():
     held = [item(0, question=pathway_heldout()[0].prompt)]
-    with pytest.raises(LabError, match=r"1 held out to measure models.*label-studio"):
-        export(PROJECT, held, SAID[:2], "sft")
+    for form in FORMS[:4]:
+        with pytest.raises(
+            LabError, match=r"1 held out to measure models\). They train no model. Choose labels, argilla"
+        ):
+            export(PROJECT, held, SAID[:2], form)
     for form in FORMS:
         with pytest.raises(LabError, match="nothing was submitted yet"):
             export(PROJECT, [], [], form)
@@ -131,9 +143,9 @@ def test_what_is_exported_comes_back_with_offsets_into_a_project_that_has_the_an
     ]
     note = found.annotations[0].notes[0]
     assert (note.start, note.end, note.kind, found.items) == (0, 11, "unsupported", [])
-    assert {(new.id, new.text) for new in read_annotations(file, layout, PROJECT, [], NOON).items} <= {
-        (f"liver:{each.id}", each.text) for each in ITEMS
-    }
+    assert {
+        (new.id, new.text, new.system_prompt) for new in read_annotations(file, layout, PROJECT, [], NOON).items
+    } <= {(f"liver:{each.id}", each.text, "Answer briefly.") for each in ITEMS}
 
 
 def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and_twice_read_is_once_kept(tmp_path):

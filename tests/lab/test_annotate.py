@@ -101,7 +101,7 @@ def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services
     ann.say_of("i0", ratings={"factual": 4})
     refused = {
         "nothing is rated": lambda: ann.say_of("i1", "submitted"),
-        "factual = 9 does not fit": lambda: ann.say_of("i0", ratings={"factual": 9}),
+        "factual: 9 is not within 1 to 5": lambda: ann.say_of("i0", ratings={"factual": 9}),
         "no words are selected": lambda: ann.note("i0", "", "good", ""),
         "no words are selected.": lambda: ann.note("i0", "3-900", "good", ""),
         "marks nothing": lambda: ann.note("i0", "3-3", "good", ""),
@@ -243,6 +243,8 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
     assert [name] == [each for _, each in called("annotate_projects", None)[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
+    for empty in ((None, 1), (5, None)):
+        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", "Factual: x", "")[0]
     message, button = called("annotate_export", name, "csv")
     assert "nothing was submitted yet" in message
     store = services.store.annotations
