@@ -81,11 +81,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class PinnedBase:
-    """The model that a chain stands on, by its name on the Hub.
-
-    `weights_sha256` is over the safetensors there, None where only the training record vouches for them;
-    `original` is the model that a published copy was made from.
-    """
+    """A base on the Hub; `weights_sha256` None: only the record vouches for it. A copy has an `original`."""
 
     name: str
     revision: str | None
@@ -127,10 +123,7 @@ class Run:
 
 
 def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
-    """Return the run in a folder; `more` are files of reports beside those in the folder.
-
-    LabError for a folder that is no finished run of an adapter.
-    """
+    """Return the finished run in a folder, LabError for another; `more` are reports beside those in it."""
     record = _read(folder / RECORD, RunRecord)
     manifest = _read(folder / CHAIN, ChainManifest)
     if record.status != "finished":
@@ -142,10 +135,13 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
         raise LabError(f"{folder / CHAIN} names no stage, so there is no adapter to publish.")
     stage = manifest.stages[-1]
     files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_beside(file)}
-    reports = {name: load_report(file, Report) for name, file in files.items()}
-    return Run(
-        folder, record, manifest, {name: each for name, each in reports.items() if _is_about(each, stage)}, files
-    )
+    reports = {}
+    for name, file in files.items():
+        report = load_report(file, Report)
+        made = report.score.made_by if isinstance(report, ReviewReport) else None
+        if report.stage_checksums.get(stage.name) == stage.sha256 and (made is None or made.stage == stage.name):
+            reports[name] = report
+    return Run(folder, record, manifest, reports, files)
 
 
 def _is_beside(file: Path) -> bool:
@@ -155,11 +151,6 @@ def _is_beside(file: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(known, dict) and any(fields <= known.keys() for fields in NO_REPORTS)
-
-
-def _is_about(report: Report[Any], stage: ChainStage) -> bool:
-    made = report.score.made_by if isinstance(report, ReviewReport) else None
-    return report.stage_checksums.get(stage.name) == stage.sha256 and (made is None or made.stage == stage.name)
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored:
@@ -176,10 +167,7 @@ def _read(file: Path, kind: type[Stored]) -> Stored:
 
 
 def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> PinnedBase:
-    """Return the base by its Hub id; `name` and `revision` go over what the chain says.
-
-    LabError if neither gives a Hub id: the path of a folder leads nowhere for anybody else.
-    """
+    """Return the base by its Hub id; `name` and `revision` go over what the chain says. LabError for a folder's path."""
     chosen = name or manifest.base.hub_id
     if chosen is None or not HUB_ID.fullmatch(chosen):
         raise LabError(
@@ -201,15 +189,11 @@ def data_licence(name: str) -> str | None:
 
 
 def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple[PublishedStage, ...]) -> Upload:
-    """Return everything that goes into the adapter's repository, each file read once.
-
-    `earlier` says where the stages before it lie. What is wrong is among the findings.
-    """
+    """Return all that goes into the adapter's repository, each file read once; `earlier` stages lie where they say."""
     file = run.adapter / WEIGHTS
     if not file.is_file():
-        pickle = ""
-        if any(file.parent.glob("adapter_model.bin")):
-            pickle = " It holds a pickle (adapter_model.bin), which can run code and is not published."
+        pickle = " It holds a pickle (adapter_model.bin), which can run code and is not published."
+        pickle *= any(file.parent.glob("adapter_model.bin"))
         raise LabError(
             f"{file.parent} holds no {file.name}, so there is no adapter to publish.{pickle} Save it with"
             " save_pretrained, which writes safetensors."
@@ -222,9 +206,8 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     findings += _identity(run, base, weights.sha256, settings)
     if shapes:
         findings += fit_findings(WEIGHTS, shapes, settings)
-    own = PublishedStage(
-        name=run.stage.name, repo=wanted.repo, revision=None, sha256=weights.sha256, config_sha256=config.sha256
-    )
+    sums = {"sha256": weights.sha256, "config_sha256": config.sha256}
+    own = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, **sums)
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables, figures = measured(run.reports, run.stage.name)
@@ -239,9 +222,8 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     }
     sources = (Source(base.name, base.licence), *run.data())
     licence = wanted.licence or suggested(sources[0], sources[1:])
-    for problem in conflicts(licence, sources):
-        remedy = "choose a licence that all of them allow, with --license"
-        findings.append(diagnostic("licence", "README.md", problem, remedy))
+    remedy = "choose a licence that all of them allow, with --license"
+    findings += [diagnostic("licence", "README.md", problem, remedy) for problem in conflicts(licence, sources)]
     if names := unknown(sources):
         problem = f"nobody has recorded the licence of {', '.join(names)}; the card says license: {licence}"
         remedy = "find it out before you publish, and name the adapter's with --license"
@@ -257,14 +239,12 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBa
         stage.model_copy(update={"path": path, "config_sha256": place.config_sha256})
         for stage, place, path in zip(manifest.stages, lineage.stages, paths, strict=True)
     )
-    changes: dict[str, object] = {"stages": stages}
-    recorded = manifest.base.weights_sha256
+    named: dict[str, object] = {}
     if manifest.base.hub_id is None or base.weights_sha256 is not None:
         named = {"source": base.name, "hub_id": base.name, "revision": base.revision}
-        if base.weights_sha256 not in (None, recorded):
-            named |= {"weights_sha256": base.weights_sha256, "packed_sha256": recorded}
-        changes["base"] = manifest.base.model_copy(update=named)
-    return manifest.model_copy(update=changes)
+        if base.weights_sha256 not in (None, manifest.base.weights_sha256):
+            named |= {"weights_sha256": base.weights_sha256, "packed_sha256": manifest.base.weights_sha256}
+    return manifest.model_copy(update={"stages": stages, "base": manifest.base.model_copy(update=named)})
 
 
 def _config(run: Run, base: PinnedBase) -> tuple[Part, dict[str, Any]]:
@@ -373,12 +353,9 @@ def _front_matter(run: Run, base: PinnedBase, name: str, licence: str) -> ModelC
         more["license_name"] = "see-base-model-and-training-data"
     if (emissions := record.result.get("co2_g")) is not None:
         grams = record.result.get("co2_grams_per_kwh")
-        source = f", at {grams} g of CO2 per kWh" if grams is not None else ""
-        more["co2_eq_emissions"] = {
-            "emissions": emissions,
-            "source": f"energy as the machine's counters measured it{source}",
-            "training_type": "fine-tuning",
-        }
+        source = "energy as the machine's counters measured it"
+        source += f", at {grams} g of CO2 per kWh" if grams is not None else ""
+        more["co2_eq_emissions"] = {"emissions": emissions, "source": source, "training_type": "fine-tuning"}
     if results:
         more |= {"model_name": name, "eval_results": results}
     return ModelCardData(

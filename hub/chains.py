@@ -15,24 +15,8 @@ from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
 from evals.schema.publishing import BaseOrigin, Lineage, PublishedStage, PublishPlan, Receipt
-from hub.adapters import (
-    CHAIN,
-    CONFIG,
-    LINEAGE,
-    METRICS,
-    RECORD,
-    REPORTS,
-    TOKENIZER,
-    WEIGHTS,
-    BaseCopy,
-    PinnedBase,
-    Publication,
-    Run,
-    base_of,
-    model_card,
-    pack_adapter,
-    read_run,
-)
+from hub import adapters
+from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards.licences import duty
 from hub.cards.lint import diagnostic
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
@@ -41,9 +25,9 @@ from hub.publish import TROUBLE, Say, download, look, plan, publish, read_receip
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
-BASE_FILES = ("config.json", "generation_config.json", "model.safetensors.index.json", *TOKENIZER)
+BASE_FILES = ("config.json", "generation_config.json", "model.safetensors.index.json", *adapters.TOKENIZER)
 BASE_WEIGHTS = "model*.safetensors"
-STAGE = re.compile(r"[A-Za-z0-9][\w.-]*")
+STAGE = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*")
 SOURCE = re.compile(r"(?P<repo>[^@]+)(?:@(?P<revision>[\w][\w./-]*))?")
 NOT_YET = "0" * 40
 """Stands in a dry run for a commit that is made when what it names is published."""
@@ -58,7 +42,7 @@ def publication_of(
     when it is asked for. `find_copy` returns the base as it lies here, where that is published or
     compared; it is told which options named a base on the Hub instead, None if the copy is published.
     """
-    base = read_run(folder).manifest.base
+    base = adapters.read_run(folder).manifest.base
     given = {"--base": wanted.base, "--base-revision": wanted.base_revision}
     named = " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
     if with_base and base.hub_id and base.revision:
@@ -78,25 +62,22 @@ def publication_of(
 
 def runs_of(folder: Path) -> tuple[Run, ...]:
     """Return the runs of a chain in order, the named one last; LabError if one is not there."""
-    last = read_run(folder)
-    reports = [folder / REPORTS / name for name in last.reports]
+    last = adapters.read_run(folder)
+    reports = [folder / adapters.REPORTS / name for name in last.reports]
     earlier = []
     for stage in last.earlier:
         place = (folder / stage.path).resolve().parent
-        if not (place / RECORD).is_file():
+        if not (place / adapters.RECORD).is_file():
             raise LabError(
                 f"the stage {stage.name!r} that {folder} stands on is not here with its records (no"
-                f" {place / RECORD}); a chain is published whole. Put its run folder back."
+                f" {place / adapters.RECORD}); a chain is published whole. Put its run folder back."
             )
-        earlier.append(read_run(place, reports))
+        earlier.append(adapters.read_run(place, reports))
     return (*earlier, last)
 
 
 def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPlan, ...]:
-    """Return what publishing the base, where it goes too, and each stage would do. Only reads.
-
-    Pins of what is not published yet are not known, so the files that name them show as new.
-    """
+    """Return what publishing base and stages would do; only reads, so files that name pins not yet made show as new."""
     plans: list[PublishPlan] = []
 
     def planned(upload: Upload, _folder: Path) -> str:
@@ -118,8 +99,7 @@ def pack_last(folder: Path, wanted: Publication) -> Upload:
     def pinned_by_receipt(upload: Upload, place: Path) -> str:
         if LINEAGE not in upload.parts and upload.kind == "adapter":
             raise Refused(upload.findings)
-        receipt = read_receipt(place, upload.repo)
-        return receipt.revision if receipt else NOT_YET
+        return receipt.revision if (receipt := read_receipt(place, upload.repo)) else NOT_YET
 
     return _each(None, runs_of(folder), wanted, pinned_by_receipt)
 
@@ -154,32 +134,25 @@ def publish_chain(
 
 
 def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Callable[[Upload, Path], str]) -> Upload:
-    """Do something with the base's files and each stage's, in order, and return the last.
-
-    `do` is given what is uploaded and the run folder, and returns the commit that pins it for those after it.
-    """
+    """Let `do` take the base's and each stage's upload with its folder, give the pinning commit; return the last."""
     manifest = runs[-1].manifest
     if wanted.with_base:
         if wanted.copy is None:
             raise LabError("there is no copy of the base here to publish; name one on the Hub with --base.")
         origin = wanted.copy.origin
         upload = pack_base(wanted.copy, manifest, wanted)
-        base = PinnedBase(
-            name=check_repo(upload.repo),
-            revision=do(upload, runs[-1].folder),
-            licence=origin.licence or manifest.base.licence,
-            weights_sha256=origin.weights_sha256,
-            original=origin.original,
-        )
+        licence = origin.licence or manifest.base.licence
+        name, revision = check_repo(upload.repo), do(upload, runs[-1].folder)
+        base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original)
     elif api is not None:
         base = pinned(api, manifest, wanted)
     else:
-        base = base_of(manifest, wanted.base, wanted.base_revision)
+        base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
     places: list[PublishedStage] = []
     upload = wanted.upload("adapter", {}, ())
     for run in runs:
         beside = replace(wanted, repo=f"{wanted.repo}-{run.stage.name}", is_pull_request=False)
-        upload = pack_adapter(run, base, wanted if run is runs[-1] else beside, tuple(places))
+        upload = adapters.pack_adapter(run, base, wanted if run is runs[-1] else beside, tuple(places))
         check_repo(upload.repo)
         revision = do(upload, run.folder)
         lineage = Lineage.model_validate_json(upload.parts[LINEAGE].read())
@@ -202,8 +175,8 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
             " Put the right base there, or name one that is on the Hub with --base."
         )
     files = sorted(copy.folder.glob(BASE_WEIGHTS))
-    sizes = [size_finding(file.name, file.stat().st_size, wanted.max_bytes) for file in files]
-    if too_large := [each for each in sizes if each]:
+    sizes = (size_finding(file.name, file.stat().st_size, wanted.max_bytes) for file in files)
+    if too_large := list(filter(None, sizes)):
         return wanted.upload("model", {}, too_large)
     parts = {file.name: part_of(file) for file in files}
     findings = [each for name, part in parts.items() for each in inspect(part, name)[1]]
@@ -212,11 +185,9 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
         remedy = "let nobody write there while you publish, and run the command again"
         findings.append(diagnostic("base", BASE_WEIGHTS, problem, remedy))
     if origin.licence is None:
-        problem = (
-            "nobody has recorded the licence of the base, and whoever publishes a copy needs one that"
-            " allows it; the card says license: other"
-        )
-        findings.append(diagnostic("licence", "README.md", problem, "find it out before you publish", is_error=False))
+        why = "nobody has recorded the licence of the base, and whoever publishes a copy needs one that allows it"
+        told = (f"{why}; the card says license: other", "find it out before you publish")
+        findings.append(diagnostic("licence", "README.md", *told, is_error=False))
     parts |= {name: part_of(copy.folder / name) for name in BASE_FILES if (copy.folder / name).is_file()}
     if copy.licence_file is not None:
         parts["LICENSE"] = part_of(copy.licence_file)
@@ -230,7 +201,7 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
     more: dict[str, Any] = {} if origin.licence else {"license_name": "not-recorded"}
     if origin.original:
         more |= {"base_model": origin.original} | ({"base_model_relation": "quantized"} if origin.packed else {})
-    data = ModelCardData(
+    front = ModelCardData(
         license=origin.licence or "other",
         language=["en"],
         library_name="transformers",
@@ -238,8 +209,8 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         tags=["base-copy", "assay", *(["unpacked"] if origin.packed else [])],
         **more,
     )
-    return model_card(
-        data,
+    return adapters.model_card(
+        front,
         "base.md",
         parts,
         repo=repo,
@@ -254,21 +225,15 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
 
 
 def pinned(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:
-    """Return the base that is on the Hub already: the recorded one, or the one that was named.
-
-    What was named is held to the chain: its weights must have the same checksum, or Refused. Without
-    a revision the commit that is there now is pinned.
-    """
-    base = base_of(manifest, wanted.base, wanted.base_revision)
+    """Return the base that is on the Hub, recorded or named; Refused where a named one has other weights."""
+    base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
     if wanted.base is None and wanted.base_revision is None:
         return base
     expected = wanted.copy.origin.weights_sha256 if wanted.copy else manifest.base.weights_sha256
     revision, found = _on_the_hub(api, base)
     if found != expected:
-        problem = (
-            f"holds other weights at {revision[:12]} than the chain was trained on (checksum"
-            f" {found[:12]}…, expected {expected[:12]}…), so the adapters would answer wrongly on it"
-        )
+        sums = f"(checksum {found[:12]}…, expected {expected[:12]}…), so the adapters would answer wrongly on it"
+        problem = f"holds other weights at {revision[:12]} than the chain was trained on {sums}"
         remedy = "name the base that it was trained on, or publish that one with --with-base"
         raise Refused([diagnostic("base", base.name, problem, remedy)])
     return replace(base, revision=revision, weights_sha256=found)
@@ -325,7 +290,9 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
                     f" {found}, expected {sha256}). Nothing was written; ask whoever published it."
                 )
     for name in files:
-        if name in (CHAIN, RECORD, METRICS) or re.fullmatch(rf"{REPORTS}/[\w.-]+\.json", name):
+        if name in (CHAIN, adapters.RECORD, adapters.METRICS) or re.fullmatch(
+            rf"{adapters.REPORTS}/[\w.-]+\.json", name
+        ):
             copies[name] = _download(api, repo, head, name)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
@@ -346,13 +313,9 @@ def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
             f"what was published is no chain that this version can read ({error.errors()[0]['msg']})."
         ) from None
     names = [stage.name for stage in manifest.stages]
-    is_sound = (
-        names == [stage.name for stage in lineage.stages]
-        and len(set(names)) == len(names) > 0
-        and all(STAGE.fullmatch(name) and ".." not in name for name in names)
-        and [stage.path for stage in manifest.stages] == [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
-    )
-    if not is_sound:
+    paths = [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
+    is_same = names == [stage.name for stage in lineage.stages] and paths == [stage.path for stage in manifest.stages]
+    if not is_same or len(set(names)) < len(names) or not all(STAGE.fullmatch(name) for name in names):
         raise ChainMismatch(
             "chain.json and lineage.json do not belong together, or name places outside of the chain;"
             " nothing was written."
@@ -361,7 +324,6 @@ def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
 
 
 def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
-    file = download(api, repo, revision, name)
-    if file is None:
-        raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")
-    return file
+    if file := download(api, repo, revision, name):
+        return file
+    raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")

@@ -59,10 +59,7 @@ def part_of(content: bytes | Path) -> Part:
 
 @dataclass(frozen=True)
 class Upload:
-    """Everything that one publication puts into one repository, and how it shall be seen there.
-
-    `findings` are what was noticed while it was packed; `tag` None = none is set.
-    """
+    """What one publication puts into one repository, how it is seen there, and what was noticed while it was packed."""
 
     kind: PublicationKind
     repo: str
@@ -83,8 +80,7 @@ class Refused(LabError):
     """Something must not be published; `findings` say what, file by file."""
 
     def __init__(self, findings: Sequence[Diagnostic]) -> None:
-        count = len(findings)
-        lines = [f"nothing was uploaded: {count} {'problem was' if count == 1 else 'problems were'} found."]
+        lines = [f"nothing was uploaded: {len(findings)} problem{'s were' if len(findings) > 1 else ' was'} found."]
         for each in findings:
             line = f", line {each.line}" if each.line else ""
             lines.append(f"  {each.path}{line}: {each.problem}; {each.remedy}")
@@ -94,15 +90,18 @@ class Refused(LabError):
 def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
     """Return the warnings about an upload; Refused with all errors if there is one."""
     found = list(upload.findings)
+
+    def add(check: str, path: str, problem: str, remedy: str) -> None:
+        found.append(diagnostic(check, path, problem, remedy))
+
     if len(upload.parts) > MAX_FILES:
         problem = f"{len(upload.parts):,} files, and the limit is {MAX_FILES:,}"
-        found.append(diagnostic("size", ".", problem, "put rows together into fewer, larger files"))
+        add("size", ".", problem, "put rows together into fewer, larger files")
     if "README.md" not in upload.parts:
-        remedy = "write one, with front matter: license at least"
-        found.append(diagnostic("card", "README.md", "there is no card", remedy))
+        add("card", "README.md", "there is no card", "write one, with front matter: license at least")
     for path, part in upload.parts.items():
         if problem := _path_problem(path):
-            found.append(diagnostic("path", path, problem, "rename or remove the file"))
+            add("path", path, problem, "rename or remove the file")
         if too_large := size_finding(path, part.size, upload.max_bytes):
             found.append(too_large)
         if path == "README.md":
@@ -114,8 +113,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
                 is_rows = upload.kind == "dataset" and path.endswith(ROWS)
                 found += scan(path, content.decode("utf-8", "replace"), ROW_PATTERNS if is_rows else PATTERNS)
         elif path.endswith(TEXTS):
-            problem, remedy = "is too large to be searched for secrets", "split it into files below 50 MB"
-            found.append(diagnostic("secrets", path, problem, remedy))
+            add("secrets", path, "is too large to be searched for secrets", "split it into files below 50 MB")
     errors = [each for each in found if each.is_error]
     if errors:
         raise Refused(errors)
@@ -161,10 +159,8 @@ def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Dia
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
-        problem, remedy = (
-            f"is no safetensors file, or was cut short: {reason}",
-            "save the adapter again with save_pretrained, or fetch it again",
-        )
+        problem = f"is no safetensors file, or was cut short: {reason}"
+        remedy = "save the adapter again with save_pretrained, or fetch it again"
         return {}, [diagnostic("weights", path, problem, remedy)]
     with file.open("rb") as source:
         (length,) = struct.unpack("<Q", source.read(8))

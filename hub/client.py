@@ -64,9 +64,8 @@ def explained(error: Exception, doing: str) -> HubTrouble:
     if isinstance(error, GatedRepoError):
         return HubTrouble(f"{doing}: the repository is gated; ask for access on its page first.")
     if isinstance(error, RepositoryNotFoundError):
-        return HubTrouble(
-            f"{doing}: there is no such repository, or your token may not see it. Check the name, and `hf auth whoami`."
-        )
+        told = "there is no such repository, or your token may not see it. Check the name, and `hf auth whoami`."
+        return HubTrouble(f"{doing}: {told}")
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         meaning = MEANINGS.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")

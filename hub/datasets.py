@@ -7,7 +7,7 @@ a folder of reports and plain rows without a card get one here; nothing else is 
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,10 @@ HASHED = re.compile(r"[0-9a-f]{32,64}")
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
 UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
+OTHER_KIND = (
+    "is none of the kinds that a data set is published with, and is left out",
+    "use JSONL, parquet, Markdown, JSON or images",
+)
 TAKEN = ("would be written from the other rows, and a file of that name is there already", "rename or remove it")
 
 
@@ -65,16 +69,12 @@ def pack_dataset(
         if file.is_symlink() and file != folder and not file.resolve().is_relative_to(root.resolve()):
             findings.append(diagnostic("path", path, "leads out of the folder", "put the file itself there"))
         elif not path.endswith((*ROWS, *TEXTS)) and path not in NAMES and not _is_question_set(file):
-            problem = "is none of the kinds that a data set is published with, and is left out"
-            remedy = "use JSONL, parquet, Markdown, JSON or images"
-            findings.append(diagnostic("path", path, problem, remedy, is_error=False))
+            findings.append(diagnostic("path", path, *OTHER_KIND, is_error=False))
         elif too_large := size_finding(path, file.stat().st_size, max_bytes):
             findings.append(too_large)
         else:
             parts[path] = part_of(file)
-    for path, part in parts.items():
-        if path.endswith(ROWS):
-            findings += _row_findings(path, part)
+    findings += [each for path in parts if path.endswith(ROWS) for each in _row_findings(path, parts[path])]
     has_card = CARD in parts
     if not any(each.is_error for each in findings):
         findings += _complete(parts, is_parquet=is_parquet)
@@ -85,13 +85,16 @@ def pack_dataset(
         )
     findings += _statistics_findings(parts)
     if CARD in parts:
-        text = _licensed(parts[CARD].text(), licence)
+        text = parts[CARD].text()
+        if licence and (data := known_front_matter(text)) and data.get("license") != licence:
+            front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
+            said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
+            text = f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"
         parts[CARD] = part_of(text.encode())
-        for path in parts if has_card else ():
-            if is_parquet and path.endswith(".parquet") and path not in text:
+        for path in parts if has_card and is_parquet else ():
+            if path.endswith(".parquet") and path not in text:
                 problem = f"does not name {path}, so readers load the JSONL file"
-                remedy = "name it under configs, data_files"
-                findings.append(diagnostic("card", CARD, problem, remedy, is_error=False))
+                findings.append(diagnostic("card", CARD, problem, "name it under configs, data_files", is_error=False))
         front = known_front_matter(text)
         if front and not front.get("license"):
             problem = "no licence has been chosen, so nobody could use the data"
@@ -115,14 +118,20 @@ def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnosti
     files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
     sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(_file(parts[path]))]
     if not has_card and files and sets == files:
-        faults = {path: examine(_file(parts[path])).faults for path in sets}
-        if any(faults.values()):
-            for path, each in ((path, each) for path, found in faults.items() for each in found):
-                yield diagnostic("rows", path, f"field {each.field!r}: {each.problem}", each.remedy, line=each.line)
+        faults = [(path, each) for path in sets for each in examine(_file(parts[path])).faults]
+        for path, each in faults:
+            yield diagnostic("rows", path, f"field {each.field!r}: {each.problem}", each.remedy, line=each.line)
+        if faults:
             return
         kind = "questions"
         tables = [table for path in sets for table in _question_tables(path, parts[path], len(sets) == 1)]
-        scores = _scores([parts[path] for path in sets])
+        examples = [row for path in sets for row in examine(_file(parts[path])).examples]
+        test = [row for row in examples if row.split == "test"]
+        where = "test rows" if test else "rows"
+        scores = {
+            f"{where} that “{each.policy}” gets right, an answer without a model": f"{each.correct} of {each.n}"
+            for each in trick_scores(test or examples, [row for row in examples if row.split == "train"])
+        }
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
     else:
@@ -169,17 +178,6 @@ def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable
             yield RowTable(path, f"{folder}/{HUB_SPLITS[split]}.jsonl", found, HUB_SPLITS[split])
 
 
-def _scores(parts: Sequence[Part]) -> dict[str, str]:
-    """Return what answers without a model score, as lines of the card."""
-    rows = [row for part in parts for row in examine(_file(part)).examples]
-    test = [row for row in rows if row.split == "test"]
-    where = "test rows" if test else "rows"
-    return {
-        f"{where} that “{each.policy}” gets right, an answer without a model": f"{each.correct} of {each.n}"
-        for each in trick_scores(test or rows, [row for row in rows if row.split == "train"])
-    }
-
-
 def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
     """Yield the rows of a report of `assay eval run` as a table that any reader takes; nothing of other files."""
     try:
@@ -211,14 +209,9 @@ def _row_findings(path: str, part: Part) -> Iterator[Diagnostic]:
         yield diagnostic("rows", path, problem, "write one JSON object per line, or parquet")
         return
     for number, row in enumerate(rows, 1):
-        concerns = row.get("concerns")
-        inner = [each for each in concerns if isinstance(each, dict)] if isinstance(concerns, list) else []
-        named = [
-            key
-            for each in (row, *inner)
-            for key in RATERS
-            if isinstance(value := each.get(key), str) and value and not HASHED.fullmatch(value)
-        ]
+        inner = concerns if isinstance(concerns := row.get("concerns"), list) else []
+        said = [(key, each.get(key)) for each in (row, *inner) if isinstance(each, dict) for key in RATERS]
+        named = [key for key, value in said if isinstance(value, str) and value and not HASHED.fullmatch(value)]
         if named:
             problem = f"the column {named[0]} names a rater, where a hash should stand"
             remedy = "export with `assay prefs export`, which hashes raters with a secret salt"
@@ -231,10 +224,8 @@ def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Diagnostic]:
     if STATISTICS not in parts:
         return
     try:
-        known = json.loads(parts[STATISTICS].read())
-    except ValueError:
-        known = None
-    if not isinstance(known, dict):
+        known = dict(json.loads(parts[STATISTICS].read()))
+    except (ValueError, TypeError):
         yield diagnostic("rows", STATISTICS, "cannot be read", "export the data set again")
         return
     file, sha256 = known.get("rows_file"), known.get("rows_sha256")
@@ -242,13 +233,3 @@ def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Diagnostic]:
         problem = f"is not the file that {STATISTICS} and the card describe (another checksum)"
         remedy = "export the data set again: the figures on the card belong to other rows"
         yield diagnostic("rows", str(file), problem, remedy)
-
-
-def _licensed(text: str, licence: str | None) -> str:
-    """Return the card with the licence that was chosen, in front matter and text."""
-    data = known_front_matter(text)
-    if licence is None or not data or data.get("license") == licence:
-        return text
-    front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
-    said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
-    return f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"

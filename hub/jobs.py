@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata
+from typing import Any
 
 from huggingface_hub import HfApi, get_token
 
@@ -50,27 +51,20 @@ def job_options(words: Sequence[str]) -> JobOptions:
 def plan_job(
     name: str, line: Sequence[str], output: str, files: Mapping[str, Part], options: JobOptions, user: str
 ) -> tuple[JobPlan, Upload]:
-    """Return what would be submitted for a training, and the code and data that go with it. Asks no Hub.
-
-    `line` is its launch line, `output` its run folder, `files` go beside our packages.
-    """
+    """Return what would be submitted for a launch line, and the code and data that go with it. Asks no Hub."""
     repo = check_repo(options.repo or f"{user}/{name}-run")
     script = render("job.sh.jinja", output=shlex.quote(output), repo=shlex.quote(repo), line=shlex.join(line))
     own = {"README.md": render("job.md"), "job.sh": script}
     parts = {**package_parts(), **files, **{path: part_of(text.encode()) for path, text in own.items()}}
     upload = Upload("dataset", check_repo(f"{repo}-code"), parts)
-    plan = JobPlan(
-        code_repo=upload.repo,
-        run_repo=repo,
-        image=options.image,
-        flavor=options.flavor,
-        timeout=options.timeout,
-        script=script,
-        secrets=(SECRET,),
-        files=len(parts),
-        upload_bytes=sum(part.size for part in parts.values()),
-    )
-    return plan, upload
+    size = {"files": len(parts), "upload_bytes": sum(part.size for part in parts.values())}
+    machine: dict[str, Any] = {
+        "image": options.image,
+        "flavor": options.flavor,
+        "timeout": options.timeout,
+        "secrets": (SECRET,),
+    }
+    return JobPlan(code_repo=upload.repo, run_repo=repo, script=script, **machine, **size), upload
 
 
 def user_of(api: HfApi) -> str:
@@ -83,14 +77,9 @@ def user_of(api: HfApi) -> str:
 
 def command_of(plan: JobPlan, revision: str) -> list[str]:
     """Return what the machine is started with, the code pinned to its commit."""
-    client = f"huggingface_hub=={metadata.version('huggingface_hub')}"
-    steps = (
-        f"pip install --quiet {client}",
-        f"hf download {plan.code_repo} --repo-type dataset --revision {revision} --local-dir assay",
-        "cd assay",
-        "bash job.sh",
-    )
-    return ["bash", "-c", " && ".join(steps)]
+    client = f"pip install --quiet huggingface_hub=={metadata.version('huggingface_hub')}"
+    fetch = f"hf download {plan.code_repo} --repo-type dataset --revision {revision} --local-dir assay"
+    return ["bash", "-c", f"{client} && {fetch} && cd assay && bash job.sh"]
 
 
 def submit(api: HfApi, plan: JobPlan, upload: Upload, say: Say) -> str:

@@ -40,26 +40,18 @@ Proof = Callable[[str], None]
 """Takes the commit and raises if what is there is not what was published."""
 
 
-def receipt_file(folder: Path, repo: str) -> Path:
-    """Return where the receipt of what was published from `folder` to a repository lies."""
-    return folder / "published" / f"{repo.replace('/', '--')}.json"
-
-
-def write_receipt(receipt: Receipt, folder: Path) -> None:
-    """Keep a receipt in `folder`/published, named after its repository."""
-    write_whole(receipt_file(folder, receipt.repo), receipt.model_dump_json(indent=1) + "\n")
-
-
-def write_removal(removal: Removal, folder: Path) -> Path:
-    """Keep the receipt of a removal in `folder`, named after repository and commit, and return its file."""
-    file = folder / f"{removal.repo.replace('/', '--')}-{str(removal.revision)[:12]}.json"
-    write_whole(file, removal.model_dump_json(indent=1) + "\n")
+def write_receipt(done: Receipt | Removal, folder: Path) -> Path:
+    """Keep a receipt in `folder` and return its file: below published/, or of a removal named after its commit too."""
+    name = done.repo.replace("/", "--")
+    is_removal = isinstance(done, Removal)
+    file = folder / f"{name}-{str(done.revision)[:12]}.json" if is_removal else folder / "published" / f"{name}.json"
+    write_whole(file, done.model_dump_json(indent=1) + "\n")
     return file
 
 
 def read_receipt(folder: Path, repo: str) -> Receipt | None:
     """Return the receipt of what was published from `folder` to a repository, None if there is none."""
-    file = receipt_file(folder, repo)
+    file = folder / "published" / f"{repo.replace('/', '--')}.json"
     try:
         return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
     except ValidationError:
@@ -117,10 +109,7 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
 
 
 def plan(api: HfApi, upload: Upload) -> PublishPlan:
-    """Return what publishing would do, every check passed. Refused or LabError if it would fail.
-
-    Only reads: this is all that a dry run does.
-    """
+    """Return what publishing would do, every check passed, and only read. Refused or LabError if it would fail."""
     check_repo(upload.repo)
     warnings = check_upload(upload)
     return plan_of(upload, look(api, upload.repo, upload.repo_type), api.endpoint, warnings)
@@ -173,23 +162,13 @@ def publish(api: HfApi, upload: Upload, say: Say = lambda words: None, prove: Pr
     return running.propose(planned) if upload.is_pull_request else running.publish(planned)
 
 
-@dataclass
 class _Publishing:
     """One upload on its way into its repository."""
 
-    api: HfApi
-    upload: Upload
-    say: Say
-    prove: Proof | None
-
-    @property
-    def where(self) -> dict[str, Any]:
-        return {"repo_id": self.upload.repo, "repo_type": self.upload.repo_type}
-
-    @property
-    def title(self) -> str:
-        version = f" {self.upload.tag}" if self.upload.tag else ""
-        return f"Publish {self.upload.repo}{version} with Assay"
+    def __init__(self, api: HfApi, upload: Upload, say: Say, prove: Proof | None) -> None:
+        self.api, self.upload, self.say, self.prove = api, upload, say, prove
+        self.where: dict[str, Any] = {"repo_id": upload.repo, "repo_type": upload.repo_type}
+        self.title = " ".join(filter(None, ("Publish", upload.repo, upload.tag, "with Assay")))
 
     def publish(self, planned: PublishPlan) -> Receipt:
         """Commit to main, verify, tag, and make public at last."""
@@ -203,18 +182,16 @@ class _Publishing:
         tag = self.upload.tag
         if tag and remote.tags.get(tag) != revision:
             self.say(f"tagging {tag}")
-            make = self.api.create_tag
-            self.attempt(f"cannot tag {tag}", lambda: make(**self.where, tag=tag, revision=revision, exist_ok=True))
+            named: dict[str, Any] = {**self.where, "tag": tag, "revision": revision, "exist_ok": True}
+            self.attempt(f"cannot tag {tag}", lambda: self.api.create_tag(**named))
             tagged = self.look().tags.get(tag)
             if tagged != revision:
-                raise LabError(
-                    f"{self.upload.repo} has another version {tag} since a moment ago (commit {tagged}); name a"
-                    " new one with --tag."
-                )
+                since = f"{self.upload.repo} has another version {tag} since a moment ago (commit {tagged})"
+                raise LabError(f"{since}; name a new one with --tag.")
         if self.upload.is_public and remote.is_private:
             self.say("making it public")
-            show = self.api.update_repo_settings
-            self.attempt("cannot make it public", lambda: show(**self.where, visibility="public"))
+            seen: dict[str, Any] = {**self.where, "visibility": "public"}
+            self.attempt("cannot make it public", lambda: self.api.update_repo_settings(**seen))
         return self.receipt(revision, planned, is_there)
 
     def propose(self, planned: PublishPlan) -> Receipt:
@@ -239,24 +216,18 @@ class _Publishing:
             found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
         except TROUBLE as error:
             raise explained(error, f"cannot list the pull requests of {self.upload.repo}") from error
-        for each in found:
-            if each.status in ("open", "draft") and each.title == self.title:
-                there = look(self.api, self.upload.repo, self.upload.repo_type, f"refs/pr/{each.num}")
-                if there.holds(self.upload):
-                    return each.num
-        return None
+        alike = (each.num for each in found if each.status in ("open", "draft") and each.title == self.title)
+        return next((number for number in alike if self.look(f"refs/pr/{number}").holds(self.upload)), None)
 
     def made(self, planned: PublishPlan) -> Remote:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
             self.say(f"creating {self.upload.repo}, private")
-            sdk = {}
+            made: dict[str, Any] = {**self.where, "private": True, "exist_ok": True}
             if self.upload.kind == "space":
-                sdk = {"space_sdk": known_front_matter(self.upload.parts["README.md"].text()).get("sdk") or "gradio"}
-            self.attempt(
-                f"cannot create {self.upload.repo}",
-                lambda: self.api.create_repo(**self.where, private=True, exist_ok=True, **sdk),
-            )
+                card = known_front_matter(self.upload.parts["README.md"].text())
+                made["space_sdk"] = card.get("sdk") or "gradio"
+            self.attempt(f"cannot create {self.upload.repo}", lambda: self.api.create_repo(**made))
         remote = self.look()
         if remote.head is None:
             problem = f"{self.upload.repo} was created but cannot be seen; run the same command again."
@@ -264,10 +235,7 @@ class _Publishing:
         return remote
 
     def committed(self, before: Remote) -> Remote:
-        """Return the repository after one commit on top of what was planned on.
-
-        A failed answer does not say that the commit failed: the repository is looked at first.
-        """
+        """Return the repository after one commit on what was planned on; a failed answer is no failed commit."""
         doing = f"cannot commit to {self.upload.repo}"
         for attempt in range(1, ATTEMPTS + 1):
             trouble: HubTrouble | None = None
@@ -302,24 +270,18 @@ class _Publishing:
         """Download everything again into a fresh folder and compare; then the caller's own proof."""
         self.say("verifying by download")
         with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
-            fetched = self.attempt(
-                f"cannot download {self.upload.repo} to verify it",
-                lambda: snapshot_download(
-                    **self.where,
-                    revision=revision,
-                    local_dir=Path(place) / "files",
-                    cache_dir=Path(place) / "cache",
-                    allow_patterns=list(self.upload.parts),
-                    endpoint=self.api.endpoint,
-                ),
-            )
-            found = {path: Path(fetched) / path for path in self.upload.parts}
-            different = [
-                path
-                for path, part in self.upload.parts.items()
-                if not found[path].is_file() or part_of(found[path]).sha256 != part.sha256
-            ]
-            if different:
+            wanted: dict[str, Any] = {
+                **self.where,
+                "revision": revision,
+                "local_dir": Path(place) / "files",
+                "cache_dir": Path(place) / "cache",
+                "allow_patterns": list(self.upload.parts),
+                "endpoint": self.api.endpoint,
+            }
+            doing = f"cannot download {self.upload.repo} to verify it"
+            fetched = Path(self.attempt(doing, lambda: snapshot_download(**wanted)))
+            found = {path: part_of(fetched / path).sha256 for path in self.upload.parts if (fetched / path).is_file()}
+            if different := [path for path, part in self.upload.parts.items() if found.get(path) != part.sha256]:
                 raise LabError(
                     f"{self.upload.repo} gave back other bytes than were published: {', '.join(different[:5])}."
                     " Do not use it; run the same command again, and tell the Hub if it happens twice."
@@ -328,8 +290,8 @@ class _Publishing:
             self.say("loading it and comparing the stored probe")
             self.prove(revision)
 
-    def look(self) -> Remote:
-        return self.attempt("", lambda: look(self.api, self.upload.repo, self.upload.repo_type))
+    def look(self, revision: str | None = None) -> Remote:
+        return self.attempt("", lambda: look(self.api, self.upload.repo, self.upload.repo_type, revision))
 
     def attempt(self, doing: str, request: Callable[[], Answer]) -> Answer:
         """Return what a request returns, tried again where that can help."""

@@ -39,21 +39,16 @@ def bundles(root: Path = ROOT) -> dict[str, Path]:
 def bundle_folder(name: str, root: Path = ROOT) -> Path:
     """Return the folder of a Space; LabError if there is none of that name."""
     known = bundles(root)
-    if name in known:
-        return known[name]
     if not known:
-        raise LabError(
-            f"there are no bundles in {root}: Spaces are published from a clone of the repository, not from"
-            " an installed package."
-        )
-    raise LabError(f"there is no Space called {name!r}; there are {', '.join(known)}.")
+        why = "Spaces are published from a clone of the repository, not from an installed package."
+        raise LabError(f"there are no bundles in {root}: {why}")
+    if name not in known:
+        raise LabError(f"there is no Space called {name!r}; there are {', '.join(known)}.")
+    return known[name]
 
 
 def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = ROOT) -> Upload:
-    """Return everything that goes into a Space's repository; what is wrong is among its findings.
-
-    `made` are files that were written for this publication, such as the page of a leaderboard.
-    """
+    """Return all that goes into a Space's repository, with findings; `made` files were written for this publication."""
     parts = {path: part_of(file) for path, file in sorted(_files(folder))}
     parts |= {path: part_of(content) for path, content in made.items()}
     if _imports_ours(parts):

@@ -26,11 +26,9 @@ TITLE = "Add votes"
 class VoteLog:
     """Files of lines, and the scheduler that brings them to the Hub.
 
-    Each start has files of its own, so two copies of an arena never write to the same one, and a new one
-    at each push. The one that is written to has a name that is not pushed; a push gives it another, and
-    from then on it never changes: no line is pushed twice, so those removed on the Hub stay away. A push
-    that fails is made again at the next turn, with all lines since; where only its answer was lost, the
-    data set and its commits tell which files arrived, and those are not pushed again.
+    Two copies of an arena never write to the same file. The one that is written to has a name that is not pushed; a
+    push gives it another, and from then on it never changes: lines removed on the Hub stay away. A push that fails is
+    made again; where only its answer was lost, the data set and its commits tell which files arrived.
     """
 
     def __init__(self, api: HfApi, repo: str, folder: Path, minutes: float = 5.0) -> None:
@@ -90,17 +88,18 @@ class _Scheduler(CommitScheduler):
         with self.lock:
             self._before()
         if self._unsure:
-            self._pushed |= self._unsure & self._arrived()
+            named: dict[str, Any] = {"repo_id": self.repo_id, "repo_type": self.repo_type}
+            lines = (line for each in self.api.list_repo_commits(**named) for line in each.message.splitlines())
+            # what the data set holds, or held until its lines were removed
+            self._pushed |= self._unsure & {*self.api.list_repo_files(**named), *lines}
         files = {f"{self.path_in_repo}/{file.name}": file for file in self.folder_path.iterdir()}
-        left = {
-            path: file for path, file in sorted(files.items()) if path.endswith(PUSHED) and path not in self._pushed
-        }
+        left = sorted(path for path in files if path.endswith(PUSHED) and path not in self._pushed)
         if not left:
             return None
         self._unsure = set(left)
         done = self.api.create_commit(
             self.repo_id,
-            [CommitOperationAdd(path, file) for path, file in left.items()],
+            [CommitOperationAdd(path, files[path]) for path in left],
             commit_message=TITLE,
             commit_description="\n".join(left),
             repo_type=self.repo_type,
@@ -108,12 +107,6 @@ class _Scheduler(CommitScheduler):
         self._pushed |= self._unsure
         self._unsure = set()
         return done
-
-    def _arrived(self) -> set[str]:
-        """Return the files that the data set holds, or held until their lines were removed."""
-        held = self.api.list_repo_files(self.repo_id, repo_type=self.repo_type)
-        commits = self.api.list_repo_commits(self.repo_id, repo_type=self.repo_type)
-        return {*held, *(line for each in commits for line in each.message.splitlines())}
 
 
 SQUASH = (
@@ -129,11 +122,7 @@ def plan_removal(api: HfApi, repo: str, raters: Collection[str]) -> Removal:
 
 
 def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_seconds: float = PAUSE_SECONDS) -> Removal:
-    """Remove the lines of these raters in one commit, look that none is left, and return the receipt.
-
-    Where an arena pushes meanwhile, the lines are looked for again in what is there then. HubTrouble, with
-    the data set whole, if it cannot be done; a second call goes on.
-    """
+    """Remove the lines of these raters in one commit, also those pushed meanwhile; HubTrouble leaves all whole."""
     planned, kept = _cut(api, check_repo(repo), raters)
     trouble = None
     for attempt in range(1, ATTEMPTS + 1):
@@ -193,15 +182,8 @@ def _cut(api: HfApi, repo: str, raters: Collection[str]) -> tuple[Removal, dict[
         left = [line for line, event in lines if event is None or event.vote_id not in theirs]
         if len(left) < len(lines):
             kept[path], counts[path] = b"".join(left), len(lines) - len(left)
-    removal = Removal(
-        endpoint=api.endpoint,
-        repo=repo,
-        parent=there.head,
-        files=counts,
-        votes=len(theirs),
-        unreadable=events.count(None),
-    )
-    return removal, kept
+    found: dict[str, Any] = {"files": counts, "votes": len(theirs), "unreadable": events.count(None)}
+    return Removal(endpoint=api.endpoint, repo=repo, parent=there.head, **found), kept
 
 
 def _event(line: bytes) -> VoteEvent | None:

@@ -53,10 +53,7 @@ ANSWERED = frozenset(("Ask", "Compare"))
 def build_app(
     services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
 ) -> gr.Blocks:
-    """Return the lab, ready to launch or to test: all tabs, or those that are named. Loads no model.
-
-    `note` stands below the header; `has_sign_in` adds the button, which works on a Space with OAuth only.
-    """
+    """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
     wanted = set(TABS if tabs is None else tabs)
     with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
         visitor = door()
@@ -184,8 +181,8 @@ class PasswordThrottle:
 class KeptFrontPage:
     """Middleware that answers `GET /` from memory, rendered once for each address; the rest goes through as it is.
 
-    Gradio copies the whole page and writes it anew for every visitor, which takes fifteen times as long as sending
-    it packed from memory. It is the same for all of them: who is there is asked by the page itself, later. Not for an app behind a login or with a public link, whose page says who reads it, or changes.
+    Gradio writes the whole page anew for every visitor, fifteen times as slow as sending it packed from memory. It is
+    the same for all, except behind a login or with a public link: the page itself asks, later, who is there.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -201,9 +198,8 @@ class KeptFrontPage:
         told = [asked.get(name, "") for name in ADDRESS]
         packed = str("gzip" in asked.get("accept-encoding", ""))
         key = (scope.get("scheme", ""), scope.get("root_path", ""), packed, *told)
-        reply = self._kept.get(key)
-        if reply is None:
-            reply = []
+        reply = self._kept.get(key, [])
+        if not reply:
 
             async def take(message: Message) -> None:
                 reply.append(message)

@@ -30,11 +30,9 @@ log = logging.getLogger(__name__)
 
 
 def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None) -> None:
-    """Do what a Space wants done before the page is on the air; nothing anywhere else.
+    """Install the embedded base on a Space, where a chain stands on it; nothing anywhere else.
 
-    `chains` are those that its page asks, None = all that are configured. The embedded base is installed only where
-    one of them stands on it; elsewhere `make setup` has done it. A failed installation is no error here: the page
-    starts and shows what is missing and what to do.
+    `chains` are those that its page asks, None = all that are configured. Where it fails the page starts and says so.
     """
     if "SPACE_ID" not in environment:
         return
@@ -46,10 +44,7 @@ def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None)
 
 
 def stands_on_embedded(chain: str) -> bool:
-    """Whether a chain needs the embedded base: it names it, is a copy of it, or is not here.
-
-    In place of a chain that is not here the embedded base answers, or the page says what is missing.
-    """
+    """Whether a chain needs the embedded base: it names it, is a copy of it, or is not here, so that it stands in."""
     if chain.startswith(BARE):
         return chain == f"{BARE}{EMBEDDED_BASE}"
     try:

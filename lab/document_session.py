@@ -76,10 +76,9 @@ class Work:
     def open(self, name: str | None, line: str = "") -> View:
         """Show a document as it stands, under a line."""
         try:
-            standing = self.get(name)
+            return self.show(self.get(name), line)
         except LabError as error:
             return self.show(None, line or notice(str(error), "problem"))
-        return self.show(standing, line)
 
     def change(
         self,

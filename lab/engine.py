@@ -61,10 +61,7 @@ class WriteRequest(Generic[Item]):
 
 @dataclass(eq=False)
 class Ticket(Generic[Item]):
-    """A place in line, then a stream of items.
-
-    `replaced` is set when the same page asked for something else meanwhile: nobody reads this.
-    """
+    """A place in line, then a stream of items; nobody reads it once it is `replaced` by another of the same page."""
 
     request: WriteRequest[Item]
     stop: threading.Event = field(default_factory=threading.Event)
@@ -74,11 +71,7 @@ class Ticket(Generic[Item]):
 
 
 class LabEngine:
-    """Loads chains and answers tickets in the order they came, all in one background thread.
-
-    What needs no chain in memory is written at once, beside the line. `start` may be called again after a
-    failure. Every method may be called from any thread.
-    """
+    """Loads chains and answers tickets in order, all in one thread; without a chain at once, beside the line."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -136,10 +129,7 @@ class LabEngine:
             self._end(owner, is_replaced=silently)
 
     def updates(self, ticket: Ticket[Item]) -> "Iterator[Waiting | tuple[Item, ...]]":
-        """Yield the place in line while it lasts, then items, as many at once as are there.
-
-        Raises LabError if the model failed to load or broke off.
-        """
+        """Yield the place in line while it lasts, then the items that are there; LabError if the model failed."""
         try:
             while True:
                 try:
@@ -157,13 +147,9 @@ class LabEngine:
                     continue
                 while not ticket.items.empty():
                     found.append(ticket.items.get())
-                items: list[Item] = []
-                for each in found:
-                    if isinstance(each, LabError):
-                        raise each
-                    if each is not None:
-                        items.append(each)
-                if items:
+                for error in (each for each in found if isinstance(each, LabError)):
+                    raise error
+                if items := [each for each in found if each is not None and not isinstance(each, LabError)]:
                     yield tuple(items)
                 if found[-1] is None:
                     return
@@ -206,12 +192,8 @@ class LabEngine:
             return Status("failed", 0.0, str(error))
         except Exception as error:
             log.exception("the model could not be loaded")
-            return Status(
-                "failed",
-                0.0,
-                f"loading stopped with {type(error).__name__}: {error}. "
-                "Run `assay doctor` to see what is missing, then try again.",
-            )
+            told = f"loading stopped with {type(error).__name__}: {error}."
+            return Status("failed", 0.0, f"{told} Run `assay doctor` to see what is missing, then try again.")
         return Status("ready", 1.0, chain.manifest.name, chain.substitutions)
 
     def _serve(self, ticket: Ticket[Any]) -> None:
@@ -233,10 +215,8 @@ class LabEngine:
             ticket.items.put(error)
         except Exception as error:
             log.exception("the model failed while answering")
-            problem = LabError(
-                f"the model stopped in the middle with {type(error).__name__}: {error}. Ask again; if it "
-                "happens every time, shorten the question or run `assay doctor`."
-            )
+            told = f"the model stopped in the middle with {type(error).__name__}: {error}. Ask again; if it happens"
+            problem = LabError(f"{told} every time, shorten the question or run `assay doctor`.")
             problem.__cause__ = error
             ticket.items.put(problem)
         finally:

@@ -1,7 +1,4 @@
-"""ZeroGPU: on a Space whose GPU is lent by the minute, answers run while it is lent.
-
-The only file that imports `spaces`. Everywhere else than on such a Space it changes nothing.
-"""
+"""ZeroGPU: where a Space's GPU is lent by the minute, answers run while it is. The only file that imports `spaces`."""
 
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,4 @@
-"""Everything the tabs need from outside, in one typed bundle that tests can fill themselves.
-
-What the first paint can do without is imported here, and late: the database when it is first asked,
-torch in the engine's thread.
-"""
+"""Everything the tabs need from outside, in one bundle; what the first paint can do without is imported late."""
 
 import random
 import threading
@@ -75,10 +71,7 @@ def build_services(settings: LabSettings) -> Services:
 
 
 def once(make: Callable[[], Made]) -> Callable[[], Made]:
-    """Return a function that gives what `make` made at the first call; threads wait for that one.
-
-    A call that raises has made nothing: the next one tries again.
-    """
+    """Return a function that gives what `make` made at the first call that did not raise; threads wait for that one."""
     lock, made = threading.Lock(), list[Made]()
 
     def given() -> Made:
@@ -91,10 +84,7 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
 
 
 def open_store(url: str) -> "Store":
-    """Return the store at `url`, its tables created or brought up to date first.
-
-    Raises LabError if the database cannot be opened.
-    """
+    """Return the store at `url`, its tables created or brought up to date first; LabError if it cannot be opened."""
     from lab.store.answers import Store, is_current
 
     if not is_current(url):
@@ -113,11 +103,9 @@ def loading(settings: LabSettings) -> Load:
         from lab.gpu import Borrowed
         from training.models.chain import load_chain
 
-        chain = load_chain(
-            name or settings.chain, dtype=settings.dtype, progress=progress, cache=settings.cache, beside=loaded
-        )
-        loaded.append(chain)
-        return Borrowed(chain)
+        named = name or settings.chain
+        loaded.append(load_chain(named, settings.dtype, progress, cache=settings.cache, beside=loaded))
+        return Borrowed(loaded[-1])
 
     return load
 
@@ -134,14 +122,8 @@ def find_judge(server: Server | None) -> "Judge":
 
     if server is None:
         return judge_of(HttpSettings("heuristic"))
-    asked = HttpSettings(
-        base_url=server.url,
-        model=server.model,
-        key_variable=server.key_variable,
-        allow_remote=server.allow_remote,
-        concurrency=JUDGED_AT_ONCE,
-    )
-    return judge_of(asked)
+    known = (server.url, server.model, server.key_variable, server.allow_remote)
+    return judge_of(HttpSettings(*known, concurrency=JUDGED_AT_ONCE))
 
 
 def refine_task(judge: "Judge", reward: "RewardConfig") -> "Refine":
@@ -153,10 +135,7 @@ def refine_task(judge: "Judge", reward: "RewardConfig") -> "Refine":
 
 
 def chain_folder(chain: str) -> Path:
-    """Return the folder of a chain without loading it: one of ours by name, a run folder, a chain.json.
-
-    A chain that is a base model alone (base:NAME) has none; the path returned does not exist.
-    """
+    """Return the folder of a chain (name of ours, run folder, chain.json); that of base:NAME does not exist."""
     if chain in OURS:
         return EMBEDDED_RUNS / OURS[chain]
     path = Path(chain).expanduser()

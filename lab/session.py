@@ -57,10 +57,7 @@ def session(
     grow: Callable[[Written | None, tuple[Item, ...]], Written],
     finish: Callable[[Written], Moment[Written, Kept]],
 ) -> Iterator[Moment[Written, Kept]]:
-    """Yield moments until what was asked for is written, graded and kept, which `finish` does.
-
-    The first one comes at once, and from then on `stop` is heard. Raises LabError if the model cannot answer.
-    """
+    """Yield moments until all is written, graded and kept, which `finish` does; from the first on, `stop` is heard."""
     ticket = engine.ask(request)
     now: Moment[Written, Kept] = Moment()
     yield now
@@ -92,11 +89,7 @@ def session(
 
 @dataclass(frozen=True)
 class QuestionRequest:
-    """A question that was checked, and how it is answered.
-
-    `pick` chooses among the stages, in order, once the chain is there; `messages` are for tasks with a prompt of
-    their own.
-    """
+    """A checked question: `pick` chooses stages once the chain is there, `messages` are a task's own prompt."""
 
     visitor: Visitor
     question: str
@@ -172,10 +165,7 @@ def owner(tab: Tab, visitor: Visitor) -> str:
 
 
 def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: bool = False) -> None:
-    """End what this page is waiting for in this tab.
-
-    What was written stays and is kept, unless `silently`: then nobody hears of it any more.
-    """
+    """End what this page waits for in this tab; what was written is kept, unless `silently`."""
     if visitor is not None:
         services.engine.stop(owner(tab, visitor), silently=silently)
 
@@ -186,25 +176,18 @@ def plain_text(text: str | None) -> str:
 
 
 def checked_sampling(
-    seed: object,
-    max_new_tokens: object,
-    temperature: object,
-    shortest: int = SHORTEST_ANSWER,
-    longest: int = LONGEST_ANSWER,
+    seed: Any, max_new_tokens: Any, temperature: Any, shortest: int = SHORTEST_ANSWER, longest: int = LONGEST_ANSWER
 ) -> Sampling:
     """Return the settings as numbers in range. Raises BadQuestion."""
-    return Sampling(
-        seed=int(_number("seed", seed, 0, HIGHEST_SEED)),
-        max_new_tokens=int(_number("max_new_tokens", max_new_tokens, shortest, longest)),
-        temperature=_number("temperature", temperature, 0, HIGHEST_TEMPERATURE, is_whole=False),
-    )
-
-
-def _number(name: str, value: object, low: float, high: float, *, is_whole: bool = True) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high or (is_whole and value != int(value)):
-        raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
-    return float(value)
+    for name, value, low, high in (
+        ("seed", seed, 0, HIGHEST_SEED),
+        ("max_new_tokens", max_new_tokens, shortest, longest),
+        ("temperature", temperature, 0, HIGHEST_TEMPERATURE),
+    ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        if not is_number or (name != "temperature" and value != int(value)):
+            raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
+    return Sampling(seed=int(seed), max_new_tokens=int(max_new_tokens), temperature=float(temperature))
 
 
 def stage_name(stage: str) -> str:

@@ -55,11 +55,9 @@ class Server:
 class LabSettings:
     """Everything the lab needs to know before it starts.
 
-    `cache` holds what can be made again (the unpacked base model), the database what cannot.
-    `chain` is "embedded", a run folder or a chain.json; `reviewer` the same, or "reviewer" for the
-    chain that comes with Assay. `refiner` answers in the Refine tab; empty: the one that comes with
-    Assay, if it is there, else `chain`. `judge` None: answers are graded by word overlap. `questions` are
-    question sets of one's own whose questions get a verdict in Ask, by name or path.
+    `cache` holds what can be made again, the database what cannot. `chain` and `reviewer` are names of ours, run
+    folders or chain.json files; so is `refiner`, empty: ours if it is there, else `chain`. `judge` None: answers are
+    graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask.
     """
 
     cache: Path
@@ -81,8 +79,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
     makes no sense.
     """
     cache, configs = environment.get("ASSAY_CACHE"), environment.get("ASSAY_CONFIGS")
-    at_once = environment.get("ASSAY_TRAININGS_AT_ONCE", "0")
-    if not at_once.isdecimal():
+    if not (at_once := environment.get("ASSAY_TRAININGS_AT_ONCE", "0")).isdecimal():
         raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
     is_allowed = _is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None
     places = [Path(place).expanduser() for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]

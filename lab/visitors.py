@@ -50,10 +50,7 @@ def new_visitor(rater: str | None = None) -> Visitor:
 
 
 def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
-    """Return who is at the page, and what their browser shall keep.
-
-    The same page always gets the same answer, so it does no harm to ask again before it is needed.
-    """
+    """Return who is at the page, and what their browser shall keep; the same page always gets the same answer."""
     session = request.session_hash or uuid.uuid4().hex
     page, drawn = (hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32] for role in ("page", "rater"))
     if request.username:

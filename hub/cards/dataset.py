@@ -32,11 +32,7 @@ Row = Mapping[str, Any]
 
 
 def dataset_card(statistics: ExportStatistics, row_type: type[ExportRow], guidelines: str) -> DatasetCard:
-    """Return the card of an exported preference data set.
-
-    `guidelines` is the file, beside the card, with the instructions that raters were given. The
-    licence stays open where nobody has chosen one.
-    """
+    """Return the card of exported preferences; `guidelines` is the file beside it with what raters were told."""
     words = WORDS["formats"][statistics.format]
     return _card(
         "preferences.md",
@@ -136,21 +132,17 @@ def rows_of(part: Part) -> list[Row]:
 def rows_card(
     kind_name: str, tables: Sequence[RowTable], sources: Mapping[str, Part], scores: Mapping[str, str] | None = None
 ) -> dict[str, Part]:
-    """Return the card of rows, and the guidelines of their kind unless `sources` hold some.
-
-    `scores` are lines on what answers without a model get right.
-    """
+    """Return the card of rows, and their kind's guidelines unless `sources` hold some; `scores` are lines of it."""
     kind = KINDS[kind_name]
     rows = [row for table in tables for row in table.rows]
     guidelines = TEMPLATES / kind["guidelines"] if "guidelines" in kind and GUIDELINES not in sources else None
     inner: dict[str, dict[str, str]] = kind.get("inner", {})
     columns: dict[str, dict[str, None]] = {}
+    for column, value in ((column, value) for row in rows for column, value in row.items()):
+        known = columns.setdefault(column, {})
+        if column in inner and isinstance(value, list):
+            known |= {name: None for each in value if isinstance(each, dict) for name in each}
     lengths: Counter[str] = Counter()
-    for row in rows:
-        for column, value in row.items():
-            known = columns.setdefault(column, {})
-            if column in inner and isinstance(value, list):
-                known |= {name: None for each in value if isinstance(each, dict) for name in each}
     for table in tables:
         lengths[table.source] += len(table.rows)
     distinct = {name: _values(rows, path) for name, path in kind.get("distinct", {}).items()}
@@ -185,9 +177,7 @@ def _counts(values: Iterable[Any]) -> list[tuple[str, int]]:
     """Return different values with their n, most frequent first; nothing where none is given."""
     named = {"": NOT_GIVEN, "None": NOT_GIVEN, "True": "yes", "False": "no"}
     counts = Counter(named.get(str(each), str(each)) for each in values)
-    if not counts.keys() - {NOT_GIVEN}:
-        return []
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if counts.keys() - {NOT_GIVEN} else []
     rest = ordered[SHOWN:]
     return ordered[:SHOWN] + ([(f"{len(rest)} others", sum(n for _, n in rest))] if rest else [])
 
@@ -213,21 +203,14 @@ def _values(rows: Iterable[Row], path: str | Sequence[str]) -> list[Any]:
 
 def _table_configs(tables: Sequence[RowTable]) -> list[dict[str, Any]]:
     """Return what a reader may choose: splits where files are named after them, else a subset per file."""
-    if all(table.split for table in tables):
-        names = list(dict.fromkeys(table.name for table in tables))
-        return [
-            config
-            for name in names
-            for config in _configs(
-                {table.file: str(table.split) for table in tables if table.name == name},
-                "default" if len(names) == 1 else name,
-            )
-        ]
-    if all(table.name in SPLITS for table in tables):
+    is_split = all(table.split for table in tables)
+    if not is_split and all(table.name in SPLITS for table in tables):
         return _configs({table.file: SPLITS[table.name] for table in tables})
-    if len(tables) == 1:
-        return _configs({tables[0].file: "train"})
-    return [config for table in tables for config in _configs({table.file: "train"}, table.name)]
+    subsets: dict[str, dict[str, str]] = {}
+    for table in tables:
+        subsets.setdefault(table.name, {})[table.file] = str(table.split) if is_split else "train"
+    is_one = len(subsets) == 1
+    return [each for name, files in subsets.items() for each in _configs(files, "default" if is_one else name)]
 
 
 def _load(table: RowTable, count: int) -> tuple[str, str, str]:
@@ -241,10 +224,7 @@ def flat(row: EvalRow) -> dict[str, Any]:
     """Return one row of a report as its table holds it; `rows.yaml` describes the columns."""
     example, verdict = row.example, row.verdict
     return {
-        "id": example.id,
-        "source": example.source,
-        "kind": example.kind,
-        "cluster": example.cluster,
+        **{name: getattr(example, name) for name in ("id", "source", "kind", "cluster")},
         "question": example.prompt,
         "reference_answer": example.answer,
         "ground_truth": example.ground_truth.model_dump_json(),
@@ -252,10 +232,7 @@ def flat(row: EvalRow) -> dict[str, Any]:
         "prompt": [each.model_dump() for each in row.prompt],
         "completion": row.completion,
         "finish_reason": row.finish_reason,
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "answer": verdict.answer,
-        "read_by": verdict.read_by,
+        **{name: getattr(verdict, name) for name in ("verdict", "reason", "answer", "read_by")},
         "stated_confidence": verdict.confidence.value,
         "confidence_status": verdict.confidence.status,
         "scores": json.dumps(verdict.scores),

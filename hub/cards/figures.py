@@ -43,13 +43,14 @@ class Measured:
 
 def measured(reports: Mapping[str, Report[Any]], stage: str) -> tuple[list[Measured], dict[str, bytes]]:
     """Return each report's tables, and the plots by file name."""
-    found, figures = [], {}
+    found, figures = [], dict[str, bytes]()
     for name, report in reports.items():
         figure = f"calibration-{name.removesuffix('.json')}.png"
-        image = _plot(report, stage) if isinstance(report, EvalReport) else None
-        if image:
-            figures[figure] = image
-        if table := tables_of(report, stage, figure if image else None):
+        if isinstance(report, EvalReport) and _summary(report, stage, group := _group(report, stage)):
+            drawn = calibration_of(report, stage, group)
+            title = f"{stage}: {report.data_name}, {group}, n {drawn.n - drawn.n_missing_confidence}"
+            figures |= {figure: reliability_png(drawn.bins, title)} if drawn.bins else {}
+        if table := tables_of(report, stage, figure if figure in figures else None):
             found.append(table)
     return found, figures
 
@@ -74,11 +75,9 @@ def tables_of(report: Report[Any], stage: str | None = None, figure: str | None 
         figures = (_shown(known.get(key), n if words.get("own_n") else None) for key in keys)
         return (name, "–" if n is None else str(n), *figures)
 
-    def first(summary: StageSummary) -> float:
-        metric = summary.metrics.get(keys[0])
-        return (metric.value or 0.0) if metric else 0.0
-
-    trivial = sorted((each for each in of_group if each.is_baseline), key=first, reverse=True)
+    none = Metric(value=None, n=0)
+    trivial = [each for each in of_group if each.is_baseline]
+    trivial.sort(key=lambda each: each.metrics.get(keys[0], none).value or 0.0, reverse=True)
     baselines = [row(each.stage, each.metrics) for each in trivial]
     if isinstance(report, ReviewReport):
         for name, words_of in words["controls"].items():
@@ -130,12 +129,9 @@ def _summary(report: Report[Any], stage: str, group: str) -> StageSummary | None
 def eval_results(reports: Iterable[Report[Any]], stage: str) -> list[EvalResult]:
     """Return the results on questions for a card's model-index, n and interval with every figure."""
     found = []
-    for report in reports:
-        summaries = (
-            [_summary(report, stage, group) for group in (HEADLINE, "all")] if report.task == "questions" else []
-        )
+    for report in (report for report in reports if report.task == "questions"):
         known: Mapping[str, Metric] = {}
-        for summary in summaries:
+        for summary in (_summary(report, stage, group) for group in (HEADLINE, "all")):
             if summary is None or summary.metrics == known:  # where no question is aided, both groups are one
                 continue
             known = summary.metrics
@@ -175,16 +171,6 @@ LEGEND = {
     "grey line: calibrated": "#6b7280",
     "bars: number of answers": LINE,
 }
-
-
-def _plot(report: EvalReport, stage: str) -> bytes | None:
-    """Return the calibration plot, None where no answer states a confidence for a claim."""
-    group = _group(report, stage)
-    if _summary(report, stage, group) is None:
-        return None
-    found = calibration_of(report, stage, group)
-    n = found.n - found.n_missing_confidence
-    return reliability_png(found.bins, f"{stage}: {report.data_name}, {group}, n {n}") if found.bins else None
 
 
 def reliability_png(bins: Sequence[Bin], title: str) -> bytes:

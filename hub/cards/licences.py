@@ -1,8 +1,4 @@
-"""Licences by the ids that the Hub knows (`licences.yaml`), and what may be made of what.
-
-This is a check for oversights, no legal advice: it knows what common licences ask of work that is
-made from them, and says so where a card promises more than they allow.
-"""
+"""Licences by the Hub's ids (`licences.yaml`), and what may be made of what: for oversights, no legal advice."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -222,24 +222,21 @@ def _code(text: str) -> Iterator[Diagnostic]:
 
 def _wishes(kind: str, data: dict[str, Any], text: str) -> Iterator[tuple[str, str]]:
     """Yield what readers of a model's or data set's card would miss, and what to do."""
+    wanted: dict[str, str] = RULES["wanted"].get(kind, {})
+    if kind == "model" and (data.get("library_name") == "peft" or "lora" in (data.get("tags") or ())):
+        wanted = wanted | RULES["wanted"]["adapter"]
+    for key, why in wanted.items():
+        if not data.get(key):
+            yield f"{key} is missing: {why}", f"add {key} to the front matter"
     if kind == "model":
-        is_adapter = data.get("library_name") == "peft" or "lora" in (data.get("tags") or ())
-        for key, why in (RULES["wanted"] | (RULES["wanted_of_adapters"] if is_adapter else {})).items():
-            if not data.get(key):
-                yield f"{key} is missing: {why}", f"add {key} to the front matter"
         if not data.get("model-index") and "evaluation" in text.lower():
             problem = "there is no model-index: figures in the text are found by no search"
             yield problem, "add the results to the front matter"
         if "model-index" in data and not re.search(r"interval|±|\bCI\b", text):
             problem = "figures stand without n or interval: nobody can tell them from chance"
             yield problem, "give the number of questions and a 95 % interval"
-    elif kind == "dataset":
-        for key in ("task_categories", "size_categories", "configs"):
-            if not data.get(key):
-                problem = f"{key} is missing: the Hub shows and finds data sets by it"
-                yield problem, f"add {key} to the front matter"
-        if not re.search(r"personal data|PII|privacy", text, re.IGNORECASE):
-            yield "nothing is said about personal data", "say what is in it and who looked"
+    elif kind == "dataset" and not re.search(r"personal data|PII|privacy", text, re.IGNORECASE):
+        yield "nothing is said about personal data", "say what is in it and who looked"
 
 
 def _at(text: str, match: re.Match[str]) -> int:

@@ -117,17 +117,13 @@ def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Respo
 
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    message = str(error)
-    told = message[:500].replace("\n", " ").encode("ascii", "replace").decode()
+    told = str(error)[:500].replace("\n", " ").encode("ascii", "replace").decode()
     headers = {"X-Error-Message": told, **error.headers} | ({"X-Error-Code": error.code} if error.code else {})
-    return JSONResponse({"error": message}, error.status, headers=headers)
+    return JSONResponse({"error": str(error)}, error.status, headers=headers)
 
 
 class LocalHub:
-    """A Hub in a thread for as long as the block lasts.
-
-    Clients read HF_ENDPOINT when they are imported: set it to `url` before a client's process starts.
-    """
+    """A Hub in a thread while the block lasts; set HF_ENDPOINT to its `url` before a client's process starts."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub, self._socket = hub, _listen(0)

@@ -101,15 +101,14 @@ def stamp(moment: datetime) -> str:
 
 def whoami(call: Call) -> Response:
     """Answer with the user of the token."""
-    user = call.known_user
-    organisations = [
-        {"type": "org", "name": name, "id": name, "fullname": name, "roleInOrg": "admin"}
-        for name in call.hub.organisations or ()
-    ]
+
+    def named(name: str, kind: str) -> dict[str, Any]:
+        return {"type": kind, "name": name, "id": name, "fullname": name}
+
+    organisations = [{**named(name, "org"), "roleInOrg": "admin"} for name in call.hub.organisations or ()]
     token = {"displayName": "local", "role": "write", "createdAt": stamp(datetime.now(UTC))}
     auth = {"type": "access_token", "accessToken": token}
-    known = {"type": "user", "id": user, "name": user, "fullname": user, "isPro": False}
-    return JSONResponse({**known, "orgs": organisations, "auth": auth})
+    return JSONResponse({**named(call.known_user, "user"), "isPro": False, "orgs": organisations, "auth": auth})
 
 
 def harnesses(call: Call) -> Response:
@@ -129,10 +128,9 @@ def create(call: Call) -> Response:
     if known := call.hub.find(kind, name):
         url = f"{call.base}/{known.path}"
         return JSONResponse({"error": f"You already created this {kind} repo", "url": url}, 409)
-    now, is_private = datetime.now(UTC), wanted.get("visibility") == "private" or bool(wanted.get("private"))
-    repository = Repository(
-        kind=kind, id=name, private=is_private, created_at=now, changed_at=now, sdk=wanted.get("sdk")
-    )
+    made: dict[str, Any] = dict.fromkeys(("created_at", "changed_at"), datetime.now(UTC))
+    is_private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
+    repository = Repository(kind=kind, id=name, private=is_private, sdk=wanted.get("sdk"), **made)
     call.hub.add(repository, MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
     return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
 
@@ -161,18 +159,14 @@ def about(call: Call) -> Response:
     repository, commit = call.commit("see")
     document = {
         "_id": hashlib.sha1(repository.path.encode()).hexdigest()[:24],
-        "id": repository.id,
         "author": repository.id.split("/")[0],
         "sha": commit.oid,
         "lastModified": stamp(repository.changed_at),
         "createdAt": stamp(repository.created_at),
-        "private": repository.private,
-        "gated": repository.gated,
-        "sdk": repository.sdk,
         "tags": [],
         "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
     }
-    return JSONResponse(document)
+    return JSONResponse(document | repository.model_dump(include={"id", "private", "gated", "sdk"}))
 
 
 def discussions(call: Call) -> Response:
@@ -203,9 +197,8 @@ def merge(call: Call) -> Response:
     history = list(call.hub.history(repository, f"{PULLS}{number}"))
     if repository.refs[MAIN] not in {each.oid for each in history}:
         raise Refusal(409, "main has changed since the pull request was opened")
-    title = f"{found.title} (#{number})"
+    title, merged = f"{found.title} (#{number})", found.model_copy(update={"status": "merged"})
     repository, _ = call.hub.add(repository, MAIN, title, call.known_user, history[0].tree)
-    merged = found.model_copy(update={"status": "merged"})
     discussions = tuple(merged if each is found else each for each in repository.discussions)
     call.hub.save(repository.model_copy(update={"discussions": discussions}))
     return JSONResponse({})
@@ -216,16 +209,11 @@ def submit_job(call: Call) -> Response:
     namespace, wanted = call.parts["org"], call.document()
     if not call.hub.may_write(call.known_user, f"{namespace}/job"):
         raise Refusal(403, f"{call.known_user} may not start jobs in {namespace}")
-    job = {
-        **wanted,
-        "id": f"local{len(call.hub.jobs):019d}",
-        "createdAt": stamp(datetime.now(UTC)),
-        "owner": {"id": namespace, "name": namespace, "type": "user"},
-        "status": {"stage": "RUNNING", "message": None},
-        "secrets": sorted(wanted.get("secrets") or ()),
-    }
-    call.hub.jobs.append(job)
-    return JSONResponse(job)
+    known = {"id": f"local{len(call.hub.jobs):019d}", "createdAt": stamp(datetime.now(UTC))}
+    owner = {"id": namespace, "name": namespace, "type": "user"}
+    told = {"status": {"stage": "RUNNING", "message": None}, "secrets": sorted(wanted.get("secrets") or ())}
+    call.hub.jobs.append({**wanted, **known, "owner": owner, **told})
+    return JSONResponse(call.hub.jobs[-1])
 
 
 def tree(call: Call) -> Response:
@@ -293,19 +281,17 @@ def _item(commit: Commit, path: str) -> dict[str, Any] | None:
         is_folder = any(name.startswith(f"{path}/") for name in commit.tree)
         found = {"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path}
         return found if is_folder else None
-    item = {"type": "file", "oid": entry.oid, "size": entry.size, "path": path}
-    if entry.is_lfs:
-        item["lfs"] = {"oid": entry.sha256, "size": entry.size, "pointerSize": len(pointer(entry.sha256, entry.size))}
-    return item
+    size = {"size": entry.size}
+    lfs = {"lfs": {"oid": entry.sha256, **size, "pointerSize": len(pointer(entry.sha256, entry.size))}}
+    return {"type": "file", "oid": entry.oid, "path": path, **size, **(lfs if entry.is_lfs else {})}
 
 
 def validate(call: Call) -> Response:
     """Say what is wrong with a card's front matter."""
-    wanted = call.document()
-    found = front_matter_findings(str(wanted.get("content", "")), wanted.get("repoType") or "model")
-    errors = [{"message": each.problem} for each in found if each.is_error]
-    warnings = [{"message": each.problem} for each in found if not each.is_error]
-    return JSONResponse({"errors": errors, "warnings": warnings}, 400 if errors else 200)
+    wanted, told = call.document(), {"errors": list[Any](), "warnings": list[Any]()}
+    for each in front_matter_findings(str(wanted.get("content", "")), wanted.get("repoType") or "model"):
+        told["errors" if each.is_error else "warnings"].append({"message": each.problem})
+    return JSONResponse(told, 400 if told["errors"] else 200)
 
 
 def preupload(call: Call) -> Response:
@@ -386,10 +372,10 @@ def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) 
 def _matches(path: str, patterns: list[str]) -> bool:
     name = path.rsplit("/", 1)[-1]
     return any(
-        fnmatch.fnmatch(name, pattern.rstrip("/"))
-        or fnmatch.fnmatch(path, pattern)
-        or path.startswith(pattern.rstrip("/") + "/")
-        for pattern in patterns
+        fnmatch.fnmatch(name, each.rstrip("/"))
+        or fnmatch.fnmatch(path, each)
+        or path.startswith(f"{each.rstrip('/')}/")
+        for each in patterns
     )
 
 
@@ -417,11 +403,12 @@ def references(call: Call) -> Response:
     repository, named = call.repository("see"), {"branches": HEADS, "tags": TAGS}
     if call.request.query_params.get("include_prs") == "1":
         named["pullRequests"] = PULLS
-    document: dict[str, list[dict[str, str]]] = {"converts": []}
-    for group, start in named.items():
-        refs = [(ref, oid) for ref, oid in repository.refs.items() if ref.startswith(start)]
-        document[group] = [{"name": ref.removeprefix(start), "ref": ref, "targetCommit": oid} for ref, oid in refs]
-    return JSONResponse(document)
+
+    def below(start: str) -> list[dict[str, str]]:
+        refs = ((ref, oid) for ref, oid in repository.refs.items() if ref.startswith(start))
+        return [{"name": ref.removeprefix(start), "ref": ref, "targetCommit": oid} for ref, oid in refs]
+
+    return JSONResponse({"converts": [], **{group: below(start) for group, start in named.items()}})
 
 
 def make_tag(call: Call) -> Response:

@@ -1,10 +1,10 @@
 """The local Hub's state: contents and repositories in a folder, who may do what, and what was asked of it."""
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,10 +35,7 @@ class Refusal(Exception):
 
 @dataclass
 class InjectedFault:
-    """Trouble for the next `times` requests whose path matches `match`.
-
-    `status` answers with an error, `drop` breaks the connection. With `after` the request is carried out first.
-    """
+    """Trouble for the next `times` requests that match: an error `status` or a `drop`, `after` they are done."""
 
     method: str = "(POST|PUT)"
     match: str = ""
@@ -123,11 +120,7 @@ def pointer(sha256: str, size: int) -> bytes:
 
 
 class Hub:
-    """Everything that requests work on, kept in a folder and read again at the next start.
-
-    `tokens` name the users; `organisations` are the namespaces that every user may write to, None = all of them.
-    `redirects` sends readers of large files to another host name, as the real Hub does.
-    """
+    """What requests work on, kept in a folder; `organisations` are namespaces that all may write to, None = any."""
 
     def __init__(
         self,
@@ -148,7 +141,7 @@ class Hub:
         self._commits: dict[tuple[Kind, str], dict[str, Commit]] = {}
         for file in sorted(self._folder.glob("*/*/*/repository.json")):
             known = Repository.model_validate_json(file.read_bytes())
-            commits = [Commit.model_validate_json(each.read_bytes()) for each in file.parent.glob("commits/*.json")]
+            commits = (Commit.model_validate_json(each.read_bytes()) for each in file.parent.glob("commits/*.json"))
             self._known[known.kind, known.id] = known
             self._commits[known.kind, known.id] = {commit.oid: commit for commit in commits}
 
@@ -164,11 +157,9 @@ class Hub:
 
     def keep(self, content: bytes) -> Entry:
         """Keep a small file and return its entry."""
-        sha256 = hashlib.sha256(content).hexdigest()
-        if self.content(sha256) is None:
-            unfinished = self.unfinished()
-            unfinished.write_bytes(content)
-            unfinished.replace(self.contents / sha256)
+        unfinished, sha256 = self.unfinished(), hashlib.sha256(content).hexdigest()
+        unfinished.write_bytes(content)
+        unfinished.replace(self.contents / sha256)
         return Entry(sha256=sha256, size=len(content), oid=git_oid("blob", content))
 
     def find(self, kind: Kind, name: str) -> Repository | None:
@@ -191,12 +182,9 @@ class Hub:
         self, repository: Repository, ref: str, title: str, author: str, tree: Tree, message: str = ""
     ) -> tuple[Repository, Commit]:
         """Append a commit and let its reference point to it."""
-        date, parent = datetime.now(UTC), repository.refs.get(ref)
-        files = [[path, entry.oid] for path, entry in sorted(tree.items())]
-        number = len(self._commits.get((repository.kind, repository.id), {}))
-        identity = json.dumps([parent, title, message, date.isoformat(), number, *files])
-        oid = hashlib.sha1(identity.encode()).hexdigest()
-        commit = Commit(oid=oid, parent=parent, date=date, title=title, message=message, author=author, tree=tree)
+        date, oid = datetime.now(UTC), uuid.uuid4().hex + uuid.uuid4().hex[:8]
+        told = {"parent": repository.refs.get(ref), "title": title, "message": message, "author": author}
+        commit = Commit.model_validate({"oid": oid, "date": date, "tree": tree, **told})
         write_whole(self._place(repository) / "commits" / f"{oid}.json", commit.model_dump_json())
         refs = {**repository.refs, ref: oid}
         saved = self.save(repository.model_copy(update={"refs": refs, "changed_at": date}))

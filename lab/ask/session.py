@@ -28,10 +28,7 @@ def checked_question(text: str | None) -> str:
 
 
 def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
-    """Yield moments until the answers are graded and stored. Raises LabError if the model cannot answer.
-
-    A question that we have an answer to gets verdicts. Complete answers are shown once they are kept.
-    """
+    """Yield moments until the answers are stored, those we know with verdicts; LabError if the model cannot answer."""
     from evals.questions.task import Questions  # late: it brings the statistics
 
     example = questions.find(asked.question)
@@ -74,10 +71,7 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Dra
 
 
 def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
-    """Return the name under which a visitor's answers are kept, one for each tab.
-
-    Were it one for both, the history in Ask would tell who wrote a pair in Compare.
-    """
+    """Return the name of a visitor's answers, another for each tab: Ask must not tell who wrote a pair."""
     return services.store.hash_rater(f"{tab} {visitor.rater}")
 
 

@@ -17,18 +17,7 @@ from lab.ask.session import Earlier, answering, checked_question, compared, earl
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stage_name
 from lab.settings import EMBEDDED
-from lab.ui.components import (
-    ANSWERING,
-    QUIET,
-    card_of,
-    cards,
-    empty,
-    heading,
-    lead,
-    notice,
-    sampling_fields,
-    waiting_line,
-)
+from lab.ui import components as views
 from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, new_visitor
@@ -74,7 +63,7 @@ def _answers(services: Services, asked: QuestionRequest, before: Earlier | None 
         if before is not None and moment.kept:
             told = compared(before, moment.kept)
             same = [old.text for old in before.answers] == [new.text for new in moment.kept]
-            view = replace(view, notice=notice(told, "good" if same else "info"))
+            view = replace(view, notice=views.notice(told, "good" if same else "info"))
         yield view
 
 
@@ -82,12 +71,12 @@ def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View
     """Return the view of one moment of an answer."""
     is_busy = not moment.is_done
     if not moment.written:
-        line = waiting_line(moment.waiting) if moment.waiting else ""
-        return View(notice(line), empty(say("ask.empty")), is_busy=is_busy)
+        line = views.waiting_line(moment.waiting) if moment.waiting else ""
+        return View(views.notice(line), views.empty(say("ask.empty")), is_busy=is_busy)
     unknown = "" if is_busy or is_known else say("verdict.unknown")
-    grid = cards([card_of(draft) for draft in moment.written], unknown)
+    grid = views.cards([views.card_of(draft) for draft in moment.written], unknown)
     answer = moment.kept[0].id if moment.kept else None
-    return View(notice(moment.problem or "", "problem"), grid, answer, is_busy)
+    return View(views.notice(moment.problem or "", "problem"), grid, answer, is_busy)
 
 
 def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None) -> View:
@@ -97,11 +86,11 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
-    return View(notice(line), cards([card_of(row) for row in entry.answers]), entry.first.id)
+    return View(views.notice(line), views.cards([views.card_of(row) for row in entry.answers]), entry.first.id)
 
 
 def _problem(error: LabError) -> View:
-    return View(notice(str(error), "problem"), empty(say("ask.empty")))
+    return View(views.notice(str(error), "problem"), views.empty(say("ask.empty")))
 
 
 def examples() -> dict[str, tuple[Example, ...]]:
@@ -124,9 +113,9 @@ def examples() -> dict[str, tuple[Example, ...]]:
 
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    gr.HTML(lead("ask"))
+    gr.HTML(views.lead("ask"))
     if services.settings.chain == EMBEDDED:
-        gr.HTML(notice(say("ask.demonstration")), elem_id="ask-demonstration")
+        gr.HTML(views.notice(say("ask.demonstration")), elem_id="ask-demonstration")
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=3, min_width=320):
             hint = say("ask.placeholder")
@@ -140,16 +129,16 @@ def build(services: Services, door: Door) -> None:
             gr.Column(scale=1, min_width=240, elem_classes="settings"),
             gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"),
         ):
-            settings = sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
+            settings = views.sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
     line = gr.HTML(elem_id="ask-notice")
-    answers, kept = gr.HTML(empty(say("ask.empty")), elem_id="ask-answers"), gr.State(None)
+    answers, kept = gr.HTML(views.empty(say("ask.empty")), elem_id="ask-answers"), gr.State(None)
     with gr.Accordion(say("ask.rate"), open=False, elem_id="ask-rate") as rating:
         which = gr.Radio([], label=say("ask.rate.which"), visible=False, elem_id="ask-rate-which")
         panel = build_panel(services, door, "rate", is_named=True)
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
-                gr.HTML(heading(group))
+                gr.HTML(views.heading(group))
                 for row in rows:  # a click fills the box in the browser, without a round trip
                     gr.Button(row.prompt, size="sm").click(None, None, question, js=f"() => {json.dumps(row.prompt)}")
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
@@ -207,24 +196,16 @@ def build(services: Services, door: Door) -> None:
 
     visitor, outputs = door.known, [line, answers, kept, start, stopping]
     typed = [visitor, question, *settings]
-    asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **ANSWERING)
-    replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **ANSWERING)
-    opened = chosen.input(
-        on_show, [visitor, chosen], [*outputs, *typed[1:]], api_name="earlier", show_progress="hidden"
-    )
-    seen = [*outputs, *typed[1:], chosen]
-    visitor.change(on_open, typed[:2], seen, api_visibility="private", show_progress="hidden")
+    asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **views.ANSWERING)
+    replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **views.ANSWERING)
+    seen = [*outputs, *typed[1:]]
+    opened = chosen.input(on_show, [visitor, chosen], seen, api_name="earlier", show_progress="hidden")
+    visitor.change(on_open, typed[:2], [*seen, chosen], api_visibility="private", show_progress="hidden")
     for each in (asked, replayed, opened):
         each.then(None, None, None, js="() => assayAnswered()")
     stops(services, door, "ask", stopping, "stop")
-    gr.on(
-        [rating.expand, kept.change],
-        on_rate,
-        [visitor, kept],
-        [which, *panel.outputs],
-        api_name="rate_answers",
-        **QUIET,
-    )
-    which.input(on_which, [visitor, which], panel.outputs, api_name="rate_answer", **QUIET)
+    rated = [which, *panel.outputs]
+    gr.on([rating.expand, kept.change], on_rate, [visitor, kept], rated, api_name="rate_answers", **views.QUIET)
+    which.input(on_which, [visitor, which], panel.outputs, api_name="rate_answer", **views.QUIET)
     for follow in (asked.then, replayed.then, met(door, history.expand).then):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")]
+Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
-Remote = Annotated[
-    bool, typer.Option("--allow-remote", help="Let a server on another machine read evidence and answers.")
-]
+Remote = Annotated[bool, typer.Option("--allow-remote", help="Let a server on another machine read what is sent.")]
 Command = Callable[..., None]
 
 

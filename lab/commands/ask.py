@@ -14,7 +14,8 @@ from evals.model import Sampling
 from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
 from evals.verifiers import stated_confidence, verify
-from lab.commands.chain import AsJson, BaseOption, progress_shown
+from lab.commands import Json
+from lab.commands.chain import BaseOption, progress_shown
 from lab.commands.data import know
 from lab.commands.tables import emit, notes
 from lab.settings import comma_separated, from_environment
@@ -28,15 +29,6 @@ class Answered(Record):
     verdict: Verdict | None
 
 
-class Asked(Record):
-    """What `assay ask --json` prints."""
-
-    question: str
-    chain: str
-    settings: dict[str, str | int | float]
-    answers: tuple[Answered, ...]
-
-
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
     chain: Annotated[str, typer.Option(help="embedded, a run folder, or base:embedded.")] = "embedded",
@@ -48,7 +40,7 @@ def ask(
     questions: Annotated[
         str | None, typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Ask a question; every stage answers as it writes.
 
@@ -81,8 +73,8 @@ def ask(
         stated = verdict.confidence if verdict else stated_confidence(completion.text)
         answers.append(Answered(completion=completion, confidence=stated, verdict=verdict))
     told = {**asdict(sampling), "dtype": loaded.dtype}
-    asked = Asked(question=question, chain=loaded.manifest.name, settings=told, answers=tuple(answers))
-    emit(asked, as_json=as_json, table=Group(*map(_panel, asked.answers)))
+    asked = {"question": question, "chain": loaded.manifest.name, "settings": told, "answers": answers}
+    emit(asked, as_json=as_json, table=Group(*map(_panel, answers)))
 
 
 def _panel(answer: Answered) -> Panel:

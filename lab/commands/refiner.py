@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from evals.refine.judge import Inquiry, Judge, Verdicts
     from evals.refine.task import Refine
-    from evals.report import Origin
     from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
-    from evals.schema.reports import RefinerReport
     from evals.task import GradedAnswer
 
 DEADLINE_SECONDS = 3600.0
@@ -64,24 +62,7 @@ def judge_options(
     return options
 
 
-def judge_of_answers(server: HttpSettings) -> "tuple[Judge, str]":
-    """Return who judges, and how they are asked, in words.
-
-    BadConfig for the stub judge: it reads a table that such answers do not have.
-    """
-    from training.judge.judge import judge_of
-
-    if server.base_url == "stub":
-        raise BadConfig(
-            "the stub judge reads a table that answers of a model do not have; use heuristic, or the"
-            " address of a server."
-        )
-    return judge_of(server), "no language model" if server.base_url == "heuristic" else server.mode
-
-
-def verdicts_on(
-    judge: "Judge", inquiries: "Sequence[Inquiry]", deadline_seconds: float = DEADLINE_SECONDS
-) -> "list[Verdicts]":
+def verdicts_on(judge: "Judge", inquiries: "Sequence[Inquiry]", deadline_seconds: float) -> "list[Verdicts]":
     """Return a judge's verdicts, counting on standard error how many answers are judged."""
     from training.judge.judge import judged
 
@@ -90,11 +71,8 @@ def verdicts_on(
         return judged(judge, inquiries, deadline_seconds, lambda n: status.update(f"{n} of {of} judged"))
 
 
-def command_of(name: str, arguments: "Sequence[str]", options: dict[str, object], server: HttpSettings) -> str:
-    """Return a command as it is typed, without a judge's address or cache.
-
-    Options that are None or empty are left out, True has no value.
-    """
+def command_of(name: str, options: dict[str, object], server: HttpSettings) -> str:
+    """Return a command as it is typed, without a judge's address or cache; options without a value are left out."""
     from training.run.folder import public_path
 
     judge: dict[str, object] = {
@@ -103,7 +81,7 @@ def command_of(name: str, arguments: "Sequence[str]", options: dict[str, object]
         "key-env": server.key_variable,
         "allow-remote": server.allow_remote or None,
     }
-    words = ["assay", "refiner", name, *arguments]
+    words = ["assay", "refiner", *name.split()]
     for option, value in {**options, **judge, "out": "REPORT.json"}.items():
         if value not in (None, "", False):
             words += [f"--{option}", *([] if value is True else [str(value)])]
@@ -122,28 +100,34 @@ def records_named(data: str) -> "tuple[RefinerRecord, ...]":
     return read_records(Path(data))
 
 
-def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, str]":
-    """Return the task with the judge that the options name, and how it is asked."""
+def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, dict[str, Any]]":
+    """Return the task with the judge that the options name, and what a report keeps of it; BadConfig for the stub."""
     from evals.refine.task import Refine
+    from training.judge.judge import judge_of
 
-    judge, mode = judge_of_answers(server)
-    return Refine(None, lambda asked: verdicts_on(judge, asked), judge.label, config), mode
+    if server.base_url == "stub":
+        raise BadConfig(
+            "the stub judge reads a table that answers of a model do not have; use heuristic, or the"
+            " address of a server."
+        )
+    judge = judge_of(server)
+    mode = "no language model" if server.base_url == "heuristic" else server.mode
+    task = Refine(None, lambda asked: verdicts_on(judge, asked, DEADLINE_SECONDS), judge.label, config)
+    return task, {"judge": judge.label, "judge_mode": mode, "reward": config}
 
 
 def _write(
-    task: "Refine",
-    records: "Sequence[RefinerRecord]",
-    rows: "Sequence[GradedAnswer]",
-    origin: "Origin",
-    out: Path,
-    as_json: bool,
+    records: "Sequence[RefinerRecord]", rows: "Sequence[GradedAnswer]", out: Path, as_json: bool, **origin: Any
 ) -> None:
     from evals.refine.task import Refine
-    from evals.report import build_report, save_report
+    from evals.report import Origin, build_report, save_report
+    from training.judge.questions import VERSION
+    from training.run.folder import versions
 
-    report = build_report(records, rows, origin, Refine)
+    made = {"versions": {**versions(), "judge prompt": VERSION}, "created_at": datetime.now(UTC)}
+    report = build_report(records, rows, Origin(**origin, **made), Refine)
     save_report(report, out)
-    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {task.label}", soft_wrap=True)
+    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {origin['own']['judge']}", soft_wrap=True)
     emit(report, as_json=as_json, table=summary_table(report))
 
 
@@ -168,17 +152,14 @@ def run(
     first passage, and the reference. Means have 95 % intervals over whole studies and tissues.
     """
     from evals.model import Sampling
-    from evals.report import Origin
     from evals.run import RunSettings, baseline_rows, run_task
     from evals.schema.refiner import RewardConfig
     from lab.settings import from_environment
-    from training.judge.questions import VERSION
     from training.models.chain import load_chain
-    from training.run.folder import public_path, versions
+    from training.run.folder import public_path
 
     records = records_named(data)[:limit]
-    config = RewardConfig.model_validate({"preset": preset})
-    task, mode = task_by(server, config)
+    task, own = task_by(server, RewardConfig.model_validate({"preset": preset}))
     with notes.status("loading the chain") as status:
         loaded = load_chain(chain, DTYPE, lambda _, told: status.update(told), cache=from_environment().cache)
         stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
@@ -186,19 +167,20 @@ def run(
         rows = run_task(task, loaded, records, stages, settings, lambda _, told: status.update(told))
     name = public_path(data)
     options: dict[str, object] = {"chain": public_path(chain), "data": name, "stage": stage, "preset": preset}
-    tokens = None if max_new_tokens == MAX_NEW_TOKENS else max_new_tokens
-    origin = Origin(
+    options |= {"limit": limit, "max-new-tokens": None if max_new_tokens == MAX_NEW_TOKENS else max_new_tokens}
+    ordered = [row for stage in stages for row in rows if row.stage == stage]
+    _write(
+        records,
+        [*ordered, *baseline_rows(task, records)],
+        out,
+        as_json,
         data_name=name if limit is None else f"{name} (first {len(records)})",
         chain_name=loaded.manifest.name,
         stage_checksums={name: loaded.stage_checksums[name] for name in stages},
         settings={"max_new_tokens": max_new_tokens, "temperature": 0.0, "dtype": DTYPE},
-        versions={**versions(), "judge prompt": VERSION},
-        created_at=datetime.now(UTC),
-        command=command_of("run", (), {**options, "limit": limit, "max-new-tokens": tokens}, server),
-        own={"judge": task.label, "judge_mode": mode, "reward": config},
+        command=command_of("run", options, server),
+        own=own,
     )
-    ordered = [row for stage in stages for row in rows if row.stage == stage]
-    _write(task, records, [*ordered, *baseline_rows(task, records)], origin, out, as_json)
 
 
 @app.command(epilog="Example: assay refiner rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json")
@@ -215,52 +197,38 @@ def rescore(
     A report keeps every answer in full, so no model is needed; the reward is that of the report. Records
     other than those that were answered are refused.
     """
-    from evals.report import Origin, load_report
+    from evals.refine.records import records_sha256
+    from evals.report import load_report
     from evals.run import graded
     from evals.schema.reports import RefinerReport
     from evals.task import StageAnswer
-    from training.judge.questions import VERSION
-    from training.run.folder import public_path, versions
+    from training.run.folder import public_path
 
     old = load_report(report, RefinerReport)
     first = FIRST.fullmatch(old.data_name)
     source = data or (first["name"] if first else old.data_name)
-    records = _records(old, source, int(first["count"]) if first else None)
-    task, mode = task_by(server, old.reward)
-    by_id = {record.id: record for record in records}
-    rows = graded(
-        task,
-        [by_id[row.id] for row in old.rows],
-        [StageAnswer(row.stage, row.completion, row.finish_reason) for row in old.rows],
-    )
-    again = command_of("rescore", ("REPORT.json",), {"data": public_path(data)}, server)
-    origin = Origin(
-        data_name=old.data_name,
-        chain_name=old.chain_name,
-        stage_checksums=old.stage_checksums,
-        settings=old.settings,
-        versions={**versions(), "judge prompt": VERSION},
-        created_at=datetime.now(UTC),
-        command=f"{old.command.partition(' && ')[0]} && {again}",
-        own={"judge": task.label, "judge_mode": mode, "reward": old.reward},
-    )
-    _write(task, records, rows, origin, out, as_json)
-
-
-def _records(old: "RefinerReport", source: str, count: int | None) -> "Sequence[RefinerRecord]":
-    """Return the records that a report is about; IncomparableReports if they are others by now.
-
-    `count`: how many of the first were answered, None for all.
-    """
-    from evals.refine.records import records_sha256
-
-    records = records_named(source)[:count]
+    records = records_named(source)[: int(first["count"]) if first else None]
     if records_sha256(records) != old.data_sha256:
         raise IncomparableReports(
             f"{source} holds other records than those that were answered (sha256 {old.data_sha256[:12]}); name"
             " the file of then with --data, or answer anew: assay refiner run."
         )
-    return records
+    task, own = task_by(server, old.reward)
+    by_id = {record.id: record for record in records}
+    answers = [StageAnswer(row.stage, row.completion, row.finish_reason) for row in old.rows]
+    again = command_of("rescore REPORT.json", {"data": public_path(data)}, server)
+    _write(
+        records,
+        graded(task, [by_id[row.id] for row in old.rows], answers),
+        out,
+        as_json,
+        data_name=old.data_name,
+        chain_name=old.chain_name,
+        stage_checksums=old.stage_checksums,
+        settings=old.settings,
+        command=f"{old.command.partition(' && ')[0]} && {again}",
+        own=own,
+    )
 
 
 @app.command(epilog="Example: assay refiner export --format sft --out refined.jsonl")
@@ -346,46 +314,30 @@ def score(
     prepared = [case.prepared() for case in read]
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
     verdicts = dict(zip(asked, verdicts_on(judge, [read[at].inquiry() for at in asked], deadline), strict=True))
-    scored = [
-        (case.id, explain(each, verdicts.get(place), judge.label))
-        for place, (case, each) in enumerate(zip(read, prepared, strict=True))
-    ]
-    emit([_row(name, each) for name, each in scored], as_json=as_json, table=_table(scored))
+    explained = [explain(each, verdicts.get(place), judge.label) for place, each in enumerate(prepared)]
+    scored = [(case.id, each) for case, each in zip(read, explained, strict=True)]
+    document = []
+    for name, each in scored:  # the contract's fields, who judged, and the verdicts one by one
+        told = each.model_dump(mode="json", exclude={"record_id", "completion", "is_judged", "quality"})
+        one = {key: told.pop(key) for key in ("claims", "uncited", "items")}
+        claims = [{"text": claim.text, "ids": list(claim.ids)} for claim in each.claims]
+        document.append({"id": name, **told, "claims": claims, "verdicts": one})
+    emit(document, as_json=as_json, table=_table(scored))
     missing = sum(each.reward is None for _, each in scored)
     notes.print(f"judged {counted(len(scored), 'answer')} by {judge.label}", soft_wrap=True)
     if missing:
-        why = dict.fromkeys(problem for _, each in scored for problem in each.problems)
-        notes.print(
-            f"{counted(missing, 'answer')} without a reward, for want of a verdict"
-            + (f": {'; '.join(list(why)[:3])}" if why else ""),
-            style="yellow",
-            soft_wrap=True,
-        )
-
-
-def _row(name: str, scored: "ScoredAnswer") -> dict[str, object]:
-    """Return a row as others read it: the contract's fields, who judged, and the verdicts one by one."""
-    told = scored.model_dump(mode="json", exclude={"record_id", "completion", "is_judged", "quality"})
-    verdicts = {key: told.pop(key) for key in ("claims", "uncited", "items")}
-    claims = [{"text": claim.text, "ids": list(claim.ids)} for claim in scored.claims]
-    return {"id": name, **told, "claims": claims, "verdicts": verdicts}
+        why = "; ".join([*dict.fromkeys(problem for _, each in scored for problem in each.problems)][:3])
+        told = f"{counted(missing, 'answer')} without a reward, for want of a verdict{f': {why}' if why else ''}"
+        notes.print(told, style="yellow", soft_wrap=True)
 
 
 def _table(scored: "list[tuple[str, ScoredAnswer]]") -> "Table":
-    reasons = []
-    for _, each in scored:
+    rows = []
+    for name, each in scored:
         rule, _, names = each.reason.partition(": ")
-        failed = [say(f"refine.check.{name}") for name in names.split(", ") if name]
-        reasons.append(f"{rule}: {'; '.join(failed)}" if failed else rule)
-    rows = [
-        (
-            name,
-            f"{each.format_bonus:.1f}",
-            len(each.claims),
-            *("missing" if one is None else figure(one) for one in (each.rubric, each.citation_f1, each.reward)),
-            why,
-        )
-        for (name, each), why in zip(scored, reasons, strict=True)
-    ]
+        failed = "; ".join(say(f"refine.check.{name}") for name in names.split(", ") if name)
+        numbers = ("missing" if one is None else figure(one) for one in (each.rubric, each.citation_f1, each.reward))
+        why = f"{rule}: {failed}" if failed else rule
+        rows.append((name, f"{each.format_bonus:.1f}", len(each.claims), *numbers, why))
     columns = ("id", "format", "claims", "rubric", "citation F1", "reward", "why")
     return table_of("scored answers", columns, rows)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -13,12 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.compare import Comparisons, Difference
-from evals.io import write_whole
 from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
 from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
-from evals.schema import Claim, Metric, Record, Share
+from evals.schema import Claim, Grade, Metric, Record, Share
 from evals.schema.reports import Report, ReviewScore
 from evals.stats.calibration import Calibration, NullEce
 from evals.task import narrow, task_class
@@ -26,7 +25,7 @@ from evals.verifiers.score import VERIFIERS
 
 if TYPE_CHECKING:
     from evals.review.report import SystemsReport
-    from evals.schema.reports import PublishedResult, ReviewReport
+    from evals.schema.reports import PublishedResult, Rates, ReviewReport
     from evals.schema.reviews import MadeBy
 
 notes = Console(stderr=True, highlight=False, markup=False)
@@ -84,21 +83,12 @@ class VerifiedRow(Record):
 
 def verdict_table(rows: Sequence[VerifiedRow]) -> Table:
     """Return one line per judged answer; the title counts the verdicts."""
-    cells = [
-        (
-            row.id,
-            f"{row.verdict}\n{WAYS[row.read_by or 'none']}",
-            figure(row.stated_confidence),
-            *(figure(row.scores[name]) for name in VERIFIERS),
-            figure(row.reward),
-            row.reason,
-        )
-        for row in rows
-    ]
-    counts = Counter(row.verdict for row in rows)
-    title = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    columns = ("id", "verdict,\nread by", "confidence", *VERIFIERS, "reward", "reason")
-    return table_of(title, columns, cells)
+    title = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row.verdict for row in rows).most_common())
+    cells = []
+    for row in rows:
+        numbers = (row.stated_confidence, *(row.scores[name] for name in VERIFIERS), row.reward)
+        cells.append((row.id, f"{row.verdict}\n{WAYS[row.read_by or 'none']}", *map(figure, numbers), row.reason))
+    return table_of(title, ("id", "verdict,\nread by", "confidence", *VERIFIERS, "reward", "reason"), cells)
 
 
 def read_totals(rows: Sequence[VerifiedRow]) -> str:
@@ -109,14 +99,13 @@ def read_totals(rows: Sequence[VerifiedRow]) -> str:
 
 def verdict_totals(rows: Sequence[VerifiedRow]) -> Table:
     """Return how many answers got each verdict and confidence status, and the means of the scores."""
-    verdicts = Counter(row.verdict for row in rows)
-    statuses = Counter(row.confidence_status for row in rows)
-    cells: list[tuple[str, object]] = [*verdicts.most_common(), ("read by", read_totals(rows))]
-    cells += [(f"confidence {status}", count) for status, count in statuses.most_common()]
+    cells: list[tuple[str, object]] = [*Counter(row.verdict for row in rows).most_common()]
+    cells.append(("read by", read_totals(rows)))
+    cells += [(f"confidence {status}", n) for status, n in Counter(row.confidence_status for row in rows).most_common()]
     for name in (*VERIFIERS, "reward"):
-        found = (row.reward if name == "reward" else row.scores[name] for row in rows)
+        found = ({**row.scores, "reward": row.reward}[name] for row in rows)
         scores = [score for score in found if score is not None]
-        mean = sum(scores) / len(scores) if scores else None
+        mean = fmean(scores) if scores else None
         cells.append((f"mean {name} of {counted(len(scores), 'answer')}", figure(mean)))
     return table_of(counted(len(rows), "answer"), ("", "value"), cells)
 
@@ -130,23 +119,18 @@ def summary_table(report: Report[Any]) -> Table:
         (
             s.stage if s.is_baseline else f"{s.stage} (stage)",
             *(_measured(s.metrics[name]) for name in names if name in s.metrics),
-            reading(s.read_by).replace(", ", "\n"),
+            reading(s.read_by).replace(", ", ",\n"),
         )
         for s in shown
     ]
     n = {(s.stage, s.group): s.metrics[names[0]].n for s in report.summaries}
-    is_all = all(n.get((s.stage, "all")) == n[s.stage, s.group] for s in shown)
-    title = (
-        f"{report.chain_name} on {report.data_name}, {'all' if is_all else task.headline} {task.asked}, 95 % intervals"
-    )
+    group = "all" if all(n.get((s.stage, "all")) == n[s.stage, s.group] for s in shown) else task.headline
+    title = f"{report.chain_name} on {report.data_name}, {group} {task.asked}, 95 % intervals"
     return table_of(title, ("answers of", *names, "read by"), rows)
 
 
 def readers_tables(found: ReaderReport, show: bool) -> Group:
-    """Return how far every way of reading agrees with the labels, by verdict and kind; `show` lists the others.
-
-    A line of the title says how far two labellers agree with each other.
-    """
+    """Return how far each way of reading, and two labellers, agree with the labels; `show` lists the others."""
     rows: list[tuple[object, ...]] = [
         (each.reader, each.n, each.n_unread, _measured(each.correct), _measured(each.verdicts))
         for each in found.readers
@@ -180,16 +164,11 @@ def calibration_tables(measured: Calibration) -> Group:
         if name not in UNLISTED
     ]
     metrics = table_of("Calibration", ("metric", "value", "95 % interval"), rows)
-    bins = [
-        (
-            f"{one.lower:.2f} to {one.upper:.2f}",
-            one.n,
-            *map(figure, (one.confidence, one.accuracy, one.gap)),
-            f"{_brackets(one.interval)} {one.interval_by}" if one.interval else "",
-        )
-        for one in measured.bins
-        if one.n
-    ]
+    bins = []
+    for one in (one for one in measured.bins if one.n):
+        span = f"{_brackets(one.interval)} {one.interval_by}" if one.interval else ""
+        numbers = map(figure, (one.confidence, one.accuracy, one.gap))
+        bins.append((f"{one.lower:.2f} to {one.upper:.2f}", one.n, *numbers, span))
     columns = ("stated", "n", "confidence", "accuracy", "gap", "95 % interval of accuracy")
     return Group(metrics, table_of("Bins that hold rows", columns, bins))
 
@@ -221,26 +200,22 @@ def comparison_table(found: Comparisons) -> Table:
     """Return one line per pair of stages and metric; a difference without p says why."""
     rows = []
     for each in found.comparisons:
-        names = [each.first.stage, each.second.stage]
-        if each.first.chain != each.second.chain:
-            names = [_named(side.stage, side.chain) for side in (each.first, each.second)]
-        rows += [(" → ".join(names), *_compared(d)) for d in each.differences]
+        sides = (each.first, each.second)
+        is_one = each.first.chain == each.second.chain
+        names = " → ".join(side.stage if is_one else _named(side.stage, side.chain) for side in sides)
+        rows += [(names, *_compared(d)) for d in each.differences]
     n = found.comparisons[0]
     title = (
         f"{found.data_name}, {found.group}: {n.n} {task_class(found.task).asked} in {n.n_clusters} clusters; second minus"
         f" first, 95 % intervals; Holm over {found.n_tests} tests"
     )
-    sides = {
-        (side.stage, side.chain, reading(side.read_by))
-        for each in found.comparisons
-        for side in (each.first, each.second)
-    }
-    if not task_class(found.task).says_reading:
-        pass
-    elif len(ways := {way for *_, way in sides}) == 1:
-        title += f"\nanswers read by {ways.pop()}"
-    else:
-        title += "".join(f"\n{stage} of {chain}: answers read by {way}" for stage, chain, way in sorted(sides))
+    if task_class(found.task).says_reading:
+        every = [side for each in found.comparisons for side in (each.first, each.second)]
+        read = sorted({(side.stage, side.chain, reading(side.read_by)) for side in every})
+        if len({way for *_, way in read}) == 1:
+            title += f"\nanswers read by {read[0][2]}"
+        else:
+            title += "".join(f"\n{stage} of {chain}: answers read by {way}" for stage, chain, way in read)
     columns = ("stages", "metric", "n", "first,\nsecond", "difference", "p", "p, Holm")
     return table_of(title, columns, rows)
 
@@ -252,7 +227,7 @@ def rescored_tables(found: Rescored, show: bool) -> Group:
     tables = [table_of("How answers are read", ("stage", "answers read by"), read)] if says_reading else []
     if any(change.is_of_verdict for change in found.changes):
         rows = [(each.stage, each.before, each.after, each.n) for each in found.counts if each.before != each.after]
-        before, after = (_versions(one) for one in (found.before, found.report.versions))
+        before, after = (", ".join(one.values()) for one in (found.before, found.report.versions))
         title = f"Verdicts that changed, {before} to {after}"
         tables.append(table_of(title, ("stage", "before", "after", "answers"), rows))
     if found.shifts:
@@ -264,41 +239,42 @@ def rescored_tables(found: Rescored, show: bool) -> Group:
         rows = [each for each in moved if each[2] != each[3]]
         tables.append(table_of("Metrics that moved", ("stage", "metric", "before", "after"), rows))
     if show and found.changes:
+
+        def told(grade: Grade) -> str:
+            return f"{grade.verdict or 'scored'}, reward {figure(grade.reward)}\n{grade.reason}"
+
         rows = [
-            (
-                change.stage,
-                change.example_id,
-                *(
-                    f"{each.verdict or 'scored'}, reward {figure(each.reward)}\n{each.reason}"
-                    for each in (change.before.grade, change.after.grade)
-                ),
-                change.completion,
-            )
-            for change in found.changes
+            (each.stage, each.example_id, told(each.before.grade), told(each.after.grade), each.completion)
+            for each in found.changes
         ]
         columns = ("stage", "question", "before", "after", "answer")
         tables.append(table_of("Answers judged otherwise", columns, rows))
     return Group(*tables)
 
 
-def standings_table(board: Standings) -> Table:
-    """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
+def _standings(board: Standings, names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
     task = task_class(board.task)
-    metrics = task.metrics
-    shown = tuple(dict.fromkeys((board.order, *narrow(metrics)[:NARROW], *task.controls)))
-    rows = [
+    shown = tuple(dict.fromkeys((board.order, *names, *task.controls)))
+    rows: list[tuple[str, ...]] = [
         (
             rank,
             _name(row),
             *(_measured(row.metrics.get(name)) for name in shown),
-            *([reading(row.read_by).replace(", ", "\n")] if task.says_reading else []),
+            *([reading(row.read_by).replace(", ", ",\n")] if task.says_reading else []),
         )
         for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
     ]
-    title = f"{board.data_name}, {board.group}, by {board.order}; {_versions(board.versions)}"
+    return ("rank", "answers of", *shown, *(["read by"] if task.says_reading else [])), rows
+
+
+def standings_table(board: Standings) -> Table:
+    """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
+    metrics = task_class(board.task).metrics
+    title = f"{board.data_name}, {board.group}, by {board.order}; {', '.join(board.versions.values())}"
     if not metrics[board.order].is_tested:
         title = f"{title}\n{UNTESTED}"
-    return table_of(title, ("rank", "answers of", *shown, *(["read by"] if task.says_reading else [])), rows)
+    return table_of(title, *_standings(board, narrow(metrics)[:NARROW]))
 
 
 def standings_markdown(boards: Sequence[Standings]) -> str:
@@ -306,40 +282,22 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
     parts = ["# Leaderboard", RULE]
     for board in boards:
         task = task_class(board.task)
-        compared = task.compared or task.metrics
-        shown = tuple(dict.fromkeys((board.order, *narrow(task.metrics), *compared, *task.controls)))
-        columns = ("rank", "answers of", *shown, *(["read by"] if task.says_reading else []))
-        lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-        for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True):
-            cells = [rank, _name(row), *(_measured(row.metrics.get(n), " ") for n in shown)]
-            cells += [reading(row.read_by)] if task.says_reading else []
-            escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-            lines.append(f"| {' | '.join(escaped)} |")
-        untested = [] if task.metrics[board.order].is_tested else [UNTESTED]
-        parts += [
-            f"## {board.data_name}, {board.group} {task.asked}, by {board.order}",
-            *untested,
-            "\n".join(lines),
-            f"Measured with {_versions(board.versions)}; {task.asked} {board.data_sha256[:12]}.",
-        ]
+        columns, rows = _standings(board, (*narrow(task.metrics), *(task.compared or task.metrics)))
+        cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in (columns, *cells)]
+        parts.append(f"## {board.data_name}, {board.group} {task.asked}, by {board.order}")
+        parts += [] if task.metrics[board.order].is_tested else [UNTESTED]
+        measured = f"Measured with {', '.join(board.versions.values())}; {task.asked} {board.data_sha256[:12]}."
+        parts += ["\n".join([lines[0], f"|{'---|' * len(columns)}", *lines[1:]]), measured]
     return "\n\n".join(parts) + "\n"
-
-
-def save_standings(boards: Sequence[Standings], folder: Path) -> tuple[Path, Path]:
-    """Write leaderboard.md and leaderboard.json into a folder, each whole; return both paths."""
-    document = json.dumps(plain(list(boards)), ensure_ascii=False, indent=1)
-    markdown, rows = folder / "leaderboard.md", folder / "leaderboard.json"
-    write_whole(markdown, standings_markdown(boards))
-    write_whole(rows, document + "\n")
-    return markdown, rows
 
 
 def _compared(d: Difference) -> tuple[str, ...]:
     figures = (d.metric, str(d.n), f"{figure(d.first)}\n{figure(d.second)}")
     if d.value is None:
         return *figures, f"– {d.note}", "", ""
-    span = f"[{d.low:+.3f}, {d.high:+.3f}]" if d.low is not None and d.high is not None else ""
-    span = " ".join(part for part in (span, d.note) if part)
+    span = f"[{d.low:+.3f}, {d.high:+.3f}] " if d.low is not None and d.high is not None else ""
+    span = f"{span}{d.note or ''}".strip()
     if not d.is_tested:
         return *figures, f"{d.value:+.3f} {span}", "not tested", ""
     p = _p(d.p_permutation) + ("\nexact" if d.is_exact else "")
@@ -359,16 +317,12 @@ def _named(stage: str, chain: str) -> str:
     return stage if stage == chain else f"{stage} of {chain}"
 
 
-def _measured(metric: Metric | None, gap: str = "\n") -> str:
-    """Return "0.475, n 59", a gap and "[0.339, 0.603]"; a dash where it is undefined or not measured."""
+def _measured(metric: Metric | None) -> str:
+    """Return "0.475, n 59" and below it "[0.339, 0.603]"; a dash where it is undefined or not measured."""
     if metric is None or metric.value is None:
         return "–"
-    span = "" if metric.low is None or metric.high is None else f"{gap}[{metric.low:.2f}, {metric.high:.2f}]"
+    span = "" if metric.low is None or metric.high is None else f"\n[{metric.low:.2f}, {metric.high:.2f}]"
     return f"{metric.value:.3f}, n {metric.n}{span}"
-
-
-def _versions(versions: dict[str, str]) -> str:
-    return ", ".join(versions.values())
 
 
 RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
@@ -396,9 +350,8 @@ def report_tables(report: "SystemsReport") -> Group:
         table_of("scores", ("system", named("f1_above_permuted"), *SCORED, "answered"), scores),
         *_made((each.score.system, each.score.made_by) for each in report.systems),
         table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
+        *([comparison_table(report.comparisons)] if report.comparisons else []),
     ]
-    if report.comparisons:
-        tables.append(comparison_table(report.comparisons))
     for each in report.systems:
         rows: list[tuple[object, ...]] = [(f"answer {mode}", n) for mode, n in each.errors.modes.items()]
         rows += [(f"human concerns found: {name}", n) for name, n in each.errors.recall.items()]
@@ -424,16 +377,11 @@ def _made(systems: "Iterable[tuple[str, MadeBy | None]]") -> list[Table]:
 
 def published_tables(found: "Sequence[PublishedResult]") -> list[Table]:
     """Return published results as they stand in their files, with how many faults they have."""
-    rows = [
-        (
-            each.system,
-            each.split,
-            *(f"{value:.4f}" for value in (each.f1, each.recall, each.precision)),
-            "–" if each.n_articles is None else each.n_articles,
-            len(each.faults),
-        )
-        for each in found
-    ]
+    rows = []
+    for each in found:
+        rates = (f"{getattr(each, name):.4f}" for name in SCORED.values())
+        n = "–" if each.n_articles is None else each.n_articles
+        rows.append((each.system, each.split, *rates, n, len(each.faults)))
     columns = ("system", "split", *SCORED, "articles", "faults")
     return [table_of("published elsewhere, not recomputed", columns, rows)] if rows else []
 
@@ -462,18 +410,13 @@ def score_tables(found: ReviewScore) -> Group:
         "by category of the human concern": found.per_category,
         "by severity of the human concern": found.per_severity,
     }
-    tables = [table_of(found.system, ("what", "value"), cells)]
-    for title, rates in groups.items():
-        rows = [
-            (
-                name,
-                *(f"{count:,.0f}" for count in (each.n_human, each.n_predicted, each.n_matched)),
-                *map(rate, (each.recall, each.precision, each.f1, each.recall_major)),
-            )
-            for name, each in rates.items()
-        ]
-        tables.append(table_of(title, ("", *RATES), rows))
-    return Group(*tables)
+
+    def row(name: str, each: "Rates") -> tuple[str, ...]:
+        counts = (f"{count:,.0f}" for count in (each.n_human, each.n_predicted, each.n_matched))
+        return name, *counts, *map(rate, (each.recall, each.precision, each.f1, each.recall_major))
+
+    shown = (table_of(title, ("", *RATES), [row(*each) for each in rates.items()]) for title, rates in groups.items())
+    return Group(table_of(found.system, ("what", "value"), cells), *shown)
 
 
 SCORED = {"F1": "f1", "recall": "recall", "precision": "precision"}

@@ -12,18 +12,8 @@ import typer
 
 from evals.errors import BadConfig
 from evals.schema import GroundTruth, Record
-from lab.commands import Json, KeyEnv, Remote, with_options
-from lab.commands.tables import (
-    VerifiedRow,
-    counted,
-    emit,
-    notes,
-    plain,
-    read_totals,
-    readers_tables,
-    verdict_table,
-    verdict_totals,
-)
+from lab.commands import Json, KeyEnv, Remote, tables, with_options
+from lab.commands.tables import counted, emit, notes
 
 if TYPE_CHECKING:
     from evals.readers import Agreement
@@ -37,40 +27,27 @@ SAMPLE = 100
 
 
 class ReadingJudge(NamedTuple):
-    """Who says what answers say, where they are read by a judge."""
+    """Options: who says what answers say, where they are read by a judge."""
 
-    url: str = ""
-    model: str = ""
-    key_env: str = ""
-    allow_remote: bool = False
-    labels: Path | None = None
-    any_judge: bool = False
-
-
-def reading_judge(
     judge: Annotated[
         str,
         typer.Option(
             help="For --read judge: address of an OpenAI-compatible server whose model says what answers say."
         ),
-    ] = "",
-    judge_model: Annotated[str, typer.Option(help="Model to ask of the server; empty = the one that it lists.")] = "",
-    key_env: KeyEnv = "",
-    allow_remote: Remote = False,
+    ] = ""
+    judge_model: Annotated[str, typer.Option(help="Model to ask of the server; empty = the one that it lists.")] = ""
+    key_env: KeyEnv = ""
+    allow_remote: Remote = False
     labels: Annotated[
         Path | None,
         typer.Option(
-            "--labels",
             help=f"For --read judge: labelled answers, of which {SAMPLE} are read too; the agreement stands beside the"
-            " result.",
+            " result."
         ),
-    ] = None,
+    ] = None
     any_judge: Annotated[
         bool, typer.Option("--any-judge", help="Go on with a judge that reads known answers wrong.")
-    ] = False,
-) -> ReadingJudge:
-    """Return the judge that the options of a command name."""
-    return ReadingJudge(judge, judge_model, key_env, allow_remote, labels, any_judge)
+    ] = False
 
 
 @dataclass
@@ -95,10 +72,8 @@ class TriedJudge:
         found = {"judge": self.judge.version, "judge, known answers": f"{of - len(self.failed)} of {of} read right"}
         if self.agreement is not None:
             with_labels, unread = self.agreement
-            found["judge, hand labels"] = (
-                f"agreement on {with_labels.n} answers ({unread} more not read): correct or not"
-                f" {_share(with_labels.correct)}, four verdicts {_share(with_labels.verdicts)}"
-            )
+            rates = f"correct or not {_share(with_labels.correct)}, four verdicts {_share(with_labels.verdicts)}"
+            found["judge, hand labels"] = f"agreement on {with_labels.n} answers ({unread} more not read): {rates}"
         return found
 
     def marked(self, report: "EvalReport") -> "EvalReport":
@@ -111,34 +86,22 @@ class TriedJudge:
 
 
 def tried_judge(read: str, asked: ReadingJudge, sample: bool = True) -> TriedJudge | None:
-    """Return the judge that the options name, None where answers are read without one.
-
-    It is asked the canary questions, and with `sample` to read some labelled answers: those of the options, else
-    those that come with Assay. Its readings are kept in the cache folder. BadConfig for options that do not go
-    together and for a judge that is not fit.
-    """
+    """Return the judge that the options name, tried on known and, with `sample`, labelled answers; None without one."""
     if read != "judge":
-        if asked.url:
+        if asked.judge:
             raise BadConfig(f"--judge is given, but answers are read by {read!r}; add --read judge")
         return None
-    if not asked.url.startswith(("http://", "https://")):
+    if not asked.judge.startswith(("http://", "https://")):
         raise BadConfig(
-            f"--read judge needs the address of a server, found {asked.url!r}; add --judge, such as"
+            f"--read judge needs the address of a server, found {asked.judge!r}; add --judge, such as"
             " --judge http://127.0.0.1:8000/v1"
         )
     from lab.settings import from_environment
     from training.judge.extraction import AnswerJudge, failed_canaries, refuse_unless_fit
     from training.judge.questions import HttpSettings
 
-    judge = AnswerJudge(
-        HttpSettings(
-            base_url=asked.url,
-            model=asked.model,
-            key_variable=asked.key_env,
-            allow_remote=asked.allow_remote,
-            cache=from_environment().cache / "judge.sqlite",
-        )
-    )
+    known, cache = asked[:4], from_environment().cache
+    judge = AnswerJudge(HttpSettings(*known, cache=cache / "judge.sqlite"))
     with notes.status("asking the judge what known answers say"):
         tried = TriedJudge(judge, failed_canaries(judge))
     if tried.failed:
@@ -193,7 +156,7 @@ Read = Annotated[
 ]
 
 
-@with_options(reading_judge, "asked")
+@with_options(ReadingJudge, "asked")
 def verify(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
     asked: ReadingJudge,
@@ -245,33 +208,25 @@ def verify(
     with notes.status(f"judging {counted(len(answers), 'answer')}"):
         texts = [GivenAnswer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(texts, way, scoring, tried)
-    judged = [
-        VerifiedRow(
-            id=row.id,
-            verdict=each.verdict,
-            answer=each.answer,
-            read_by=each.read_by,
-            stated_confidence=each.confidence.value,
-            confidence_status=each.confidence.status,
-            scores=each.scores,
-            reward=each.reward,
-            reason=each.reason,
-            claims=each.claims,
-        )
-        for row, each in zip(answers, verdicts, strict=True)
-    ]
+    judged = []
+    for row, each in zip(answers, verdicts, strict=True):
+        said = {"id": row.id, **{name: value for name, value in each if name in tables.VerifiedRow.model_fields}}
+        stated = {"stated_confidence": each.confidence.value, "confidence_status": each.confidence.status}
+        judged.append(tables.VerifiedRow.model_validate(said | stated))
     versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
-    notes.print(f"judged {counted(len(judged), 'answer')} by {versions}; read by {read_totals(judged)}", soft_wrap=True)
+    notes.print(
+        f"judged {counted(len(judged), 'answer')} by {versions}; read by {tables.read_totals(judged)}", soft_wrap=True
+    )
     if tried is not None:
         tried.tell()
     if out is not None:
-        write_whole(out, "".join(json.dumps(plain(row), ensure_ascii=False) + "\n" for row in judged))
+        write_whole(out, "".join(json.dumps(tables.plain(row), ensure_ascii=False) + "\n" for row in judged))
         notes.print(f"wrote {out}")
-    table = verdict_table(judged) if out is None else verdict_totals(judged)
+    table = tables.verdict_table(judged) if out is None else tables.verdict_totals(judged)
     emit(judged, as_json=as_json, table=table)
 
 
-@with_options(reading_judge, "asked", without=("labels",))
+@with_options(ReadingJudge, "asked", without=("labels",))
 def readers(
     labels: Annotated[Path, typer.Argument(help="JSONL: rows of `assay eval verify` with a label.")],
     asked: ReadingJudge,
@@ -312,4 +267,4 @@ def readers(
         found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
     if tried is not None:
         tried.tell()
-    emit(found, as_json=as_json, table=readers_tables(found, show))
+    emit(found, as_json=as_json, table=tables.readers_tables(found, show))

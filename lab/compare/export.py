@@ -17,21 +17,11 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from evals.errors import LabError
 from evals.io import write_whole
 from evals.questions import is_held_out
-from evals.schema import Answer, Choice, Message
-from evals.schema.votes import (
-    AnswerOrigin,
-    ArenaRow,
-    DpoRow,
-    ExportFormat,
-    ExportRow,
-    ExportStatistics,
-    KtoRow,
-    Reason,
-    SftRow,
-)
+from evals.schema import Answer, Choice, Message, votes
+from evals.schema.votes import ExportFormat, ExportRow, Reason
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from lab.store.outcomes import CHOICES, JudgedPair, count_pairs, outcome_of, pair_id, rater_of, ratings_of
+from lab.store.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, pair_id, rater_of, ratings_of
 from lab.ui.text import say
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
@@ -67,7 +57,7 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
         "created_at": vote.voted_at,
     }
     if form == "arena":
-        yield ArenaRow(
+        yield votes.ArenaRow(
             **known,
             model_a=left.stage,
             model_b=right.stage,
@@ -84,13 +74,11 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
         if vote.choice == "both_bad":  # two identical bad answers are one bad answer
             labelled = [(each, False) for each in ((left,) if left.text == right.text else (left, right))]
         for answer, label in labelled:
-            kept: dict[str, Any] = {"prompt": _prompt(answer), "completion": _reply(answer), "stage": answer.stage}
-            yield KtoRow(**known, **kept, label=label, origin=_origin(answer))
+            yield votes.KtoRow(**known, **_said(answer), label=label)
     elif form == "sft":
-        said: dict[str, Any] = {"prompt": _prompt(chosen), "completion": _reply(chosen), "stage": chosen.stage}
-        yield SftRow(**known, **said, origin=_origin(chosen))
+        yield votes.SftRow(**known, **_said(chosen))
     else:
-        yield DpoRow(
+        yield votes.DpoRow(
             **known,
             prompt=_prompt(chosen),
             chosen=_reply(chosen),
@@ -104,22 +92,23 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
 
 
 class Format(NamedTuple):
-    """The rows of a format, and why it leaves a vote out; the first reason that holds is the one counted.
-
-    Either the question measures models, so nobody may train on it, or there is no preference to learn from, or
-    the format has no place for it.
-    """
+    """The rows of a format, and why it leaves a vote out; the first reason that holds is the one counted."""
 
     row: type[ExportRow]
     left_out: tuple[Reason, ...]
 
 
 FORMATS: dict[ExportFormat, Format] = {
-    "dpo": Format(DpoRow, ("held_out", "tie", "both_bad", "identical_texts")),
-    "kto": Format(KtoRow, ("held_out", "tie", "identical_texts")),
-    "sft": Format(SftRow, ("held_out", "tie", "both_bad", "identical_texts")),
-    "arena": Format(ArenaRow, ()),
+    "dpo": Format(votes.DpoRow, ("held_out", "tie", "both_bad", "identical_texts")),
+    "kto": Format(votes.KtoRow, ("held_out", "tie", "identical_texts")),
+    "sft": Format(votes.SftRow, ("held_out", "tie", "both_bad", "identical_texts")),
+    "arena": Format(votes.ArenaRow, ()),
 }
+
+
+def _said(answer: Answer) -> dict[str, Any]:
+    known = {"prompt": _prompt(answer), "completion": _reply(answer)}
+    return {**known, "stage": answer.stage, "origin": _origin(answer)}
 
 
 def _prompt(answer: Answer) -> tuple[Message, ...]:
@@ -131,8 +120,8 @@ def _reply(answer: Answer) -> tuple[Message, ...]:
     return (Message(role="assistant", content=answer.text),)
 
 
-def _origin(answer: Answer) -> AnswerOrigin:
-    return AnswerOrigin(answer_id=answer.id, **answer.model_dump(include=set(AnswerOrigin.model_fields)))
+def _origin(answer: Answer) -> votes.AnswerOrigin:
+    return votes.AnswerOrigin(answer_id=answer.id, **answer.model_dump(include=set(votes.AnswerOrigin.model_fields)))
 
 
 ROWS = "train.jsonl"
@@ -149,16 +138,13 @@ class Export(NamedTuple):
     """A data set before it is written: one JSON object per line, and what they hold."""
 
     lines: bytes
-    statistics: ExportStatistics
+    statistics: votes.ExportStatistics
 
 
 def build_export(
     pairs: Sequence[JudgedPair], form: ExportFormat, exported_at: datetime, licence: str | None = None
 ) -> Export:
-    """Return the rows and statistics of `pairs` in the format `form`.
-
-    Raises LabError if no vote gives a row: an empty data set helps nobody.
-    """
+    """Return the rows and statistics of `pairs` in the format `form`; LabError if no vote gives a row."""
     used = [pair for pair in pairs if reason_left_out(pair, form) is None]
     left_out = Counter(dict.fromkeys(FORMATS[form].left_out, 0))
     left_out.update(reason for pair in pairs if (reason := reason_left_out(pair, form)))
@@ -169,7 +155,12 @@ def build_export(
         raise LabError(say("preferences.no_rows", n=len(pairs), form=form, listed=listed))
     rows = [row.model_dump_json().translate(LINE_ENDS) for pair in used for row in _rows(pair, form)]
     lines = "".join(f"{row}\n" for row in rows).encode()
-    statistics = ExportStatistics(
+
+    def outcome(pair: JudgedPair) -> Outcome:
+        stages = (pair.vote.left_stage, pair.vote.right_stage)
+        return outcome_of(stages, pair.vote.choice, same_text=pair.left.text == pair.right.text)
+
+    statistics = votes.ExportStatistics(
         format=form,
         exported_at=exported_at,
         rows_file=ROWS,
@@ -181,14 +172,7 @@ def build_export(
         questions=len({pair.vote.question for pair in used}),
         first_vote=min(pair.vote.voted_at for pair in used),
         last_vote=max(pair.vote.voted_at for pair in used),
-        by_stages=count_pairs(
-            outcome_of(
-                (pair.vote.left_stage, pair.vote.right_stage),
-                pair.vote.choice,
-                same_text=pair.left.text == pair.right.text,
-            )
-            for pair in pairs
-        ),
+        by_stages=count_pairs(map(outcome, pairs)),
         chains=tuple(sorted({answer.chain for pair in used for answer in (pair.left, pair.right)})),
         licence=licence,
         agreement=agreement(ratings_of(pairs), CHOICES),
@@ -197,10 +181,7 @@ def build_export(
 
 
 def write_export(export: Export, folder: Path) -> None:
-    """Write the data set into `folder`, each file whole; an earlier export there is replaced.
-
-    Raises LabError if the folder holds anything else, so that no other file is overwritten.
-    """
+    """Write the data set into `folder`, over an earlier export; LabError if the folder holds anything else."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
         raise LabError(say("preferences.other_files", folder=folder, card=CARD))
     for name, content in _files(export).items():

@@ -35,14 +35,10 @@ def view(services: Services) -> tuple[str, str]:
 
 def overview(counts: VoteCounts) -> Html:
     """Return the figures and the outcome of every pair of stages."""
-    facts = (
-        (say("preferences.votes"), counts.votes),
-        (say("preferences.usable"), counts.usable),
-        (say("preferences.ties"), counts.by_choice["tie"]),
-        (say("preferences.both_bad"), counts.by_choice["both_bad"]),
-        (say("preferences.raters"), counts.raters),
-        (say("preferences.withdrawn"), counts.withdrawn),
-    )
+    ties = {"ties": counts.by_choice["tie"], "both_bad": counts.by_choice["both_bad"]}
+    known = {"votes": counts.votes, "usable": counts.usable, **ties}
+    known |= {"raters": counts.raters, "withdrawn": counts.withdrawn}
+    facts = [(say(f"preferences.{name}"), n) for name, n in known.items()]
     columns = ("Stages", "First preferred", "Tie", "Both bad", "Second preferred", "Outcome")
     rows = []
     for pair in counts.by_stages:

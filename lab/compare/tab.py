@@ -20,19 +20,7 @@ from evals.verifiers.line import LINE
 from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
 from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
-from lab.ui.components import (
-    ANSWERING,
-    QUIET,
-    Card,
-    card_of,
-    cards,
-    empty,
-    lead,
-    notice,
-    question,
-    reveal,
-    waiting_line,
-)
+from lab.ui import components as views
 from lab.ui.layout import Painted
 from lab.ui.text import page, say
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, named, new_visitor
@@ -73,10 +61,7 @@ class Comparing:
 
 
 def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
-    """Return the pair that the browser still shows after the server or the page was started anew.
-
-    `table` are the ids of the two answers, left and right; None if they are not this visitor's.
-    """
+    """Return the pair whose ids (`table`) the browser still shows after a new start; None if not this visitor's."""
     ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
     answers = services.store.stored(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
@@ -93,10 +78,7 @@ def _drawn(seed: int) -> list[str]:
 
 
 def bank_question(state: Comparing) -> str:
-    """Return the question at the place reached: all of the bank's training half, in drawn order.
-
-    Votes become training data, so the questions that measure a model are not offered.
-    """
+    """Return the question at the place reached, in drawn order; votes train, so none that measures a model."""
     order = _drawn(state.seed)
     return order[(state.place - 1) % len(order)]
 
@@ -146,7 +128,7 @@ def next_pair(
                 state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
                 view = shown(state, asked, moment)
                 if attempt and moment.kept is None and not moment.problem:
-                    view = replace(view, notice=notice(say("compare.same.next")))
+                    view = replace(view, notice=views.notice(say("compare.same.next")))
                 yield state, view
             if own is not None or not is_same:
                 return
@@ -155,10 +137,7 @@ def next_pair(
 
 
 def vote(services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice) -> Iterator[Step]:
-    """Store the vote, yield the names behind the pair, and go on with the next pair.
-
-    Yields nothing for a second vote on the same pair: the first one counts and is being shown.
-    """
+    """Store the vote, yield the names behind the pair, and go on; nothing for a second vote on the same pair."""
     state, visitor = state or Comparing(), visitor or new_visitor()
     if state.pair is None:
         yield state, _problem(state, say("compare.early"))
@@ -189,10 +168,7 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
 
 
 def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -> Iterator[Step]:
-    """Take the last vote back and go on with another pair.
-
-    The names behind the old pair have been shown, so a new vote on it would not be blind.
-    """
+    """Take the last vote back and go on with another pair: this one's names were shown."""
     state = state or Comparing()
     if visitor is None or state.last is None or state.last.vote is None:
         yield state, _problem(state, say("compare.nothing_to_undo"))
@@ -209,32 +185,26 @@ def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -
 
 def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...]]) -> CompareView:
     """Return the view of one moment: two texts, and of the last pair everything."""
-    line = ""
-    if moment.problem is not None:
-        line = notice(moment.problem, "problem")
-    elif moment.waiting is not None:
-        line = notice(waiting_line(moment.waiting))
+    line = say("compare.same") if moment.kept else say("compare.writing") if moment.written else ""
+    if moment.waiting is not None:
+        line = views.waiting_line(moment.waiting)
     elif state.pair is not None:
         kept = {
             LINE.sub(lambda found: found[0] * (found[1][0] in "aA"), draft.text).strip() for draft in state.pair.drafts
         }
-        line = notice(say("compare.reading" if len(kept) == 2 else "compare.confidence"))
-    elif moment.kept:
-        line = notice(say("compare.same"))
-    elif moment.written:
-        line = notice(say("compare.writing"))
+        line = say("compare.reading" if len(kept) == 2 else "compare.confidence")
     # Both end together: which one finished first would tell something about who wrote it.
     done = bool(moment.written) and all(draft.finish_reason for draft in moment.written)
     texts = [draft.text for draft in moment.written or ()] or ["", ""]
     blind = [
-        Card(title, text, state="done" if done else "writing" if text else "waiting", is_blind=True)
+        views.Card(title, text, state="done" if done else "writing" if text else "waiting", is_blind=True)
         for title, text in zip((say("compare.title.left"), say("compare.title.right")), texts, strict=True)
     ]
     return CompareView(
-        notice=line,
-        question=question(asked),
-        cards=cards(blind),
-        revealed=revealed(state.last) or (notice(state.remark, "good") if state.remark else ""),
+        notice=views.notice(line) if moment.problem is None else views.notice(moment.problem, "problem"),
+        question=views.question(asked),
+        cards=views.cards(blind),
+        revealed=revealed(state.last) or (views.notice(state.remark, "good") if state.remark else ""),
         may_vote=state.pair is not None,
         may_undo=state.last is not None,
     )
@@ -244,22 +214,17 @@ def revealed(pair: Pair | None) -> str:
     """Return the names and verdicts behind the pair that was voted on last."""
     if pair is None or pair.vote is None:
         return ""
-    line = say(
-        "compare.thanks",
-        choice=say(f"compare.{pair.vote.choice}").lower(),
-        left=stage_name(pair.drafts[0].stage),
-        right=stage_name(pair.drafts[1].stage),
-    )
-    return reveal(line, pair.question, [card_of(draft) for draft in pair.drafts])
+    left, right = (stage_name(draft.stage) for draft in pair.drafts)
+    line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
+    return views.reveal(line, pair.question, [views.card_of(draft) for draft in pair.drafts])
 
 
 def _problem(state: Comparing, text: str) -> CompareView:
     """Return the view with what went wrong; a pair on the table stays there."""
-    line = notice(text, "problem")
+    line = views.notice(text, "problem")
     if state.pair is not None:
         return replace(shown(state, state.pair.question, state.pair.moment), notice=line)
-    is_undoable = state.last is not None
-    return CompareView(line, "", empty(say("compare.empty")), revealed(state.last), False, is_undoable)
+    return CompareView(line, "", views.empty(say("compare.empty")), revealed(state.last), False, state.last is not None)
 
 
 # ---- layout ----------------------------------------------------------------------------------
@@ -268,12 +233,12 @@ def _problem(state: Comparing, text: str) -> CompareView:
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
-    gr.HTML(lead("compare"))
+    gr.HTML(views.lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
     last = gr.HTML(elem_id="compare-revealed")
     asked = gr.HTML(elem_id="compare-question")
-    answers = gr.HTML(empty(say("compare.empty")), elem_id="compare-answers")
+    answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
     votes = vote_buttons("compare")
     with gr.Row(elem_classes="actions"):
@@ -328,38 +293,31 @@ def build(services: Services, door: Door) -> None:
             return {line: gr.skip()}
         return painted((found, shown(found, found.pair.question, found.pair.moment)))
 
-    def on_name(remembered: object, said: str, request: gr.Request) -> tuple[Visitor, object]:
-        return named(remembered, said, request)
-
     def on_met(visitor: Visitor) -> gr.Textbox:
         is_typed = visitor.name.startswith("name:") or not visitor.name
         return gr.Textbox(value=visitor.name.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
 
     naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)
+    gr.on([name.submit, name.blur], named, [door.remembered, name], [door.known, door.remembered], **naming)
     door.known.change(on_met, door.known, name, **naming)
     here = [door.known, state]
     outputs = [state, table, line, asked, answers, last, *votes.values(), start, skip, back]
-    start.click(on_next, here, outputs, api_name="pair", **ANSWERING)
-    skip.click(on_next, here, outputs, api_name="skip", **ANSWERING)
-    gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **ANSWERING)
-    back.click(on_undo, here, outputs, api_name="undo", **ANSWERING)
+    start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
+    skip.click(on_next, here, outputs, api_name="skip", **views.ANSWERING)
+    gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
+    back.click(on_undo, here, outputs, api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
-        returned = button.click(on_return, [*known, table], known, api_visibility="private", **QUIET)
-        returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **ANSWERING)
+        returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
+        returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
     door.known.change(on_open, [*here, table], outputs, api_visibility="private", show_progress="hidden")
 
 
 def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:
     """Lay out a button for each choice between two sides, hidden at first."""
+    names = {choice: f"vote-{choice.replace('_', '-')}" for choice in CHOICES}
     with gr.Row(elem_classes="votes"):
         return {
-            choice: gr.Button(
-                say(f"{words}.{choice}"),
-                visible=False,
-                elem_id=f"{prefix}vote-{choice.replace('_', '-')}",
-                elem_classes=f"vote-{choice.replace('_', '-')}",
-            )
-            for choice in CHOICES
+            choice: gr.Button(say(f"{words}.{choice}"), visible=False, elem_id=f"{prefix}{name}", elem_classes=name)
+            for choice, name in names.items()
         }

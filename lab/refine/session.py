@@ -3,9 +3,10 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,7 +27,7 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from lab.commands.tables import counted
-from lab.document_session import Exported, Work, write_export
+from lab.document_session import Work, write_export
 from lab.refine.export import export
 from lab.refine.view import refined, title_of
 from lab.services import Services, refine_task
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 Preset = Literal["assay", "published"]
 USUAL = Sampling(max_new_tokens=256)
-
-
 Own = Mapping[str, RefinerRecord]
 """Records by the name they have in the list, which no example record has."""
 PREFIX = "yours: "
@@ -51,13 +50,9 @@ LARGEST_MB, MOST = 10.0, 1_000
 
 
 def read_own(file: str) -> tuple[dict[str, RefinerRecord], str]:
-    """Return the records of an uploaded file, and a line about it.
-
-    LabError names line and field of what is wrong, or what the file is too large for.
-    """
+    """Return the records of an uploaded file, and a line about it; LabError for one that is wrong or too large."""
     path = Path(file)
-    megabytes = path.stat().st_size / 1e6
-    if megabytes > LARGEST_MB:
+    if (megabytes := path.stat().st_size / 1e6) > LARGEST_MB:
         raise LabError(say("refine.own.large", file=path.name, megabytes=megabytes, limit=LARGEST_MB))
     try:
         found = read_records(path)
@@ -66,8 +61,8 @@ def read_own(file: str) -> tuple[dict[str, RefinerRecord], str]:
     if len(found) > MOST:
         raise LabError(say("refine.own.many", file=path.name, count=len(found), limit=MOST))
     line = say("refine.own.read", records=counted(len(found), "record"), file=path.name)
-    plain = [RefinerRecord.model_validate(record.model_dump()) for record in found]
-    return {f"{PREFIX}{record.id}": record for record in plain}, notice(line, "good")
+    records = (RefinerRecord.model_validate(record.model_dump()) for record in found)
+    return {f"{PREFIX}{record.id}": record for record in records}, notice(line, "good")
 
 
 LINE = re.compile(r"([+\-−–])\s*(?:\[([0-9.]+)\]\s*)?([^:\[\s][^:]*):\s*(.+)")
@@ -75,8 +70,7 @@ LONGEST = 60_000
 """Characters of all fields together; a model's own limit is lower and told in tokens."""
 
 
-@dataclass(frozen=True)
-class Fields:
+class Fields(NamedTuple):
     """What the form holds, as it was typed."""
 
     question: str = ""
@@ -88,32 +82,23 @@ class Fields:
 
 def fields_of(record: RefinerRecord) -> Fields:
     """Return a record as the form shows it."""
-    items = [*(("+", item) for item in record.positive_rubrics), *(("-", item) for item in record.negative_rubrics)]
     lines = []
-    for sign, item in items:
-        weight = "" if item.weight == 1.0 else f"[{item.weight:g}] "
-        lines.append(f"{sign} {weight}{' '.join(item.title.split())}: {' '.join(item.description.split())}")
-    return Fields(
-        question=record.asked,
-        reasoning=record.agent_reasoning,
-        tool_output=record.tool_output,
-        rubric="\n".join(lines),
-        answerable=record.answerable,
-    )
+    for sign, items in (("+", record.positive_rubrics), ("-", record.negative_rubrics)):
+        for item in items:
+            weight = "" if item.weight == 1.0 else f"[{item.weight:g}] "
+            lines.append(f"{sign} {weight}{' '.join(item.title.split())}: {' '.join(item.description.split())}")
+    return Fields(record.asked, record.agent_reasoning, record.tool_output, "\n".join(lines), record.answerable)
 
 
 def record_of(fields: Fields, picked: RefinerRecord | None) -> RefinerRecord:
-    """Return the record that was picked, or a new one where a field says something else.
-
-    A new record is named after what it says. LabError names the field that is wrong.
-    """
+    """Return the record that was picked, or a new one, named after what it says, where a field says something else."""
     if picked is not None and fields == fields_of(picked):
         return picked
     if not fields.question.strip():
         raise LabError(say("refine.no_question"))
     if not fields.tool_output.strip() and fields.answerable:
         raise LabError(say("refine.no_evidence"))
-    length = sum(map(len, (fields.question, fields.reasoning, fields.tool_output, fields.rubric)))
+    length = sum(map(len, fields[:4]))
     if length > LONGEST:
         raise LabError(say("refine.long", length=length, limit=LONGEST))
     positive, negative = rubric_of(fields.rubric)
@@ -130,8 +115,7 @@ def record_of(fields: Fields, picked: RefinerRecord | None) -> RefinerRecord:
             origin="typed in the lab",
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        problem = str(first["msg"]).removeprefix("Value error, ")
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise LabError(say("refine.bad_record", problem=problem)) from None
     return RefinerRecord.model_validate(checked.model_dump())
 
@@ -177,10 +161,9 @@ def choices(own: Own | None = None) -> list[tuple[str, str]]:
     tested = held_out()
 
     def line(record: RefinerRecord, *more: str) -> str:
-        parts = [" ".join(record.asked.split())]
-        parts += [] if record.answerable else [say("refine.record.unanswerable")]
-        parts += [say("refine.record.held_out")] if record.id in tested else []
-        return " · ".join([*parts, *more])
+        known = {"unanswerable": not record.answerable, "held_out": record.id in tested}
+        marks = (say(f"refine.record.{mark}") for mark, holds in known.items() if holds)
+        return " · ".join([" ".join(record.asked.split()), *marks, *more])
 
     brought = [(line(record, say("refine.record.own")), name) for name, record in (own or {}).items()]
     return [*brought, *((line(record), name) for name, record in records().items())]
@@ -191,11 +174,8 @@ def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, str]:
     record = {**records(), **(own or {})}.get(name or "")
     if record is None:
         raise LabError(say("refine.unknown_record", name=name))
-    key = "refine.picked.held_out" if record.id in held_out() else "refine.picked"
-    line = say(key, name=record.id)
-    if not record.answerable:
-        line = f"{line} {say('refine.picked.unanswerable')}"
-    return record, notice(line)
+    line = say("refine.picked.held_out" if record.id in held_out() else "refine.picked", name=record.id)
+    return record, notice(line if record.answerable else f"{line} {say('refine.picked.unanswerable')}")
 
 
 def demo(services: Services) -> str:
@@ -210,10 +190,7 @@ Typed = tuple[Fields, RefinerRecord | None]
 def answer(
     services: Services, visitor: Visitor | None, typed: Typed, how: tuple[Preset, object, object, object]
 ) -> Iterator[View]:
-    """Yield what to show until every stage has answered and all is graded and kept.
-
-    `how`: name of the reward, seed, length, temperature.
-    """
+    """Yield what to show until all is graded and kept. `how`: name of the reward, seed, length, temperature."""
     preset, seed, length, temperature = how
     asker = visitor or new_visitor()
     try:
@@ -235,14 +212,8 @@ def answer(
             ]
             return replace(keep(services, asker, record, reward, answers), written=drafts)
 
-        question = QuestionRequest(
-            visitor=asker,
-            question=record.asked,
-            sampling=sampling,
-            tab="refine",
-            chain=services.refiner,
-            messages=messages(record),
-        )
+        turns = messages(record)
+        question = QuestionRequest(asker, record.asked, sampling, "refine", chain=services.refiner, messages=turns)
         for moment in answered(services, question, finish):
             if moment.is_replaced:
                 return
@@ -273,14 +244,13 @@ def keep(
     services: Services, visitor: Visitor, record: RefinerRecord, reward: RewardConfig, answers: Sequence[RefinedAnswer]
 ) -> Moment[Drafts, KeptRefinement]:
     """Store graded answers and return the last moment; they are shown even where they cannot be stored."""
-    session = services.store.hash_rater(visitor.rater)
-    known = {"id": new_id(), "made_at": services.now(), "session": session}
-    kept = KeptRefinement(record=record, reward=reward, answers=tuple(answers), **known)
+    known = {"id": new_id(), "made_at": services.now(), "session": services.store.hash_rater(visitor.rater)}
+    kept, problem = KeptRefinement(record=record, reward=reward, answers=tuple(answers), **known), None
     try:
         services.store.documents("refine").add(kept)
     except LabError as error:
-        return Moment(kept=kept, problem=say("refine.not_kept", problem=error), is_done=True)
-    return Moment(kept=kept, is_done=True)
+        problem = say("refine.not_kept", problem=error)
+    return Moment(kept=kept, problem=problem, is_done=True)
 
 
 def shown(moment: Moment[Drafts, KeptRefinement]) -> View:
@@ -356,11 +326,9 @@ def to_correct(services: Services, visitor: Visitor | None, name: str | None, an
 
 def make_file(mine: Work, form: RowForm, folder: Path) -> tuple[str, str | None]:
     """Return a line and a file with the visitor's rows for training, or why there is none."""
-
-    def make() -> tuple[Path, Exported]:
-        return folder / mine.session, export(mine.documents.everything(mine.session), form, held_out())
-
-    return write_export(make, "refine")
+    return write_export(
+        lambda: (folder / mine.session, export(mine.documents.everything(mine.session), form, held_out())), "refine"
+    )
 
 
 def _changed(
@@ -379,10 +347,8 @@ def _changed(
         others = [mark for mark in standing.parts if mark.answer_id != answer_id]
         return [*others, change(standing.document, answer, before)]
 
-    def line() -> str:
-        return notice(say("refine.marked", action=action, name=titles[0]), "good")
-
-    return work(services, visitor).change(name, action, marks, line)
+    line = partial(say, "refine.marked", action=action)
+    return work(services, visitor).change(name, action, marks, lambda: notice(line(name=titles[0]), "good"))
 
 
 def _marked(standing: "Refinement", answer_id: str) -> tuple[RefinedAnswer, AnswerMark]:

@@ -8,24 +8,8 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.schema.refiner import RefinerRecord, RowForm
-from lab.refine.session import (
-    USUAL,
-    Fields,
-    Own,
-    Preset,
-    answer,
-    choices,
-    correct,
-    demo,
-    fields_of,
-    make_file,
-    pick,
-    rate,
-    read_own,
-    score,
-    to_correct,
-    work,
-)
+from lab.refine import session
+from lab.refine.session import Own, Preset
 from lab.refine.view import refined
 from lab.services import Services
 from lab.ui.components import ANSWERING, QUIET, heading, lead, notice, sampling_fields
@@ -47,42 +31,19 @@ def build(services: Services, door: Door) -> None:
         )
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=5, min_width=300):
-            question = gr.Textbox(
-                label=say("refine.question"),
-                placeholder=say("refine.question.placeholder"),
-                lines=2,
-                max_lines=5,
-                elem_id="refine-question",
-            )
-            reasoning = gr.Textbox(label=say("refine.reasoning"), lines=2, max_lines=5, elem_id="refine-reasoning")
-            pasted = gr.Textbox(
-                label=say("refine.pasted"),
-                placeholder=say("refine.pasted.placeholder"),
-                lines=3,
-                max_lines=8,
-                elem_id="refine-pasted",
-            )
+            question = _text("question", "refine.question", 2, 5, placeholder=say("refine.question.placeholder"))
+            reasoning = _text("reasoning", "refine.reasoning", 2, 5)
+            pasted = _text("pasted", "refine.pasted", 3, 8, placeholder=say("refine.pasted.placeholder"))
         with gr.Column(scale=6, min_width=300):
-            evidence = gr.Textbox(
-                label=say("refine.tool_output"),
-                placeholder=say("refine.tool_output.placeholder"),
-                lines=8,
-                max_lines=12,
-                elem_id="refine-evidence",
-            )
+            hint = say("refine.tool_output.placeholder")
+            evidence = _text("evidence", "refine.tool_output", 8, 12, placeholder=hint)
             answerable = gr.Checkbox(True, label=say("refine.answerable"), elem_id="refine-answerable")
             with gr.Accordion(say("refine.details"), open=False, elem_id="refine-details"):
-                rubric = gr.Textbox(
-                    label=say("refine.rubric.field"),
-                    placeholder=say("refine.rubric.placeholder"),
-                    info=say("refine.rubric.info"),
-                    lines=4,
-                    max_lines=10,
-                    elem_id="refine-rubric",
-                )
+                hints = {"placeholder": say("refine.rubric.placeholder"), "info": say("refine.rubric.info")}
+                rubric = _text("rubric", "refine.rubric.field", 4, 10, **hints)
                 presets = [(say("refine.preset.assay"), "assay"), (say("refine.preset.published"), "published")]
                 preset = gr.Radio(presets, value="assay", label=say("refine.preset"))
-                settings = sampling_fields(USUAL.seed, USUAL.max_new_tokens, USUAL.temperature)
+                settings = sampling_fields(session.USUAL.seed, session.USUAL.max_new_tokens, session.USUAL.temperature)
     with gr.Row(elem_classes="actions"):
         start = gr.Button(say("refine.start"), variant="primary", elem_id="refine-start")
         grade = gr.Button(say("refine.score"), elem_id="refine-score")
@@ -96,50 +57,50 @@ def build(services: Services, door: Door) -> None:
     undo = gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo")
 
     def filled(record: RefinerRecord) -> Painted:
-        fields = fields_of(record)
-        texts = (fields.question, fields.reasoning, fields.tool_output, fields.rubric)
-        return dict(zip(form, (record, *texts, fields.answerable), strict=True))
+        return dict(zip(form, (record, *session.fields_of(record)), strict=True))
 
     def on_pick(name: str | None, own: Own) -> Painted:
         try:
-            found, told = pick(name, own)
+            found, told = session.pick(name, own)
         except LabError as error:
             return {line: notice(str(error), "problem")}
         return {line: told, **filled(found)}
 
     def on_demo() -> Painted:
-        return on_pick(demo(services), {})
+        return on_pick(session.demo(services), {})
 
     def on_open(own: Own) -> gr.Dropdown:
-        return gr.Dropdown(choices=choices(own), value=None)
+        return gr.Dropdown(choices=session.choices(own), value=None)
 
     def on_file(file: str) -> Painted:
         try:
-            read, told = read_own(file)
+            read, told = session.read_own(file)
         except LabError as error:
             return {line: notice(str(error), "problem")}
         first = next(iter(read))
         page = on_pick(first, read)
-        page |= {own: read, record: gr.Dropdown(choices=choices(read), value=first), line: told + page[line]}
+        page |= {own: read, record: gr.Dropdown(choices=session.choices(read), value=first), line: told + page[line]}
         return page
 
     def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Iterator[Painted]:
-        views = answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
+        views = session.answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
         yield from map(pane.paint, views)
 
     def on_score(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Painted:
-        return pane.paint(score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5])))
+        return pane.paint(
+            session.score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5]))
+        )
 
     def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
-        return pane.show(work(services, visitor).undo(kept))
+        return pane.show(session.work(services, visitor).undo(kept))
 
     def on_earlier(visitor: Visitor | None, chosen: str | None) -> Painted:
-        mine = work(services, visitor)
+        mine = session.work(services, visitor)
         page = pane.show(mine.show_earlier(chosen))
         return page | filled(mine.get(chosen).document.record) if page[pane.kept] else page
 
     def on_make(visitor: Visitor | None, form: RowForm) -> Painted:
-        return panel.give("refined", lambda folder: make_file(work(services, visitor), form, folder))
+        return panel.give("refined", lambda folder: session.make_file(session.work(services, visitor), form, folder))
 
     demo_button.click(on_demo, None, [*form, line], api_name="example_record", **QUIET)
     examples.expand(on_open, own, record, api_name="records", **QUIET)
@@ -155,13 +116,17 @@ def build(services: Services, door: Door) -> None:
             _editing(services, door, pane)
         with gr.Column(scale=5, min_width=300):
             panel = export_panel("refine", ("sft", "dpo"))
-            earlier_list(door, partial(work, services), on_earlier, [*pane.shown, *form], "my_refinement")
+            earlier_list(door, partial(session.work, services), on_earlier, [*pane.shown, *form], "my_refinement")
     inputs = [door.known, panel.form]
     panel.make.click(on_make, inputs, panel.outputs, api_name="export_refinements", show_progress="hidden")
 
 
-def _fields(typed: Sequence[Any]) -> Fields:
-    return Fields(*(str(each or "") for each in typed[:4]), answerable=bool(typed[4]))
+def _text(name: str, label: str, lines: int, most: int, **hints: Any) -> gr.Textbox:
+    return gr.Textbox(label=say(label), lines=lines, max_lines=most, elem_id=f"refine-{name}", **hints)
+
+
+def _fields(typed: Sequence[Any]) -> session.Fields:
+    return session.Fields(*(str(each or "") for each in typed[:4]), answerable=bool(typed[4]))
 
 
 def _preset(value: object) -> Preset:
@@ -172,13 +137,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
     """Lay out the editor of an answer, and wire it and the buttons of each answer."""
     with gr.Column(elem_classes="assay-panel", elem_id="refine-editor"):
         title = gr.HTML(heading(say("refine.editor.none")))
-        text = gr.Textbox(
-            label=say("refine.editor.text"),
-            info=say("refine.editor.info"),
-            lines=5,
-            max_lines=12,
-            elem_id="refine-edit-text",
-        )
+        text = _text("edit-text", "refine.editor.text", 5, 12, info=say("refine.editor.info"))
         with gr.Row(elem_classes="actions"):
             save = gr.Button(say("refine.editor.save"), size="sm", elem_id="refine-edit-save")
             cancel = gr.Button(say("refine.editor.cancel"), size="sm", elem_id="refine-edit-cancel")
@@ -188,9 +147,9 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
         asked = event._data if isinstance(event._data, dict) else {}
         action, answer_id = str(asked.get("do")), str(asked.get("id"))
         if action != "correct":
-            return pane.show(rate(services, visitor, kept, answer_id, action))
+            return pane.show(session.rate(services, visitor, kept, answer_id, action))
         try:
-            name, words = to_correct(services, visitor, kept, answer_id)
+            name, words = session.to_correct(services, visitor, kept, answer_id)
         except LabError as error:
             return {pane.line: notice(str(error), "problem")}
         return {pane.line: "", editing: answer_id, title: heading(say("refine.editor", name=name)), text: words}
@@ -198,7 +157,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
     def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> Painted:
         if editing is None:
             return {pane.line: notice(say("refine.editor.closed"), "problem")}
-        view = correct(services, visitor, kept, editing, text)
+        view = session.correct(services, visitor, kept, editing, text)
         return pane.show(view) | ({} if "problem" in view.notice else on_cancel())
 
     def on_cancel() -> Painted:

@@ -1,7 +1,4 @@
-"""What the Refine tab shows, as HTML: stages side by side, each claim coloured by its citation check.
-
-A colour never stands alone: a sign and words say the same.
-"""
+"""What the Refine tab shows: stages side by side, each claim with a colour, a sign and words for its citation check."""
 
 import re
 from collections.abc import Sequence
@@ -31,10 +28,7 @@ SIGNS = {"full": "✓", "half": "½", "none": "✗", "missing": "?"}
 
 
 def rubric(items: Sequence[JudgedItem], *, is_judged: bool = True) -> Html:
-    """Return each item with what was seen of it, the quote it rests on and what it earns.
-
-    Closed where nobody judged: there is nothing to see in an answer that cannot be read.
-    """
+    """Return each item with what was seen of it and what it earns; closed where nobody judged."""
     shown = []
     for item in items:
         tone = "missing" if item.value is None else "good" if item.value >= 0.5 else "bad"
@@ -42,12 +36,8 @@ def rubric(items: Sequence[JudgedItem], *, is_judged: bool = True) -> Html:
         kind = [say("refine.item.wanted" if item.polarity == "positive" else "refine.item.unwanted")]
         kind += [] if item.weight == 1.0 else [say("refine.item.weight", weight=item.weight)]
         kind += [say("refine.item.static")] if item.origin == "static" else []
-        percent = "–" if item.score is None else f"{100 * item.score:.0f}%"
-        verdict, earns = (
-            say(f"refine.item.{seen}", percent=percent),
-            say("refine.item.earns", value=_figure(item.value)),
-        )
-        badge = "quiet" if tone == "missing" else tone
+        verdict = say(f"refine.item.{seen}", percent="–" if item.score is None else f"{100 * item.score:.0f}%")
+        earns, badge = say("refine.item.earns", value=_figure(item.value)), "quiet" if tone == "missing" else tone
         shown.append((item, tone, badge, " · ".join(kind), in_words(item.description), verdict, earns))
     return draw("rubric", items=shown, is_judged=is_judged)
 
@@ -87,8 +77,8 @@ def parts(scored: ScoredAnswer, reward: RewardConfig) -> Html:
 def _sum(scored: ScoredAnswer, reward: RewardConfig) -> str:
     """Return the sum in figures; where a rule decided, the rule in words."""
     if scored.reward is None or scored.quality is None or scored.reason[:6] != "graded":
-        rule = scored.reason.partition(":")[0]  # which checks failed stands above, in words
-        return say("refine.sum.rule", reason=rule, reward=_figure(scored.reward))
+        # which checks failed stands above, in words
+        return say("refine.sum.rule", reason=scored.reason.partition(":")[0], reward=_figure(scored.reward))
     weight = reward.citation_weight
     return say(
         "refine.sum",
@@ -128,18 +118,15 @@ def refined(kept: KeptRefinement | None, marks: Sequence[AnswerMark] = ()) -> st
         judged=f"{who} {say('refine.judged_by.words')}" if judge == HeuristicJudge.label else who,
         table=compared(sheets) if len(sheets) > 1 else "",
         legend=[(kind, sign, support_word(kind, judge)) for kind, sign in SIGNS.items()],
-        cards=[
-            draw(
-                "card",
-                sheet=sheet,
-                text=Html(coloured(sheet.scored, sheet.key)),
-                whys=[_why(n, claim, sheet, evidence) for n, claim in enumerate(sheet.scored.claims, 1)],
-                rubric=rubric(sheet.scored.items, is_judged=sheet.scored.is_judged),
-                parts=parts(sheet.scored, kept.reward),
-            )
-            for sheet in sheets
-        ],
+        cards=[_card(sheet, evidence, kept.reward) for sheet in sheets],
     )
+
+
+def _card(sheet: Sheet, evidence: Evidence, reward: RewardConfig) -> Html:
+    scored, text = sheet.scored, Html(coloured(sheet.scored, sheet.key))
+    whys = [_why(n, claim, sheet, evidence) for n, claim in enumerate(scored.claims, 1)]
+    items = rubric(scored.items, is_judged=scored.is_judged)
+    return draw("card", sheet=sheet, text=text, whys=whys, rubric=items, parts=parts(scored, reward))
 
 
 def sheets_of(kept: KeptRefinement, marks: Sequence[AnswerMark]) -> list[Sheet]:
@@ -177,10 +164,7 @@ def compared(sheets: Sequence[Sheet]) -> Html:
 
 
 def coloured(scored: ScoredAnswer, key: str = "") -> str:
-    """Return the words of an answer, its tags left out, each claim to click on.
-
-    An answer without a readable block has no claims: it is shown as it was written, tags and all.
-    """
+    """Return an answer without its tags, each claim to click on; without a readable block, as it was written."""
     text = scored.completion
     pieces = [(each.start, each.end, _claim(n, each, scored.judge, key)) for n, each in enumerate(scored.claims, 1)]
     pieces += [

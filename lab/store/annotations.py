@@ -1,7 +1,4 @@
-"""What people say of answers, in the store: projects, their answers, and every version of each annotation.
-
-Saving keeps a new version, so nothing that was acknowledged is lost; taking it back marks that version.
-"""
+"""What people say of answers, in the store: projects, their answers, and every version of each annotation."""
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence

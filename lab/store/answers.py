@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, case, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -16,7 +16,7 @@ from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import open_engine, reading, revision, writing
-from lab.store.documents import Documents, forget_documents
+from lab.store.documents import Documents, forget_documents, votes_of
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DocumentRow, DocumentVoteRow, SettingRow
 from lab.ui.text import say
@@ -113,12 +113,7 @@ class Store:
     # ---- votes -----------------------------------------------------------------------------
 
     def add_comparison(self, comparison: Comparison) -> Comparison:
-        """Keep one vote and return the one that counts, with the rater hashed.
-
-        The first vote of a rater on a pair counts until it is taken back: a double click gets the
-        stored vote again. Raises LabError if one of the two answers is not stored, and ValueError
-        if they are not answers of the stages and to the question that the vote names.
-        """
+        """Keep one vote, or find this rater's first on the pair, and return it; LabError without its answers."""
         vote = comparison.model_copy(update={"rater": self.hash_rater(comparison.rater)})
         try:
             with writing(self._engine) as session:
@@ -137,10 +132,7 @@ class Store:
         return vote
 
     def void_comparison(self, comparison_id: str, rater: str) -> None:
-        """Take a vote back: it stays in the store, marked, and counts nowhere.
-
-        Taking it back twice changes nothing. Raises LabError if this rater has no such vote.
-        """
+        """Take a vote back: it stays, marked, and counts nowhere. LabError if this rater has no such vote."""
         with writing(self._engine) as session:
             row = session.get(ComparisonRow, comparison_id)
             if row is None or row.rater != self.hash_rater(rater):
@@ -159,30 +151,16 @@ class Store:
     def preference_pairs(self) -> tuple[JudgedPair, ...]:
         """Return the standing votes with both answers in full, oldest first."""
         left, right = aliased(AnswerRow), aliased(AnswerRow)
-        query = (
-            select(ComparisonRow, left, right)
-            .join(left, left.id == ComparisonRow.left_answer)
-            .join(right, right.id == ComparisonRow.right_answer)
-            .where(STANDS)
-            .order_by(ComparisonRow.voted_at, ComparisonRow.id)
-        )
+        query = _judged(select(ComparisonRow, left, right), left, right)
+        query = query.order_by(ComparisonRow.voted_at, ComparisonRow.id)
         with reading(self._engine) as session:
-            return tuple(
-                JudgedPair(_vote(vote), _answer(first), _answer(second))
-                for vote, first, second in session.execute(query)
-            )
+            return tuple(JudgedPair(_vote(vote), *map(_answer, both)) for vote, *both in session.execute(query))
 
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""
         left, right = aliased(AnswerRow), aliased(AnswerRow)
         kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
-        query = (
-            select(*kinds, func.count(ComparisonRow.id))
-            .join(left, left.id == ComparisonRow.left_answer)
-            .join(right, right.id == ComparisonRow.right_answer)
-            .where(STANDS)
-            .group_by(*kinds)
-        )
+        query = _judged(select(*kinds, func.count(ComparisonRow.id)), left, right).group_by(*kinds)
         rater = case((ComparisonRow.is_anonymous, ""), else_=ComparisonRow.rater)
         by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
         with reading(self._engine) as session:
@@ -210,11 +188,7 @@ class Store:
             return _belongings(session, (rater, self.hash_rater(rater)))
 
     def forget_rater(self, rater: str) -> Belongings:
-        """Delete every vote of a rater, withdrawn ones too, and return how much went, by kind.
-
-        Reviews and graded answers of the rater, with papers and records, go as well.
-        `rater` is the identifier that votes were cast with, or the hash that exports show.
-        """
+        """Delete all there is of a rater, by identifier or hash, and return how much went, by kind."""
         names = (rater, self.hash_rater(rater))
         with writing(self._engine) as session:
             gone = _belongings(session, names)
@@ -236,17 +210,21 @@ def _vote(row: ComparisonRow) -> Comparison:
     return Comparison.model_validate(row, from_attributes=True)
 
 
+def _judged(query: Any, left: Any, right: Any) -> Any:
+    """Return a query over the standing votes with the two answers of each."""
+    query = query.join(left, left.id == ComparisonRow.left_answer)
+    return query.join(right, right.id == ComparisonRow.right_answer).where(STANDS)
+
+
 def _number(session: Session, column: Any, *which: ColumnElement[bool]) -> int:
     return session.execute(select(func.count(column)).where(*which)).scalar_one()
 
 
 def _belongings(session: Session, names: Collection[str]) -> Belongings:
-    theirs = select(DocumentRow.id).where(DocumentRow.session.in_(names))
-    about = (DocumentVoteRow.left_document.in_(theirs), DocumentVoteRow.right_document.in_(theirs))
     mine = DocumentRow.session.in_(names)
     return Belongings(
         votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
-        review_votes=_number(session, DocumentVoteRow.id, or_(DocumentVoteRow.rater.in_(names), *about)),
+        review_votes=_number(session, DocumentVoteRow.id, votes_of(names)),
         reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
         annotations=annotated_by(session, names),
@@ -254,17 +232,14 @@ def _belongings(session: Session, names: Collection[str]) -> Belongings:
 
 
 def _answers_of(session: Session, vote: Comparison) -> tuple[Answer, Answer]:
-    """Return the two answers that a vote is about, checked."""
-
-    def found(answer_id: str, stage: str) -> Answer:
-        answer = session.get(AnswerRow, answer_id)
+    """Return the two answers that a vote is about; LabError for one that is not there, ValueError for another one."""
+    found = []
+    for name, stage in ((vote.left_answer, vote.left_stage), (vote.right_answer, vote.right_stage)):
+        answer = session.get(AnswerRow, name)
         if answer is None:
-            raise LabError(say("store.no_answer", answer=answer_id))
+            raise LabError(say("store.no_answer", answer=name))
         if (answer.stage, answer.question) != (stage, vote.question):
-            raise ValueError(
-                f"vote {vote.id!r} names stage {stage!r} and question {vote.question[:60]!r} for "
-                f"answer {answer_id!r}, which is of {answer.stage!r} to {answer.question[:60]!r}"
-            )
-        return _answer(answer)
-
-    return found(vote.left_answer, vote.left_stage), found(vote.right_answer, vote.right_stage)
+            told = f"names stage {stage!r} and question {vote.question[:60]!r}; answer {name!r} has others"
+            raise ValueError(f"vote {vote.id!r} {told}")
+        found.append(_answer(answer))
+    return found[0], found[1]

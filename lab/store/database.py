@@ -23,10 +23,7 @@ ACCEPTED = "sqlite:////folder/assay.db or postgresql://user:password@host/name"
 
 
 def open_engine(url: str, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> Engine:
-    """Return an engine for `url`; the folder of a SQLite file is made if it is missing.
-
-    Raises BadConfig for a URL that is not one, another database, or no file to keep rows in.
-    """
+    """Return an engine for `url`, a SQLite file's folder made; BadConfig for a URL that cannot keep rows."""
     address = _address(url)
     if address.get_backend_name() == "postgresql":
         try:
@@ -62,10 +59,7 @@ def reading(engine: Engine) -> Generator[Session]:
 
 @contextmanager
 def writing(engine: Engine) -> Generator[Session]:
-    """Give a session whose work is kept as a whole or not at all; failures as in `reading`.
-
-    A constraint that refuses a row (IntegrityError) is not a failure of the database: it passes.
-    """
+    """Give a session whose work is kept whole or not at all; failures as in `reading`, but IntegrityError passes."""
     with reading(engine.execution_options(assay_writes=True)) as session:
         yield session
 

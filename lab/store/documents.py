@@ -1,8 +1,4 @@
-"""Documents that models wrote, of any task, in the store: as they came, and every version that people made of them.
-
-A document is read and changed by the session that made it alone. A change keeps a new version of its parts;
-taking it back marks that version, so that nothing is lost.
-"""
+"""Documents that models wrote, read by the session that made them alone, and every version people made of them."""
 
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Engine, delete, or_, select
+from sqlalchemy import ColumnElement, Engine, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -86,20 +82,12 @@ class Documents(Generic[Doc, Part]):
 
     def change(self, name: str, owner: str, action: str, parts: Sequence[BaseModel]) -> None:
         """Keep the parts after one change."""
-        numbers = select(VersionRow.number).where(VersionRow.document_id == name).order_by(VersionRow.number.desc())
+        content = [each.model_dump(mode="json") for each in parts]
+        known = {"id": uuid.uuid4().hex, "document_id": name, "made_at": self._now(), "action": action}
         with writing(self._engine) as session:
             self._mine(session, name, owner)
-            session.add(
-                VersionRow(
-                    id=uuid.uuid4().hex,
-                    document_id=name,
-                    number=(session.scalar(numbers.limit(1)) or 0) + 1,
-                    made_at=self._now(),
-                    action=action,
-                    content=[each.model_dump(mode="json") for each in parts],
-                    voided_at=None,
-                )
-            )
+            last = session.scalar(select(func.max(VersionRow.number)).filter_by(document_id=name)) or 0
+            session.add(VersionRow(**known, number=last + 1, content=content))
 
     def undo(self, name: str, owner: str) -> str:
         """Take the last standing change back and return what it was; LabError if there is none."""
@@ -137,17 +125,11 @@ class Documents(Generic[Doc, Part]):
             def document(name: str) -> Doc:
                 return self._document.model_validate(session.get_one(DocumentRow, name).document)
 
-            return tuple(
-                DocumentVote(
-                    id=row.id,
-                    voted_at=row.voted_at,
-                    rater=row.rater,
-                    left=document(row.left_document),
-                    right=document(row.right_document),
-                    choice=row.choice,
-                )
-                for row in session.scalars(query.order_by(DocumentVoteRow.voted_at))
-            )
+            def vote(row: DocumentVoteRow) -> DocumentVote[Doc]:
+                sides = document(row.left_document), document(row.right_document)
+                return DocumentVote(row.id, row.voted_at, row.rater, *sides, row.choice)
+
+            return tuple(map(vote, session.scalars(query.order_by(DocumentVoteRow.voted_at))))
 
     def _all(self, owner: str | None) -> Any:
         query = select(DocumentRow).where(DocumentRow.task == self._task)
@@ -174,12 +156,14 @@ def _last(session: Session, name: str) -> VersionRow | None:
 
 def forget_documents(session: Session, owners: Collection[str]) -> None:
     """Delete every document of these sessions with its versions and votes."""
+    session.execute(delete(DocumentVoteRow).where(votes_of(owners)))
     mine = select(DocumentRow.id).where(DocumentRow.session.in_(owners))
-    votes = or_(
-        DocumentVoteRow.rater.in_(owners),
-        DocumentVoteRow.left_document.in_(mine),
-        DocumentVoteRow.right_document.in_(mine),
-    )
-    session.execute(delete(DocumentVoteRow).where(votes))
     session.execute(delete(VersionRow).where(VersionRow.document_id.in_(mine)))
     session.execute(delete(DocumentRow).where(DocumentRow.session.in_(owners)))
+
+
+def votes_of(owners: Collection[str]) -> ColumnElement[bool]:
+    """Return which votes these sessions cast, or were cast on their documents."""
+    mine = select(DocumentRow.id).where(DocumentRow.session.in_(owners))
+    columns = (DocumentVoteRow.left_document.in_(mine), DocumentVoteRow.right_document.in_(mine))
+    return or_(DocumentVoteRow.rater.in_(owners), *columns)

@@ -20,10 +20,7 @@ SCRIPTS = Path(__file__).parent / "migrations"
 
 
 def upgrade(url: str) -> None:
-    """Create or update the tables at `url`: all of it or nothing, one process at a time.
-
-    Raises LabError for a database made by a newer version, and as `lab.store.database` does.
-    """
+    """Create or update the tables at `url`, whole or not at all; LabError for a database of a newer version."""
     engine = open_engine(url)
     try:
         with writing(engine) as session:

@@ -70,11 +70,7 @@ def rater_of(vote: Comparison) -> str:
 
 
 def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
-    """Yield each vote as a rating of a unit: two texts as answers to a question, in a fixed order.
-
-    Raters who were given the same texts rated the same unit, whenever and in whichever order they saw
-    them. Two equal texts hold no choice and are left out.
-    """
+    """Yield each vote as a rating of two texts, in a fixed order, on a question; equal texts hold no choice."""
     for pair in pairs:
         if pair.left.text == pair.right.text:
             continue

@@ -59,6 +59,12 @@ class StoreTable(DeclarativeBase):
     }
 
 
+def one_standing(name: str, *columns: str) -> Index:
+    """Let a table hold one row of these columns that was not taken back."""
+    stands = text("voided_at IS NULL")
+    return Index(name, *columns, unique=True, sqlite_where=stands, postgresql_where=stands)
+
+
 class AnswerRow(StoreTable):
     """One stored answer; the columns are the fields of `evals.schema.Answer`."""
 
@@ -85,10 +91,7 @@ class AnswerRow(StoreTable):
 
 
 class ComparisonRow(StoreTable):
-    """One vote. `voided_at` marks a vote its rater took back: kept, and counted nowhere. `is_anonymous`: by a browser.
-
-    The partial index makes a double click one vote, and lets a rater vote again after an undo.
-    """
+    """One vote; the index makes a double click one, and lets a rater vote again once it is `voided_at` (taken back)."""
 
     __tablename__ = "comparisons"
 
@@ -106,15 +109,7 @@ class ComparisonRow(StoreTable):
     is_anonymous: Mapped[bool]
 
     __table_args__ = (
-        Index(
-            "one_vote_per_pair_and_rater",
-            "left_answer",
-            "right_answer",
-            "rater",
-            unique=True,
-            sqlite_where=text("voided_at IS NULL"),
-            postgresql_where=text("voided_at IS NULL"),
-        ),
+        one_standing("one_vote_per_pair_and_rater", "left_answer", "right_answer", "rater"),
         Index("comparisons_by_time", "voted_at"),
     )
 
@@ -162,17 +157,7 @@ class DocumentVoteRow(StoreTable):
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
 
-    __table_args__ = (
-        Index(
-            "one_vote_per_documents_and_rater",
-            "left_document",
-            "right_document",
-            "rater",
-            unique=True,
-            sqlite_where=text("voided_at IS NULL"),
-            postgresql_where=text("voided_at IS NULL"),
-        ),
-    )
+    __table_args__ = (one_standing("one_vote_per_documents_and_rater", "left_document", "right_document", "rater"),)
 
 
 class ProjectRow(StoreTable):
@@ -199,10 +184,7 @@ class ItemRow(StoreTable):
 
 
 class AnnotationRow(StoreTable):
-    """What one person said of an answer, after one change; `voided_at` marks a change that was taken back.
-
-    `role` is "rater" or "adjudicator"; `document` the `Annotation`.
-    """
+    """What a rater or adjudicator (`role`) said of an answer, after one change; `voided_at`: taken back."""
 
     __tablename__ = "annotations"
 

@@ -27,7 +27,6 @@ STAGE_COLOURS = ("#7b8494", *COLOURS[1:])
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 """Told apart by the colour blind and 3:1 against both papers; stages have a shape too, courses of a run a dash."""
-DIAGONAL = "#8b93a1"
 LARGEST_MARKER = 20.0
 SMALLEST_MARKER = 7.0
 ROOM = 0.06
@@ -40,6 +39,7 @@ MOST_POINTS = 500
 SMOOTHED_OVER = 10
 """Points that a mean is taken over where single ones say little; of shorter courses none is taken."""
 LOOKS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TRACES: dict[str, Any] = LOOKS["trace"]
 
 
 def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.Figure:
@@ -50,18 +50,12 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
     stage keeps its colour whichever stages are shown.
     """
     figure = _figure("calibration", "reliability", xaxis="confidence", yaxis="accuracy", yaxis2="n")
-    figure.add_scatter(
-        x=[0, 1],
-        y=[0, 1],
-        mode="lines",
-        line={"color": DIAGONAL, "dash": "dash", "width": 1.5},
-        name=say("calibration.diagonal"),
-        hoverinfo="skip",
-    )
+    figure.add_scatter(x=[0, 1], y=[0, 1], name=say("calibration.diagonal"), **TRACES["diagonal"])
     largest = max((one.n for each in bins.values() for one in each), default=0)
     for place, (stage, each) in enumerate(bins.items()):
         filled = [one for one in each if one.n]
         colour, symbol = _look(stage, order)
+        named = {"name": stage_name(stage), "legendgroup": stage, "marker_color": colour}
         accuracies = [one.accuracy or 0.0 for one in filled]
         spans = [one.interval or (0.0, 1.0) for one in filled]
         sizes = [SMALLEST_MARKER + (LARGEST_MARKER - SMALLEST_MARKER) * (b.n / largest) ** 0.5 for b in filled]
@@ -69,22 +63,15 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
             x=[one.confidence for one in filled],
             y=accuracies,
             customdata=[(one.n, low, high) for one, (low, high) in zip(filled, spans, strict=True)],
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [high - y for (_, high), y in zip(spans, accuracies, strict=True)],
-                "arrayminus": [y - low for (low, _), y in zip(spans, accuracies, strict=True)],
-                "thickness": 1.5,
-                "width": 4,
-                "color": colour,
-            },
-            cliponaxis=False,
-            mode="lines+markers",
-            line={"width": 1.5, "dash": "dot", "color": colour},
-            marker={"size": sizes, "opacity": 0.9, "symbol": symbol, "color": colour, "line": {"width": 0}},
-            name=stage_name(stage),
-            legendgroup=stage,
+            error_y_array=[high - y for (_, high), y in zip(spans, accuracies, strict=True)],
+            error_y_arrayminus=[y - low for (low, _), y in zip(spans, accuracies, strict=True)],
+            error_y_color=colour,
+            line_color=colour,
+            marker_size=sizes,
+            marker_symbol=symbol,
             hovertemplate=say("calibration.hover"),
+            **named,
+            **TRACES["bins"],
         )
         figure.add_bar(
             x=[one.confidence for one in filled],
@@ -92,40 +79,21 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
             width=BAR / len(bins),
             offset=BAR * (place / len(bins) - 0.5),
             text=[str(one.n) for one in filled],
-            textposition="outside",
-            textangle=0,
-            constraintext="none",
-            cliponaxis=False,
-            marker={"color": colour},
-            name=stage_name(stage),
-            legendgroup=stage,
-            showlegend=False,
-            yaxis="y2",
             hovertemplate=say("calibration.hover.n"),
+            **named,
+            **TRACES["counts"],
         )
     return figure
 
 
 def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str]) -> go.Figure:
-    """Return share wrong against share answered, most confident first, one trace per stage.
-
-    `curves` holds for each stage how many answers state a confidence, and its curve. The last point
-    of a curve is all of them answered; a dotted line runs from it at the same height.
-    """
+    """Return share wrong against share answered, most confident first; `curves`: of each stage n and its curve."""
     figure = _figure("calibration", xaxis="coverage", yaxis="risk")
     for stage, (n, points) in curves.items():
         colour, symbol = _look(stage, order)
+        named = {"name": stage_name(stage), "legendgroup": stage, "line_color": colour}
         if points:
-            figure.add_scatter(
-                x=[0, 1],
-                y=[points[-1].risk] * 2,
-                mode="lines",
-                line={"width": 1.2, "dash": "dot", "color": colour},
-                name=stage_name(stage),
-                legendgroup=stage,
-                showlegend=False,
-                hoverinfo="skip",
-            )
+            figure.add_scatter(x=[0, 1], y=[points[-1].risk] * 2, **named, **TRACES["all answered"])
         ahead = [*(one.coverage for one in points[1:]), 2.0][: len(points)]
         has_room = [after - one.coverage >= ROOM for one, after in zip(points, ahead, strict=True)]
         answered = [round(one.coverage * n) for one in points]
@@ -134,14 +102,11 @@ def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: 
             y=[one.risk for one in points],
             customdata=[(one.threshold, count) for one, count in zip(points, answered, strict=True)],
             text=[str(count) if room else "" for count, room in zip(answered, has_room, strict=True)],
-            textposition="top center",
-            cliponaxis=False,
-            mode="lines+markers+text",
-            line={"width": 2, "color": colour},
-            marker={"size": 9, "color": colour, "symbol": symbol},
-            name=stage_name(stage),
-            legendgroup=stage,
+            marker_color=colour,
+            marker_symbol=symbol,
             hovertemplate=say("calibration.hover.risk"),
+            **named,
+            **TRACES["risk"],
         )
     return figure
 
@@ -199,14 +164,7 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     for place, (name, points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
-            figure.add_scatter(
-                **_drawn(_thinned(points)),
-                mode="lines",
-                opacity=0.35,
-                line={"width": 1.2, "color": colour},
-                showlegend=False,
-                hoverinfo="skip",
-            )
+            figure.add_scatter(**_drawn(_thinned(points)), line_color=colour, **TRACES["single points"])
         drawn = _thinned(_means(points) if has_means else points)
         head, _, verifier = name.partition("/")
         label = verifier if head == "verifier" else say(f"train.metric.{name}")

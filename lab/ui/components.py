@@ -112,12 +112,9 @@ def reveal(line: str, asked: str, shown: Sequence[Card]) -> Html:
 
 def waiting_line(waiting: Waiting) -> str:
     """Return why there is no answer yet, in one line."""
-    if waiting.status.state == "loading":
-        status = waiting.status
+    if (status := waiting.status).state == "loading":
         return say("line.loading", percent=f"{status.share:.0%}", message=status.message)
-    if waiting.position == 1:
-        return say("line.next")
-    return say("line.place", position=waiting.position)
+    return say("line.next") if waiting.position == 1 else say("line.place", position=waiting.position)
 
 
 def model_pill(status: Status) -> Html:
@@ -193,20 +190,13 @@ class Column:
 
 
 def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
-    """Return a table; the first cell of a row is its heading. A table without rows says so.
-
-    Raises ValueError for a row with more or fewer cells than there are columns.
-    """
+    """Return a table, each row headed by its first cell; ValueError for a row of another length."""
     cells = [(row[0], list(zip(columns, row, strict=True))[1:]) for row in rows]
     return draw("grid", caption=caption, columns=columns, rows=cells)
 
 
 def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None) -> Html:
-    """Return a number with its interval, n, and a bar that shows both on a scale from 0 to 1.
-
-    `band` shades the bar from 0 up to there. A metric without a value shows a dash and its reason,
-    never a zero.
-    """
+    """Return a number with interval, n and a bar, shaded up to `band`; without a value a dash and why, never a zero."""
     if metric is None:
         return Html('<span class="assay-missing">not measured</span>')
     if metric.value is None:
@@ -231,10 +221,7 @@ def emphasis(text: str) -> Html:
 
 
 def number(value: float, scale: Scale, plus: bool = False) -> str:
-    """Return a share as "62.6 %", percentage points as "−6.8 points", a number as "0.213".
-
-    `plus` writes the sign of positive values too, as differences need it.
-    """
+    """Return "62.6 %", "−6.8 points" or "0.213"; `plus` writes the sign of positive values too."""
     return f"{_figure(value, scale, plus)}{UNITS[scale]}"
 
 

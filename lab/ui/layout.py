@@ -22,10 +22,7 @@ Painted = dict[Any, Any]
 
 @dataclass(frozen=True)
 class DocumentPane:
-    """Where a document is shown: a line, its cards, and the `paper` beside them where the task has one.
-
-    `kept` is its id once it is stored. While it is written, `starts` are locked and `stopping` is there.
-    """
+    """Where a document is shown; while it is written, `starts` are locked and `stopping` is there. `kept`: its id."""
 
     line: gr.HTML
     cards: gr.HTML

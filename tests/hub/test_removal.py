@@ -11,7 +11,7 @@ from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble
 from hub.local import InjectedFault
-from hub.publish import write_removal
+from hub.publish import write_receipt
 from hub.votes import SQUASH, VoteLog, plan_removal, remove
 from lab.cli import app
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
@@ -80,7 +80,7 @@ def test_a_raters_votes_and_what_they_took_back_go_in_one_commit_and_all_else_st
     assert done.files == {"votes/one.jsonl": 2, "votes/two.jsonl": 1}
     assert (done.votes, done.unreadable) == (2, 1)
     assert stand.asked("POST", "/commit/") == 1
-    receipt = write_removal(done, tmp_path).read_text()
+    receipt = write_receipt(done, tmp_path).read_text()
     assert done.revision in receipt
     assert ANN not in receipt, "a receipt that names the rater would remember them"
 

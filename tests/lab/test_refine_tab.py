@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,7 +163,7 @@ def test_a_record_comes_back_from_the_form_as_it_is_and_changed_as_a_new_one():
         assert (again.asked, again.tool_output) == (record.asked, record.tool_output)
         assert again.positive_rubrics == record.positive_rubrics
         assert again.negative_rubrics == record.negative_rubrics
-    changed = replace(fields_of(RECORD), question="Which way in kidney?")
+    changed = fields_of(RECORD)._replace(question="Which way in kidney?")
     made = record_of(changed, RECORD)
     assert made.id.startswith("typed/")
     assert made == record_of(changed, None)
@@ -189,7 +188,7 @@ def test_a_record_comes_back_from_the_form_as_it_is_and_changed_as_a_new_one():
 )
 def test_what_is_wrong_with_a_typed_record_is_told(field, value, told):
     with pytest.raises(LabError) as caught:
-        record_of(replace(FORM, **{field: value}), None)
+        record_of(FORM._replace(**{field: value}), None)
 
     assert told in str(caught.value)
 
