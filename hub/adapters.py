@@ -21,8 +21,8 @@ from evals.schema.reports import Report, ReviewReport
 from hub.cards import TEMPLATES, render
 from hub.cards.figures import Measured, eval_results, measured
 from hub.cards.licences import Source, conflicts, duty, suggested, unknown
-from hub.cards.lint import diagnostic
 from hub.checks import MAX_BYTES, PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
+from hub.client import finding, wording
 
 RECORD, CHAIN, LINEAGE, METRICS, REPORTS = "run.json", "chain.json", "lineage.json", "metrics.jsonl", "reports"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -127,12 +127,9 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     record = _read(folder / RECORD, RunRecord)
     manifest = _read(folder / CHAIN, ChainManifest)
     if record.status != "finished":
-        raise LabError(
-            f"the run in {folder} is {record.status}, and only a finished run is published; let it end"
-            " (the same command goes on with it), or publish another."
-        )
+        raise LabError(wording("run unfinished", folder=folder, status=record.status))
     if not manifest.stages:
-        raise LabError(f"{folder / CHAIN} names no stage, so there is no adapter to publish.")
+        raise LabError(wording("no stage", file=folder / CHAIN))
     stage = manifest.stages[-1]
     files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_beside(file)}
     reports = {}
@@ -157,10 +154,7 @@ def _read(file: Path, kind: type[Stored]) -> Stored:
     try:
         return kind.model_validate_json(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise LabError(
-            f"{file.parent} is no run folder: it holds no {file.name}. Name a folder that `assay train`"
-            " wrote, such as runs/grpo."
-        ) from None
+        raise LabError(wording("no run folder", folder=file.parent, name=file.name)) from None
     except (ValidationError, UnicodeDecodeError) as error:
         detail = " ".join((str(error).splitlines()[1:3]) or [str(error)])
         raise LabError(f"{file} cannot be read: {detail}") from None
@@ -170,11 +164,7 @@ def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> 
     """Return the base by its Hub id; `name` and `revision` go over what the chain says. LabError for a folder's path."""
     chosen = name or manifest.base.hub_id
     if chosen is None or not HUB_ID.fullmatch(chosen):
-        raise LabError(
-            f"the chain stands on {Path(chosen or manifest.base.source).name!r}, which is no model on the"
-            " Hub; nobody else could load the adapter. Name the base's Hub id with --base ORG/NAME, or"
-            " publish the base too with --with-base."
-        )
+        raise LabError(wording("base nowhere", base=Path(chosen or manifest.base.source).name))
     known = manifest.base.revision if name in (None, manifest.base.hub_id) else None
     return PinnedBase(chosen, revision or known, manifest.base.licence)
 
@@ -194,10 +184,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     if not file.is_file():
         pickle = " It holds a pickle (adapter_model.bin), which can run code and is not published."
         pickle *= any(file.parent.glob("adapter_model.bin"))
-        raise LabError(
-            f"{file.parent} holds no {file.name}, so there is no adapter to publish.{pickle} Save it with"
-            " save_pretrained, which writes safetensors."
-        )
+        raise LabError(wording("no adapter", folder=file.parent, name=file.name, pickle=pickle))
     if too_large := size_finding(WEIGHTS, file.stat().st_size, wanted.max_bytes):
         return wanted.upload("adapter", {}, [too_large])
     weights = part_of(file)
@@ -222,12 +209,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     }
     sources = (Source(base.name, base.licence), *run.data())
     licence = wanted.licence or suggested(sources[0], sources[1:])
-    remedy = "choose a licence that all of them allow, with --license"
-    findings += [diagnostic("licence", "README.md", problem, remedy) for problem in conflicts(licence, sources)]
+    findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
-        problem = f"nobody has recorded the licence of {', '.join(names)}; the card says license: {licence}"
-        remedy = "find it out before you publish, and name the adapter's with --license"
-        findings.append(diagnostic("licence", "README.md", problem, remedy, is_error=False))
+        findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
     parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted.tag, licence, tables, parts).encode())
     return wanted.upload("adapter", parts, findings)
 
@@ -264,25 +248,17 @@ def _identity(run: Run, base: PinnedBase, sha256: str, settings: dict[str, Any])
     """Yield pickles beside the adapter, and where adapter, chain and base are not the ones that belong together."""
     for file in sorted(run.adapter.iterdir()):
         if file.suffix.lower() in PICKLES or file.name in STATE:
-            problem = "lies beside the adapter and can run code when it is loaded"
-            remedy = "remove it: save_pretrained writes all that is needed as safetensors"
-            yield diagnostic("weights", file.name, problem, remedy)
+            yield finding("pickle beside", file.name)
     if sha256 != run.stage.sha256:
-        problem = "is not the adapter that chain.json describes (another checksum)"
-        yield diagnostic("chain", WEIGHTS, problem, "put the right adapter back, or train the stage again")
+        yield finding("other adapter", WEIGHTS)
     named = str(settings.get("base_model_name_or_path") or "")
     is_path = named.startswith((".", "/", "~")) or "/" not in named
     if not is_path and named not in (base.name, run.manifest.base.hub_id, run.manifest.base.source):
-        problem = f"says that the adapter was trained on {named}, but the chain stands on {base.name}"
-        remedy = "publish adapter and chain of one run; --base names the base they were trained on"
-        yield diagnostic("base", CONFIG, problem, remedy)
+        yield finding("base of config", CONFIG, named=named, base=base.name)
     if settings.get("peft_type") != "LORA":
-        problem = f"is an adapter of type {settings.get('peft_type')!r}; only LoRA is published"
-        yield diagnostic("weights", CONFIG, problem, "train the stage with LoRA")
+        yield finding("no LoRA", CONFIG, kind=settings.get("peft_type"))
     if base.revision is None:
-        problem = f"the training record does not tell which revision of {base.name} was used, so the card cannot pin it"
-        remedy = "name it with --base-revision, if you know it"
-        yield diagnostic("base", "README.md", problem, remedy, is_error=False)
+        yield finding("base not pinned", "README.md", base=base.name)
 
 
 WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))

@@ -18,9 +18,8 @@ from evals.schema.publishing import BaseOrigin, Lineage, PublishedStage, Publish
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards.licences import duty
-from hub.cards.lint import diagnostic
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
-from hub.client import HubTrouble, check_repo, explained
+from hub.client import HubTrouble, check_repo, explained, finding, wording
 from hub.publish import TROUBLE, Say, download, look, plan, publish, read_receipt, write_receipt
 
 EMBEDDED = "embedded"
@@ -46,14 +45,9 @@ def publication_of(
     given = {"--base": wanted.base, "--base-revision": wanted.base_revision}
     named = " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
     if with_base and base.hub_id and base.revision:
-        raise LabError(
-            f"the chain stands on {base.hub_id} at {base.revision}, which is on the Hub already; leave --with-base out."
-        )
+        raise LabError(wording("base there", base=base.hub_id, revision=base.revision))
     if with_base and wanted.base_revision is not None:
-        raise LabError(
-            f"--base-revision {wanted.base_revision} pins a base that is on the Hub, and --with-base publishes"
-            " one; leave one of them out."
-        )
+        raise LabError(wording("two bases", revision=wanted.base_revision))
     is_embedded = base.source == EMBEDDED and base.revision is None
     goes_along = is_embedded and not named if with_base is None else with_base
     copy = find_copy(None if goes_along else named) if goes_along or (is_embedded and named) else None
@@ -68,10 +62,7 @@ def runs_of(folder: Path) -> tuple[Run, ...]:
     for stage in last.earlier:
         place = (folder / stage.path).resolve().parent
         if not (place / adapters.RECORD).is_file():
-            raise LabError(
-                f"the stage {stage.name!r} that {folder} stands on is not here with its records (no"
-                f" {place / adapters.RECORD}); a chain is published whole. Put its run folder back."
-            )
+            raise LabError(wording("stage missing", stage=stage.name, folder=folder, file=place / adapters.RECORD))
         earlier.append(adapters.read_run(place, reports))
     return (*earlier, last)
 
@@ -138,7 +129,7 @@ def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Calla
     manifest = runs[-1].manifest
     if wanted.with_base:
         if wanted.copy is None:
-            raise LabError("there is no copy of the base here to publish; name one on the Hub with --base.")
+            raise LabError(wording("no copy"))
         origin = wanted.copy.origin
         upload = pack_base(wanted.copy, manifest, wanted)
         licence = origin.licence or manifest.base.licence
@@ -169,11 +160,7 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     wanted = replace(wanted, repo=wanted.base or f"{wanted.repo}-base", is_pull_request=False)
     origin = copy.origin
     if origin.recorded_sha256 != manifest.base.weights_sha256:
-        raise LabError(
-            f"the base here has weights {origin.recorded_sha256[:12]}…, and the chain was trained on"
-            f" {manifest.base.weights_sha256[:12]}…: a copy of it would make the adapters answer wrongly."
-            " Put the right base there, or name one that is on the Hub with --base."
-        )
+        raise LabError(wording("other base", found=origin.recorded_sha256, expected=manifest.base.weights_sha256))
     files = sorted(copy.folder.glob(BASE_WEIGHTS))
     sizes = (size_finding(file.name, file.stat().st_size, wanted.max_bytes) for file in files)
     if too_large := list(filter(None, sizes)):
@@ -181,13 +168,9 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     parts = {file.name: part_of(file) for file in files}
     findings = [each for name, part in parts.items() for each in inspect(part, name)[1]]
     if weights_identity({name: part.sha256 for name, part in parts.items()}) != origin.weights_sha256:
-        problem = "are not the weights that were found a moment ago (another checksum)"
-        remedy = "let nobody write there while you publish, and run the command again"
-        findings.append(diagnostic("base", BASE_WEIGHTS, problem, remedy))
+        findings.append(finding("base changed", BASE_WEIGHTS))
     if origin.licence is None:
-        why = "nobody has recorded the licence of the base, and whoever publishes a copy needs one that allows it"
-        told = (f"{why}; the card says license: other", "find it out before you publish")
-        findings.append(diagnostic("licence", "README.md", *told, is_error=False))
+        findings.append(finding("licence of base unknown", "README.md"))
     parts |= {name: part_of(copy.folder / name) for name in BASE_FILES if (copy.folder / name).is_file()}
     if copy.licence_file is not None:
         parts["LICENSE"] = part_of(copy.licence_file)
@@ -232,10 +215,7 @@ def pinned(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBa
     expected = wanted.copy.origin.weights_sha256 if wanted.copy else manifest.base.weights_sha256
     revision, found = _on_the_hub(api, base)
     if found != expected:
-        sums = f"(checksum {found[:12]}…, expected {expected[:12]}…), so the adapters would answer wrongly on it"
-        problem = f"holds other weights at {revision[:12]} than the chain was trained on {sums}"
-        remedy = "name the base that it was trained on, or publish that one with --with-base"
-        raise Refused([diagnostic("base", base.name, problem, remedy)])
+        raise Refused([finding("base differs", base.name, revision=revision, found=found, expected=expected)])
     return replace(base, revision=revision, weights_sha256=found)
 
 
@@ -243,10 +223,7 @@ def _on_the_hub(api: HfApi, base: PinnedBase) -> tuple[str, str]:
     """Return the commit of a base and the checksum of its weights there, with nothing large fetched."""
     there = look(api, base.name, "model", base.revision)
     if there.head is None:
-        raise HubTrouble(
-            f"there is no model {base.name} on the Hub, or your token may not see it. Check the name given"
-            " with --base, or publish the base there too with --with-base."
-        )
+        raise HubTrouble(wording("no base", name=base.name))
     checksums = {}
     for path, file in there.files.items():
         if Path(path).match(BASE_WEIGHTS) and "/" not in path:
@@ -254,10 +231,7 @@ def _on_the_hub(api: HfApi, base: PinnedBase) -> tuple[str, str]:
             small = None if file.lfs else download(api, base.name, there.head, path)
             checksums[path] = file.lfs.sha256 if file.lfs else part_of(Path(str(small))).sha256
     if not checksums:
-        raise LabError(
-            f"{base.name} at {there.head[:12]} holds no {BASE_WEIGHTS}, so its weights cannot be compared with"
-            " those that the chain was trained on. Name another base with --base."
-        )
+        raise LabError(wording("no weights", name=base.name, revision=there.head, files=BASE_WEIGHTS))
     return there.head, weights_identity(checksums)
 
 
@@ -270,7 +244,7 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
     match = SOURCE.fullmatch(source)
     repo = check_repo(match["repo"] if match else source)
     if folder.exists():
-        raise LabError(f"{folder} is there already; name another folder with --name, or move it away.")
+        raise LabError(wording("folder there", folder=folder))
     try:
         head = str(api.model_info(repo, revision=match["revision"] if match else None).sha)
         files = api.list_repo_files(repo, revision=head)
@@ -285,10 +259,8 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
             copies[f"{stage.path}/{name}"] = file = _download(api, check_repo(where), commit, name)
             found = part_of(file).sha256
             if found != sha256:
-                raise ChainMismatch(
-                    f"{name} of {where} at {commit} is not the one that {repo} was published with (sha256"
-                    f" {found}, expected {sha256}). Nothing was written; ask whoever published it."
-                )
+                known = {"name": name, "repo": where, "commit": commit, "chain": repo}
+                raise ChainMismatch(wording("other file", **known, found=found, expected=sha256))
     for name in files:
         if name in (CHAIN, adapters.RECORD, adapters.METRICS) or re.fullmatch(
             rf"{adapters.REPORTS}/[\w.-]+\.json", name
@@ -309,21 +281,16 @@ def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
         manifest = ChainManifest.model_validate_json(chain.read_bytes())
         lineage = Lineage.model_validate_json(lineage_file.read_bytes())
     except ValidationError as error:
-        raise ChainMismatch(
-            f"what was published is no chain that this version can read ({error.errors()[0]['msg']})."
-        ) from None
+        raise ChainMismatch(wording("no chain", problem=error.errors()[0]["msg"])) from None
     names = [stage.name for stage in manifest.stages]
     paths = [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
     is_same = names == [stage.name for stage in lineage.stages] and paths == [stage.path for stage in manifest.stages]
     if not is_same or len(set(names)) < len(names) or not all(STAGE.fullmatch(name) for name in names):
-        raise ChainMismatch(
-            "chain.json and lineage.json do not belong together, or name places outside of the chain;"
-            " nothing was written."
-        )
+        raise ChainMismatch(wording("unsound chain"))
     return manifest, lineage
 
 
 def _download(api: HfApi, repo: str, revision: str, name: str) -> Path:
     if file := download(api, repo, revision, name):
         return file
-    raise ChainMismatch(f"{repo} at {revision} holds no {name}; it was not published by `assay publish adapter`.")
+    raise ChainMismatch(wording("not ours", repo=repo, revision=revision, name=name))

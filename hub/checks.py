@@ -14,7 +14,8 @@ from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
 from evals.schema.publishing import Diagnostic, PublicationKind
-from hub.cards.lint import PATTERNS, ROW_PATTERNS, diagnostic, lint_card, scan
+from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
+from hub.client import finding
 
 GIGABYTE = 1_000_000_000
 MAX_BYTES, MAX_FILES = 2 * GIGABYTE, 10_000
@@ -90,18 +91,13 @@ class Refused(LabError):
 def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
     """Return the warnings about an upload; Refused with all errors if there is one."""
     found = list(upload.findings)
-
-    def add(check: str, path: str, problem: str, remedy: str) -> None:
-        found.append(diagnostic(check, path, problem, remedy))
-
     if len(upload.parts) > MAX_FILES:
-        problem = f"{len(upload.parts):,} files, and the limit is {MAX_FILES:,}"
-        add("size", ".", problem, "put rows together into fewer, larger files")
+        found.append(finding("many files", ".", n=len(upload.parts), most=MAX_FILES))
     if "README.md" not in upload.parts:
-        add("card", "README.md", "there is no card", "write one, with front matter: license at least")
+        found.append(finding("no card", "README.md"))
     for path, part in upload.parts.items():
         if problem := _path_problem(path):
-            add("path", path, problem, "rename or remove the file")
+            found.append(finding("name", path, problem=problem))
         if too_large := size_finding(path, part.size, upload.max_bytes):
             found.append(too_large)
         if path == "README.md":
@@ -113,7 +109,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
                 is_rows = upload.kind == "dataset" and path.endswith(ROWS)
                 found += scan(path, content.decode("utf-8", "replace"), ROW_PATTERNS if is_rows else PATTERNS)
         elif path.endswith(TEXTS):
-            add("secrets", path, "is too large to be searched for secrets", "split it into files below 50 MB")
+            found.append(finding("unsearched", path))
     errors = [each for each in found if each.is_error]
     if errors:
         raise Refused(errors)
@@ -124,9 +120,7 @@ def size_finding(path: str, size: int, max_bytes: int) -> Diagnostic | None:
     """Return what speaks against a file of this size; to be asked before it is read."""
     if size <= max_bytes:
         return None
-    problem = f"has {size / GIGABYTE:.1f} GB, and the limit is {max_bytes / GIGABYTE:.1f} GB"
-    remedy = "an adapter has megabytes: look at what was saved; if it is right, lift the limit with --max-file-gb"
-    return diagnostic("size", path, problem, remedy)
+    return finding("large", path, gigabytes=size / GIGABYTE, limit=max_bytes / GIGABYTE)
 
 
 def _path_problem(path: str) -> str | None:
@@ -159,23 +153,15 @@ def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Dia
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
-        problem = f"is no safetensors file, or was cut short: {reason}"
-        remedy = "save the adapter again with save_pretrained, or fetch it again"
-        return {}, [diagnostic("weights", path, problem, remedy)]
+        return {}, [finding("no safetensors", path, reason=reason)]
     with file.open("rb") as source:
         (length,) = struct.unpack("<Q", source.read(8))
         header = {name: each for name, each in json.loads(source.read(length)).items() if name != "__metadata__"}
-    remedy = "the training went wrong; go back to an earlier checkpoint and train again"
-    problems = [
-        (f"{name!r} holds numbers that are infinite or no number at all", remedy)
-        for name, each in header.items()
-        if not _is_finite(file, 8 + length, each)
-    ]
+    infinite = (name for name, each in header.items() if not _is_finite(file, 8 + length, each))
+    found = [finding("not finite", path, name=name) for name in infinite]
     if state := next(filter(OPTIMIZER.search, header), None):
-        remedy = "publish what save_pretrained writes, not a checkpoint"
-        problems = [*problems[:5], (f"{state!r} is the state of an optimizer, not a weight", remedy)]
-    findings = [diagnostic("weights", path, problem, remedy) for problem, remedy in problems[:6]]
-    return {name: tuple(each["shape"]) for name, each in header.items()}, findings
+        found = [*found[:5], finding("optimizer", path, name=state)]
+    return {name: tuple(each["shape"]) for name, each in header.items()}, found[:6]
 
 
 def _is_finite(file: Path, at: int, tensor: Mapping[str, Any]) -> bool:
@@ -220,5 +206,4 @@ def fit_findings(path: str, shapes: Mapping[str, tuple[int, ...]], config: Mappi
     for target in targets:
         if not any(is_target(module, target) for module in sides):
             problems.append(f"has nothing for the target module {target!r}")
-    remedy = "publish the adapter folder as it was saved: weights and adapter_config.json together"
-    return [diagnostic("weights", path, f"{path} {problem}", remedy) for problem in problems[:5]]
+    return [finding("unfit", path, file=path, problem=problem) for problem in problems[:5]]

@@ -1,7 +1,9 @@
 """The Hub's client: which Hub, who asks, and its errors in words that say what to do."""
 
 import re
+from pathlib import Path
 
+import yaml
 from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -13,10 +15,13 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 
 from evals.errors import LabError
+from evals.schema.publishing import Diagnostic
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Statuses after which the same request may succeed."""
+WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+"""What is said where something must not or cannot be published."""
 MEANINGS = {
     401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
     403: "your token may not write there; use a token with write access, or --create-pr",
@@ -35,6 +40,18 @@ class HubTrouble(LabError):
         self.is_transient = is_transient
 
 
+def wording(key: str, **values: object) -> str:
+    """Return an error's words with its places filled in; KeyError if there is none of that name."""
+    return WORDS["errors"][key].format(**values)
+
+
+def finding(key: str, path: str, line: int | None = None, **values: object) -> Diagnostic:
+    """Return what was found in a file, and what to do about it."""
+    check, problem, remedy, *warning = WORDS["findings"][key]
+    told = {"problem": problem.format(**values), "remedy": remedy.format(**values)}
+    return Diagnostic(check=check, path=path, line=line, is_error=not warning, **told)
+
+
 def connect() -> HfApi:
     """Return the client of the Hub that HF_ENDPOINT names, with the token that is set there."""
     return HfApi(library_name="assay")
@@ -50,10 +67,7 @@ def check_repo(name: str) -> str:
             problem = str(error).splitlines()[0]
         else:
             return name
-    raise LabError(
-        f"{name!r} cannot be the name of a repository: {problem}. Use letters, digits, - _ and . between"
-        " them, at most 96 characters, such as my-org/my-adapter."
-    )
+    raise LabError(wording("repo", name=name, problem=problem))
 
 
 def explained(error: Exception, doing: str) -> HubTrouble:

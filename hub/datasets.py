@@ -24,8 +24,9 @@ from evals.schema import ChoiceTruth
 from evals.schema.publishing import Diagnostic
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.cards.dataset import Row, RowTable, flat, rows_card, rows_of
-from hub.cards.lint import body_of, diagnostic, known_front_matter
+from hub.cards.lint import body_of, known_front_matter
 from hub.checks import MAX_BYTES, Part, Upload, part_of, size_finding
+from hub.client import finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
 ROWS = (".jsonl", ".parquet")
@@ -40,11 +41,6 @@ HASHED = re.compile(r"[0-9a-f]{32,64}")
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
 UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
-OTHER_KIND = (
-    "is none of the kinds that a data set is published with, and is left out",
-    "use JSONL, parquet, Markdown, JSON or images",
-)
-TAKEN = ("would be written from the other rows, and a file of that name is there already", "rename or remove it")
 
 
 def pack_dataset(
@@ -56,9 +52,7 @@ def pack_dataset(
     LabError for a folder without rows. Files of other kinds are left out, with a warning.
     """
     if not folder.is_dir() and not (folder.is_file() and _is_question_set(folder)):
-        raise LabError(
-            f"{folder} is no folder; name one that `assay prefs export` wrote, or the file of a question set."
-        )
+        raise LabError(wording("no folder", folder=folder))
     findings: list[Diagnostic] = []
     parts: dict[str, Part] = {}
     root, files = (folder, sorted(folder.rglob("*"))) if folder.is_dir() else (folder.parent, [folder])
@@ -67,9 +61,9 @@ def pack_dataset(
         if file.is_dir() or path.split("/")[0] in TOOLS:
             continue
         if file.is_symlink() and file != folder and not file.resolve().is_relative_to(root.resolve()):
-            findings.append(diagnostic("path", path, "leads out of the folder", "put the file itself there"))
+            findings.append(finding("link", path))
         elif not path.endswith((*ROWS, *TEXTS)) and path not in NAMES and not _is_question_set(file):
-            findings.append(diagnostic("path", path, *OTHER_KIND, is_error=False))
+            findings.append(finding("other kind", path))
         elif too_large := size_finding(path, file.stat().st_size, max_bytes):
             findings.append(too_large)
         else:
@@ -79,10 +73,7 @@ def pack_dataset(
     if not any(each.is_error for each in findings):
         findings += _complete(parts, is_parquet=is_parquet)
     if not any(path.endswith(ROWS) for path in parts) and not findings:
-        raise LabError(
-            f"{folder} holds no rows (*.jsonl, *.parquet or a report of `assay eval run`); export some first, for example with"
-            " `assay prefs export --out FOLDER`."
-        )
+        raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
     if CARD in parts:
         text = parts[CARD].text()
@@ -91,15 +82,11 @@ def pack_dataset(
             said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
             text = f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"
         parts[CARD] = part_of(text.encode())
-        for path in parts if has_card and is_parquet else ():
-            if path.endswith(".parquet") and path not in text:
-                problem = f"does not name {path}, so readers load the JSONL file"
-                findings.append(diagnostic("card", CARD, problem, "name it under configs, data_files", is_error=False))
+        unnamed = (path for path in parts if path.endswith(".parquet") and path not in text)
+        findings += [finding("parquet unnamed", CARD, file=path) for path in unnamed if has_card and is_parquet]
         front = known_front_matter(text)
         if front and not front.get("license"):
-            problem = "no licence has been chosen, so nobody could use the data"
-            remedy = "choose one with --license, such as cc-by-4.0; mind the licence of the base model, whose output is in it"
-            findings.append(diagnostic("licence", CARD, problem, remedy))
+            findings.append(finding("licence not chosen", CARD))
     return Upload("dataset", repo, parts, tuple(findings), max_bytes=max_bytes)
 
 
@@ -120,7 +107,7 @@ def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnosti
     if not has_card and files and sets == files:
         faults = [(path, each) for path in sets for each in examine(_file(parts[path])).faults]
         for path, each in faults:
-            yield diagnostic("rows", path, f"field {each.field!r}: {each.problem}", each.remedy, line=each.line)
+            yield finding("question", path, each.line, field=each.field, problem=each.problem, remedy=each.remedy)
         if faults:
             return
         kind = "questions"
@@ -140,20 +127,19 @@ def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnosti
     for at, table in enumerate(tables):
         if table.file != table.source:
             if table.file in parts:
-                yield diagnostic("rows", table.file, *TAKEN)
+                yield finding("taken", table.file)
                 return
             parts[table.file] = part_of("".join(json.dumps(row) + "\n" for row in table.rows).encode())
         if is_parquet and table.file.endswith(".jsonl"):
             beside = table.file.removesuffix(".jsonl") + ".parquet"
             if beside in parts:
-                yield diagnostic("rows", beside, *TAKEN)
+                yield finding("taken", beside)
                 return
             buffer = io.BytesIO()
             try:
                 pq.write_table(pa.Table.from_pylist([dict(row) for row in table.rows]), buffer, compression="zstd")
             except UNREADABLE as error:
-                problem = f"cannot be written as parquet: {' '.join(str(error).split())[:120]}"
-                yield diagnostic("rows", table.file, problem, "give each column one type, or leave out --parquet")
+                yield finding("no parquet", table.file, error=" ".join(str(error).split()))
                 continue
             parts[beside] = part_of(buffer.getvalue())
             tables[at] = replace(table, file=beside)
@@ -205,17 +191,14 @@ def _row_findings(path: str, part: Part) -> Iterator[Diagnostic]:
     try:
         rows = _rows(path, part)
     except UNREADABLE as error:
-        problem = f"cannot be read: {' '.join(str(error).split())[:120]}"
-        yield diagnostic("rows", path, problem, "write one JSON object per line, or parquet")
+        yield finding("unreadable rows", path, error=" ".join(str(error).split()))
         return
     for number, row in enumerate(rows, 1):
         inner = concerns if isinstance(concerns := row.get("concerns"), list) else []
         said = [(key, each.get(key)) for each in (row, *inner) if isinstance(each, dict) for key in RATERS]
         named = [key for key, value in said if isinstance(value, str) and value and not HASHED.fullmatch(value)]
         if named:
-            problem = f"the column {named[0]} names a rater, where a hash should stand"
-            remedy = "export with `assay prefs export`, which hashes raters with a secret salt"
-            yield diagnostic("personal data", path, problem, remedy, line=number)
+            yield finding("rater", path, number, column=named[0])
             return
 
 
@@ -226,10 +209,8 @@ def _statistics_findings(parts: Mapping[str, Part]) -> Iterator[Diagnostic]:
     try:
         known = dict(json.loads(parts[STATISTICS].read()))
     except (ValueError, TypeError):
-        yield diagnostic("rows", STATISTICS, "cannot be read", "export the data set again")
+        yield finding("unreadable statistics", STATISTICS)
         return
     file, sha256 = known.get("rows_file"), known.get("rows_sha256")
     if file and sha256 and (file not in parts or parts[file].sha256 != sha256):
-        problem = f"is not the file that {STATISTICS} and the card describe (another checksum)"
-        remedy = "export the data set again: the figures on the card belong to other rows"
-        yield diagnostic("rows", str(file), problem, remedy)
+        yield finding("other rows", str(file))

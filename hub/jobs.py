@@ -16,7 +16,7 @@ from evals.errors import BadConfig, LabError
 from evals.schema.publishing import JobPlan
 from hub.cards import render
 from hub.checks import Part, Upload, part_of
-from hub.client import check_repo, explained
+from hub.client import check_repo, explained, wording
 from hub.publish import TROUBLE, Say, publish
 from hub.spaces import package_parts
 
@@ -40,10 +40,7 @@ def job_options(words: Sequence[str]) -> JobOptions:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in known or not value:
-            raise BadConfig(
-                f"--hf-option {word!r} is not understood; write key=value with one of"
-                f" {', '.join(sorted(known))}, such as flavor=a10g-large or timeout=4h."
-            )
+            raise BadConfig(wording("hf option", word=word, known=", ".join(sorted(known))))
         chosen[key] = value
     return JobOptions(**chosen)
 
@@ -86,7 +83,7 @@ def submit(api: HfApi, plan: JobPlan, upload: Upload, say: Say) -> str:
     """Send code and data, start the job, and return its number. LabError if something is in the way."""
     token = api.token if isinstance(api.token, str) else get_token()
     if not token:
-        raise LabError("a job needs a token to bring its run back; log in with `hf auth login`.")
+        raise LabError(wording("no token"))
     receipt = publish(api, upload, say)
     try:
         job = api.run_job(

@@ -24,7 +24,7 @@ from evals.io import write_whole
 from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt, Removal
 from hub.cards.lint import known_front_matter
 from hub.checks import Part, Upload, check_upload, part_of
-from hub.client import HubTrouble, check_repo, explained
+from hub.client import HubTrouble, check_repo, explained, wording
 
 NOT_OURS = frozenset((".gitattributes",))
 """Files that the Hub itself puts into a repository."""
@@ -55,10 +55,7 @@ def read_receipt(folder: Path, repo: str) -> Receipt | None:
     try:
         return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
     except ValidationError:
-        raise LabError(
-            f"{file} is no receipt that this version can read; remove it and publish again: what is there"
-            " already is not uploaded twice."
-        ) from None
+        raise LabError(wording("no receipt", file=file)) from None
 
 
 @dataclass(frozen=True)
@@ -121,19 +118,11 @@ def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagn
     tagged = remote.tags.get(upload.tag or "")
     if upload.is_pull_request:
         if remote.head is None:
-            raise HubTrouble(
-                f"there is no {upload.repo_type} {upload.repo} to open a pull request on, or your token may not see it."
-            )
+            raise HubTrouble(wording("no repository", kind=upload.repo_type, repo=upload.repo))
     elif is_public_now and not upload.is_public:
-        raise LabError(
-            f"{upload.repo} is there already, and everybody can see it; what you publish would be public at"
-            " once. Add --public if that is what you want, or name another repository."
-        )
+        raise LabError(wording("public", repo=upload.repo))
     elif tagged and not (tagged == remote.head and remote.holds(upload)):
-        raise LabError(
-            f"{upload.repo} has a version {upload.tag} already (commit {tagged[:12]}), and a version never"
-            " changes. Name a new one with --tag."
-        )
+        raise LabError(wording("version there", repo=upload.repo, tag=upload.tag, commit=tagged))
     changes: dict[str, tuple[Change, int]] = {
         path: ("remote_only", file.size) for path, file in remote.files.items() if path not in NOT_OURS
     }
@@ -186,8 +175,7 @@ class _Publishing:
             self.attempt(f"cannot tag {tag}", lambda: self.api.create_tag(**named))
             tagged = self.look().tags.get(tag)
             if tagged != revision:
-                since = f"{self.upload.repo} has another version {tag} since a moment ago (commit {tagged})"
-                raise LabError(f"{since}; name a new one with --tag.")
+                raise LabError(wording("version moved", repo=self.upload.repo, tag=tag, commit=tagged))
         if self.upload.is_public and remote.is_private:
             self.say("making it public")
             seen: dict[str, Any] = {**self.where, "visibility": "public"}
@@ -230,8 +218,7 @@ class _Publishing:
             self.attempt(f"cannot create {self.upload.repo}", lambda: self.api.create_repo(**made))
         remote = self.look()
         if remote.head is None:
-            problem = f"{self.upload.repo} was created but cannot be seen; run the same command again."
-            raise HubTrouble(problem, is_transient=True)
+            raise HubTrouble(wording("unseen", repo=self.upload.repo), is_transient=True)
         return remote
 
     def committed(self, before: Remote) -> Remote:
@@ -247,15 +234,12 @@ class _Publishing:
             if now.holds(self.upload):
                 return now
             if now.head != before.head:
-                raise HubTrouble(
-                    f"{doing}: somebody committed meanwhile ({now.head}). Nothing of yours was changed;"
-                    " run the command again to see the new plan."
-                )
+                raise HubTrouble(wording("committed meanwhile", doing=doing, commit=now.head))
             if trouble is not None and (not trouble.is_transient or attempt == ATTEMPTS):
                 raise trouble
             self.say(f"trying again ({attempt} of {ATTEMPTS - 1}): {trouble}")
             time.sleep(PAUSE_SECONDS * attempt)
-        raise HubTrouble(f"{doing}: the files are not there after the commit; run it again.")
+        raise HubTrouble(wording("not committed", doing=doing))
 
     def commit(self, parent: str | None, *, create_pr: bool = False) -> CommitInfo:
         operations = [
@@ -282,10 +266,7 @@ class _Publishing:
             fetched = Path(self.attempt(doing, lambda: snapshot_download(**wanted)))
             found = {path: part_of(fetched / path).sha256 for path in self.upload.parts if (fetched / path).is_file()}
             if different := [path for path, part in self.upload.parts.items() if found.get(path) != part.sha256]:
-                raise LabError(
-                    f"{self.upload.repo} gave back other bytes than were published: {', '.join(different[:5])}."
-                    " Do not use it; run the same command again, and tell the Hub if it happens twice."
-                )
+                raise LabError(wording("other bytes", repo=self.upload.repo, files=", ".join(different[:5])))
         if self.prove:
             self.say("loading it and comparing the stored probe")
             self.prove(revision)

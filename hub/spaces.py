@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 from evals.errors import LabError
 from evals.schema.publishing import Diagnostic
 from hub.cards import render
-from hub.cards.lint import body_of, diagnostic, known_front_matter
+from hub.cards.lint import body_of, known_front_matter
 from hub.checks import Part, Upload, part_of
+from hub.client import finding, wording
 
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
@@ -40,10 +41,9 @@ def bundle_folder(name: str, root: Path = ROOT) -> Path:
     """Return the folder of a Space; LabError if there is none of that name."""
     known = bundles(root)
     if not known:
-        why = "Spaces are published from a clone of the repository, not from an installed package."
-        raise LabError(f"there are no bundles in {root}: {why}")
+        raise LabError(wording("no bundles", folder=root))
     if name not in known:
-        raise LabError(f"there is no Space called {name!r}; there are {', '.join(known)}.")
+        raise LabError(wording("no space", name=name, known=", ".join(known)))
     return known[name]
 
 
@@ -61,9 +61,8 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
         parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())
     findings = list(_findings(parts, settings))
     if folder.parent == root / METRICS and repo.split("/")[-1] != folder.name:
-        problem = f"evaluate.load({repo!r}) looks for a file named after the repository"
-        remedy = f"publish it as {repo.split('/', maxsplit=1)[0]}/{folder.name}"
-        findings.append(diagnostic("space", f"{folder.name}.py", problem, remedy))
+        name = f"{repo.split('/', maxsplit=1)[0]}/{folder.name}"
+        findings.append(finding("metric", f"{folder.name}.py", repo=repo, name=name))
     return Upload("space", repo, parts, tuple(findings))
 
 
@@ -98,29 +97,21 @@ def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iter
     if settings.get("sdk") == "gradio":
         app = str(settings.get("app_file") or "app.py")
         if app not in parts:
-            yield diagnostic("space", "README.md", f"names {app} as the app, and there is no such file", "set app_file")
+            yield finding("no app", "README.md", app=app)
         if "sdk_version" not in settings:
-            problem = "says nothing of the version of gradio, so another may be taken every time it is built"
-            yield diagnostic("space", "README.md", problem, "write sdk_version: and the version that was tested")
+            yield finding("no sdk_version", "README.md")
         lines = parts["requirements.txt"].text().splitlines() if "requirements.txt" in parts else []
         wanted = [name for line in lines if (name := line.split("#")[0].strip())]
         if not any(re.match(r"spaces\b", line) for line in wanted):
-            problem = "does not name the package spaces, which gradio imports on a Space"
-            yield diagnostic("space", "requirements.txt", problem, "add spaces with its version")
+            yield finding("no spaces", "requirements.txt")
         for number, line in enumerate(wanted, 1):
             if not PIN.fullmatch(line):
-                problem = "is no requirement that pip takes by name"
-                yield diagnostic("space", "requirements.txt", problem, "write NAME==VERSION", number)
+                yield finding("no requirement", "requirements.txt", number)
     for path, part in parts.items():
         if path.startswith("spaces/"):
-            problem = (
-                "a folder called spaces hides the package of that name, which gradio imports on a"
-                " Space, and the app would not start"
-            )
-            yield diagnostic("space", path, problem, "give the folder another name")
+            yield finding("spaces folder", path)
         elif path.endswith(".py") and "/" not in path:
             try:
                 ast.parse(part.read())
             except SyntaxError as error:
-                problem = f"is no Python that can run: {error.msg}"
-                yield diagnostic("space", path, problem, "mend it, and start it here once", error.lineno)
+                yield finding("no Python", path, error.lineno, error=error.msg)

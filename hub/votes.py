@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from evals.schema.publishing import Removal
 from evals.schema.votes import VoteEvent
-from hub.client import HubTrouble, check_repo, explained
+from hub.client import HubTrouble, check_repo, explained, wording
 from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download, look
 
 FOLDER, OPEN, PUSHED = "votes", ".open", ".jsonl"
@@ -138,9 +138,7 @@ def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_secon
         if attempt < ATTEMPTS:
             time.sleep(pause_seconds * attempt)
         planned = now
-    raise trouble or HubTrouble(
-        f"{repo} was written to at each attempt; pause the arena, and run the same command again.", is_transient=True
-    )
+    raise trouble or HubTrouble(wording("written meanwhile", repo=repo), is_transient=True)
 
 
 def _commit(api: HfApi, planned: Removal, kept: dict[str, bytes]) -> HubTrouble | None:
@@ -165,10 +163,7 @@ def _cut(api: HfApi, repo: str, raters: Collection[str]) -> tuple[Removal, dict[
     """Return what removing would do, and each file that would change as it would be then."""
     there = look(api, repo, "dataset")
     if there.head is None:
-        raise HubTrouble(
-            f"there is no data set {repo}, or your token may not see it. Name the one that the arena pushes"
-            " its votes to (ASSAY_VOTES_REPO)."
-        )
+        raise HubTrouble(wording("no data set", repo=repo))
     files: dict[str, list[tuple[bytes, VoteEvent | None]]] = {}
     for path in sorted(there.files):
         if path.startswith(f"{FOLDER}/") and path.endswith(PUSHED):

@@ -75,10 +75,7 @@ def place_of_votes(environment: Mapping[str, str], folder: Path, volume: Path = 
     if url:
         return Place("database", url)
     if repo and not environment.get("HF_TOKEN"):
-        raise BadConfig(
-            f"ASSAY_VOTES_REPO names {repo}, and there is no HF_TOKEN to write there; add one with write access"
-            " to the secrets of the Space."
-        )
+        raise BadConfig(say("arena.no_token", repo=repo))
     if repo:
         return Place("dataset", passing, repo)
     if os.access(volume, os.W_OK):

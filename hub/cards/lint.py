@@ -48,24 +48,22 @@ ROW_PATTERNS = (
 """In the rows of a data set people may be named on purpose: those are warnings there."""
 
 
-def diagnostic(
-    check: str, path: str, problem: str, remedy: str, line: int | None = None, *, is_error: bool = True
-) -> Diagnostic:
-    """Return what a check found, in the order in which it is read."""
-    return Diagnostic(check=check, path=path, problem=problem, remedy=remedy, line=line, is_error=is_error)
-
-
 def _of_card(problem: str, remedy: str, line: int, is_error: bool = True) -> Diagnostic:
-    return diagnostic("card", "README.md", problem, remedy, line, is_error=is_error)
+    return Diagnostic(check="card", path="README.md", problem=problem, remedy=remedy, line=line, is_error=is_error)
 
 
 def scan(path: str, text: str, patterns: Iterable[Pattern] = PATTERNS) -> list[Diagnostic]:
     """Return what must not be published in a text, errors first, by line; values are never repeated."""
     found: list[Diagnostic] = []
     for pattern in patterns:
-        check, problem = "secrets" if pattern.is_error else "personal data", f"{pattern.name} stands there"
-        for line in dict.fromkeys(_lines(text, pattern.regex)):
-            found.append(diagnostic(check, path, problem, pattern.remedy, line, is_error=pattern.is_error))
+        known: dict[str, Any] = {
+            "problem": f"{pattern.name} stands there",
+            "remedy": pattern.remedy,
+            "is_error": pattern.is_error,
+        }
+        check = "secrets" if pattern.is_error else "personal data"
+        lines = dict.fromkeys(_lines(text, pattern.regex))
+        found += [Diagnostic(check=check, path=path, line=line, **known) for line in lines]
     return sorted(found, key=lambda each: (not each.is_error, each.line or 0))[:MOST]
 
 
@@ -175,6 +173,7 @@ CODE = re.compile(r"^```python\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 LOADERS = ("from_pretrained", "load_adapter", "load_dataset", "hf_hub_download")
+UNPINNED = "this loads whatever the repository holds on that day", "add revision=, a commit or a tag that does not move"
 FORMATS = ("json", "parquet", "csv")
 """What `load_dataset` is told to load local files."""
 
@@ -189,8 +188,8 @@ def lint_card(text: str, kind: str, files: Collection[str] | None = None) -> lis
     prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     for pattern, what in RULES["placeholders"].items():
         for match in re.finditer(pattern, text if "None" in pattern else prose):
-            remedy = "write what is the case, or leave the sentence out"
-            found.append(_of_card(f"{what} stands there: readers learn nothing", remedy, _at(text, match)))
+            told = (f"{what} stands there: readers learn nothing", "write what is the case, or leave the sentence out")
+            found.append(_of_card(*told, _at(text, match)))
     found += _code(text)
     for match in LINK.finditer(prose) if files is not None else ():
         target = match["target"].split("#")[0]
@@ -215,9 +214,7 @@ def _code(text: str) -> Iterator[Diagnostic]:
             is_pinned = "revision" in [word.arg for word in call.keywords]
             is_local = any(isinstance(each, ast.Constant) and each.value in FORMATS for each in call.args)
             if name in LOADERS and not is_pinned and not is_local:
-                problem = "this loads whatever the repository holds on that day"
-                remedy = "add revision=, a commit or a tag that does not move"
-                yield _of_card(problem, remedy, line + call.lineno, is_error=False)
+                yield _of_card(*UNPINNED, line + call.lineno, is_error=False)
 
 
 def _wishes(kind: str, data: dict[str, Any], text: str) -> Iterator[tuple[str, str]]:

@@ -14,23 +14,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 from hub.cards.lint import front_matter_findings
-from hub.local.state import (
-    HEADS,
-    MAIN,
-    PULLS,
-    TAGS,
-    Commit,
-    Discussion,
-    Entry,
-    Hub,
-    Kind,
-    Refusal,
-    Repository,
-    Right,
-    Tree,
-    git_oid,
-    pointer,
-)
+from hub.local import state
+from hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
 KINDS: dict[str, Kind] = {"models": "model", "datasets": "dataset", "spaces": "space"}
 NAME = re.compile(r"(?!.*(--|\.\.|\.git$|\.ipynb$))[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -131,7 +116,7 @@ def create(call: Call) -> Response:
     made: dict[str, Any] = dict.fromkeys(("created_at", "changed_at"), datetime.now(UTC))
     is_private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
     repository = Repository(kind=kind, id=name, private=is_private, sdk=wanted.get("sdk"), **made)
-    call.hub.add(repository, MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
+    call.hub.add(repository, state.MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
     return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
 
 
@@ -194,11 +179,11 @@ def merge(call: Call) -> Response:
     found = next((each for each in repository.discussions if each.number == number), None)
     if found is None or found.status != "open":
         raise Refusal(409, f"#{number} is no open pull request")
-    history = list(call.hub.history(repository, f"{PULLS}{number}"))
-    if repository.refs[MAIN] not in {each.oid for each in history}:
+    history = list(call.hub.history(repository, f"{state.PULLS}{number}"))
+    if repository.refs[state.MAIN] not in {each.oid for each in history}:
         raise Refusal(409, "main has changed since the pull request was opened")
     title, merged = f"{found.title} (#{number})", found.model_copy(update={"status": "merged"})
-    repository, _ = call.hub.add(repository, MAIN, title, call.known_user, history[0].tree)
+    repository, _ = call.hub.add(repository, state.MAIN, title, call.known_user, history[0].tree)
     discussions = tuple(merged if each is found else each for each in repository.discussions)
     call.hub.save(repository.model_copy(update={"discussions": discussions}))
     return JSONResponse({})
@@ -279,10 +264,10 @@ def _item(commit: Commit, path: str) -> dict[str, Any] | None:
     entry = commit.tree.get(path)
     if entry is None:
         is_folder = any(name.startswith(f"{path}/") for name in commit.tree)
-        found = {"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path}
+        found = {"type": "directory", "oid": state.git_oid("tree", path.encode()), "size": 0, "path": path}
         return found if is_folder else None
     size = {"size": entry.size}
-    lfs = {"lfs": {"oid": entry.sha256, **size, "pointerSize": len(pointer(entry.sha256, entry.size))}}
+    lfs = {"lfs": {"oid": entry.sha256, **size, "pointerSize": len(state.pointer(entry.sha256, entry.size))}}
     return {"type": "file", "oid": entry.oid, "path": path, **size, **(lfs if entry.is_lfs else {})}
 
 
@@ -326,10 +311,10 @@ def commit(call: Call) -> Response:
     for each in changes:
         _apply(call, repository.kind, each["key"], each["value"], tree)
     number = len(repository.discussions) + 1
-    ref = revision if revision in repository.refs else HEADS + revision
+    ref = revision if revision in repository.refs else state.HEADS + revision
     if call.is_pull_request:
-        ref = f"{PULLS}{number}"
-        opened = Discussion(number=number, title=title, author=user, created_at=datetime.now(UTC))
+        ref = f"{state.PULLS}{number}"
+        opened = state.Discussion(number=number, title=title, author=user, created_at=datetime.now(UTC))
         known = {"discussions": (*repository.discussions, opened), "refs": {**repository.refs, ref: head.oid}}
         repository = repository.model_copy(update=known)
     elif ref not in repository.refs:
@@ -358,7 +343,9 @@ def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) 
         if place is None:
             raise Refusal(400, f"LFS pointer pointed to a file that does not exist: {path}")
         size = place.stat().st_size
-        tree[path] = Entry(sha256=sha256, size=size, oid=git_oid("blob", pointer(sha256, size)), is_lfs=True)
+        tree[path] = state.Entry(
+            sha256=sha256, size=size, oid=state.git_oid("blob", state.pointer(sha256, size)), is_lfs=True
+        )
     elif key in ("deletedFile", "deletedFolder"):
         gone = [name for name in tree if name == path or name.startswith(path.rstrip("/") + "/")]
         if not gone:
@@ -400,9 +387,9 @@ def history(call: Call) -> Response:
 
 def references(call: Call) -> Response:
     """List branches, tags and, if asked, pull requests."""
-    repository, named = call.repository("see"), {"branches": HEADS, "tags": TAGS}
+    repository, named = call.repository("see"), {"branches": state.HEADS, "tags": state.TAGS}
     if call.request.query_params.get("include_prs") == "1":
-        named["pullRequests"] = PULLS
+        named["pullRequests"] = state.PULLS
 
     def below(start: str) -> list[dict[str, str]]:
         refs = ((ref, oid) for ref, oid in repository.refs.items() if ref.startswith(start))
@@ -414,9 +401,9 @@ def references(call: Call) -> Response:
 def make_tag(call: Call) -> Response:
     """Make a tag at a revision; 409 if it is there: a tag never moves."""
     (repository, target), name = call.commit("write"), str(call.document().get("tag"))
-    if TAGS + name in repository.refs:
+    if state.TAGS + name in repository.refs:
         raise Refusal(409, f"Reference already exists: {name}")
-    call.hub.save(repository.model_copy(update={"refs": {**repository.refs, TAGS + name: target.oid}}))
+    call.hub.save(repository.model_copy(update={"refs": {**repository.refs, state.TAGS + name: target.oid}}))
     return JSONResponse({})
 
 

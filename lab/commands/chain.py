@@ -15,6 +15,7 @@ from evals.schema import ChainManifest, Record
 from lab.commands import Json
 from lab.commands.tables import emit, notes, table_of
 from lab.settings import from_environment
+from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
 app = typer.Typer(no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one.")
 
@@ -53,8 +54,6 @@ def show(name: Name, as_json: Json = False) -> None:
 
     Example: assay chain show runs/grpo
     """
-    from training.models.manifest import read_chain
-
     manifest = read_chain(name).manifest
     emit(manifest, as_json=as_json, table=table_of(manifest.name, ("what", "value"), _facts(manifest)))
 
@@ -123,8 +122,6 @@ def progress_shown() -> Generator[Progress]:
 
 def _chains_in(runs: Path) -> Iterator[ListedChain]:
     """Yield the chains that come with Assay, and every run folder with a chain."""
-    from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
-
     names = [name for name in OURS if chain_file(name).is_file()]
     names += [str(file.parent) for file in sorted(runs.glob(f"*/{FILE_NAME}"))]
     for name in names:

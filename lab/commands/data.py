@@ -15,30 +15,23 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
+from evals import questions
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import as_jsonl, first_of, read_text, write_whole
 from evals.model import Sampling
-from evals.questions import (
-    checking,
-    kmp_test,
-    kmp_training,
-    load_questions,
-    pathway_heldout,
-    pathway_training,
-    register,
-)
+from evals.questions import checking
 from evals.questions.importing import ImportOptions, import_rows
 from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examine, examples_of, file_of, raw_rows
 from evals.questions.statistics import DataStatistics, split_statistics, versions
-from evals.schema import Example
+from evals.schema import Example, ReviewExample
 from lab.commands import Json
 from lab.commands.tables import emit, notes, table_of
 from lab.settings import from_environment
+from lab.ui.text import say
 
 if TYPE_CHECKING:
     from evals.questions.pairs import Sample
     from evals.review.corpus import Recipe
-    from evals.schema import ReviewExample
     from evals.schema.reviewruns import CorpusStatistics
     from training.data.samples import Draws
 
@@ -73,7 +66,7 @@ def check(
     if path is not None:
         report = checking.report_on(examine(path), path.name)
     else:
-        report = checking.report_on(QuestionSet(load_questions(file, fetch), (), (), is_own=True), file)
+        report = checking.report_on(QuestionSet(questions.load_questions(file, fetch), (), (), is_own=True), file)
     _show(report, as_json=as_json)
     if report.faults:
         bad = f"{len({fault.line for fault in report.faults})} of {report.rows} rows of {report.file}"
@@ -212,7 +205,7 @@ def export(
     from evals.questions.export import export_questions
 
     parts = [part.strip() for part in source.split(",") if part.strip()]
-    done = export_questions([row for part in parts for row in load_questions(part, fetch)], source, tool, out)
+    done = export_questions([row for part in parts for row in questions.load_questions(part, fetch)], source, tool, out)
     rows = [(split, kind, n) for split, kinds in done.questions.items() for kind, n in kinds.items()]
     rows += [("left out", reason, n) for reason, n in done.left_out.items()]
     table = table_of(f"{done.name} for {done.tool}", ("split", "kind", "questions"), rows)
@@ -231,7 +224,7 @@ def fetch(name: str, revision: str | None, config: str | None) -> Iterator[tuple
 
 def know(sources: Iterable[str]) -> None:
     """Let Ask, pairs and preferences know the questions of these sets; LabError for a set with errors."""
-    register([row for source in sources for row in load_questions(source, fetch)])
+    questions.register([row for source in sources for row in questions.load_questions(source, fetch)])
 
 
 # ---- questions, pairs and papers made here -----------------------------------------------------
@@ -246,7 +239,7 @@ def kmp(
 ) -> None:
     """Write the questions about the kaempferol mouse study: training rows and 20 test questions."""
     settings: dict[str, int | str] = {"seed": seed, "drill": drill}
-    _write_questions(out, "kmp", settings, kmp_training(seed, drill), kmp_test(), as_json=as_json)
+    _write_questions(out, "kmp", settings, questions.kmp_training(seed, drill), questions.kmp_test(), as_json=as_json)
 
 
 @app.command(epilog="Example: assay data pathways --out data/pathways --hold-out eye,thymus")
@@ -260,11 +253,11 @@ def pathways(
 ) -> None:
     """Write the questions about gene sets in spaceflown mice, split by tissue."""
     tissues = tuple(dict.fromkeys(name.strip() for name in hold_out.split(",") if name.strip()))
-    train = list(pathway_training(tissues))
+    train = list(questions.pathway_training(tissues))
     if seed:
         random.Random(seed).shuffle(train)
     settings: dict[str, int | str] = {"seed": seed, "hold_out": ",".join(tissues)}
-    _write_questions(out, "pathways", settings, train, pathway_heldout(tissues), as_json=as_json)
+    _write_questions(out, "pathways", settings, train, questions.pathway_heldout(tissues), as_json=as_json)
 
 
 def _write_questions(
@@ -361,8 +354,7 @@ def pairs(
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
     _write(out, files, statistics, table, as_json=as_json)
     if not calibrate:
-        told = "nothing in these pairs holds down how sure a model grows of what it cannot know; --calibrate"
-        notes.print(f"{told} teaches what to say and how sure to be apart", soft_wrap=True)
+        notes.print(say("command.no_calibration"), soft_wrap=True)
 
 
 def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
@@ -493,7 +485,7 @@ def review(
 
 
 def _corpus(
-    examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
+    examples: tuple[ReviewExample, ...], split: Literal["train", "dev"], recipe: "Recipe", papers: str
 ) -> "tuple[CorpusStatistics, str]":
     from evals.review.corpus import make_corpus, statistics_of
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -20,14 +20,30 @@ from rich.progress import Progress as Bars
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from evals.compare import Answers, Pairing
+from evals.compare import compare as compare_pairs
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
+from evals.leaderboard import standings
 from evals.model import Progress, Sampling
-from evals.schema import Record, Share
+from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.questions.sets import load_questions
+from evals.questions.task import Questions
+from evals.readers import check_way
+from evals.report import Origin, build_report, instrument, load_report, save_report, stages_of
+from evals.run import RunSettings, baseline_rows, changes_of, run_task
+from evals.run import rescore as judge_again
+from evals.schema import Example, Record, Share
+from evals.schema.reports import Report, ReviewReport
+from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import TASKS
 from lab.commands import Json, refiner, review, tables, verify, with_options
 from lab.commands.tables import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
+from lab.services import REPORTS, chain_folder
+from lab.settings import EMBEDDED, from_environment
+from lab.ui.text import say
+from training.models.manifest import BARE
 
 
 class OutcomeRow(Record):
@@ -67,8 +83,6 @@ def calibration(
 
     Example: assay eval calibration rows.jsonl --binning mass --interval bca
     """
-    from evals.stats.calibration import CalibrationSettings, calibrate
-
     read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
     measured = calibrate(
         [row.confidence for row in read],
@@ -80,11 +94,6 @@ def calibration(
         notes.print(f"nothing to measure: {measured.note}")
     emit(measured, as_json=as_json, table=tables.calibration_tables(measured))
 
-
-if TYPE_CHECKING:
-    from evals.compare import Answers
-    from evals.schema import Example
-    from evals.schema.reports import Report
 
 Group = Annotated[str, typer.Option(help="all, unaided, or a kind such as direct; the task's headline if none.")]
 TaskName = Annotated[
@@ -145,11 +154,6 @@ def compare(
 
     Example: assay eval compare report.json --stages sft,grpo
     """
-    from evals.compare import Pairing
-    from evals.compare import compare as compare_pairs
-    from evals.report import load_report
-    from evals.schema.reports import Report
-
     if len(reports) > 2:
         raise BadConfig(f"compare takes one report or two, found {len(reports)}; leave some out")
     named = [name.strip() for name in stages.split(",")] if stages else []
@@ -181,12 +185,6 @@ def rescore(
 
     Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json --show
     """
-    from evals.readers import check_way
-    from evals.report import load_report, save_report
-    from evals.run import changes_of
-    from evals.run import rescore as judge_again
-    from evals.schema.reports import ReviewReport
-
     tried = verify.tried_judge(read, asked)
     if task == "review":
         old = load_report(report, ReviewReport)
@@ -198,8 +196,8 @@ def rescore(
     target = out or report
     save_report(found.report, target)
     changed = sum(change.is_of_verdict for change in found.changes)
-    more = f"{counted(len(found.changes) - changed, 'answer')} more in score or confidence"
-    notes.print(f"wrote {target}: {counted(changed, 'verdict')} of {len(found.report.rows)} changed, {more}")
+    more = {"verdicts": counted(changed, "verdict"), "answers": counted(len(found.changes) - changed, "answer")}
+    notes.print(say("command.rescored", out=target, n=len(found.report.rows), **more))
     if tried is not None:
         tried.tell()
     document = {
@@ -214,21 +212,16 @@ def rescore(
     emit(document, as_json=as_json, table=tables.rescored_tables(found, show))
 
 
-def _within(report: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _within(report: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:
     """Return all pairs of the stages named in one report; of the chain's own if none is."""
-    from evals.report import stages_of
-
     chosen = named or list(stages_of(report))
     if len(chosen) < 2:
-        found = f"one report needs two stages to compare, found {', '.join(chosen) or 'none'}"
-        raise BadConfig(f"{found}; write --stages sft,grpo, or name a second report")
+        raise BadConfig(say("command.one_stage", stages=", ".join(chosen) or "none"))
     return [((report, one), (report, other)) for one, other in combinations(chosen, 2)]
 
 
-def _between(first: "Report[Any]", second: "Report[Any]", named: list[str]) -> "list[tuple[Answers, Answers]]":
+def _between(first: Report[Any], second: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:
     """Return the pairs of stages to compare between two reports; those in both if none is named."""
-    from evals.report import stages_of
-
     if len(named) > 2:
         raise BadConfig(f"between two reports name one stage, or first,second; found {', '.join(named)}")
     if named:
@@ -238,8 +231,7 @@ def _between(first: "Report[Any]", second: "Report[Any]", named: list[str]) -> "
         return [((first, first.chain_name), (second, second.chain_name))]
     shared = [stage for stage in ours if stage in theirs]
     if not shared:
-        found = f"no stage is in both reports: {', '.join(ours)} and {', '.join(theirs)}"
-        raise BadConfig(f"{found}; name one of each, such as --stages sft,grpo")
+        raise BadConfig(say("command.no_shared", ours=", ".join(ours), theirs=", ".join(theirs)))
     return [((first, stage), (second, stage)) for stage in shared]
 
 
@@ -292,12 +284,6 @@ def run(
 
     Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
     """
-    from evals.questions import SYSTEM_PROMPT, load_questions
-    from evals.questions.task import Questions
-    from evals.readers import check_way
-    from evals.report import Origin, build_report, instrument, save_report
-    from evals.run import RunSettings, baseline_rows, rescore, run_task
-    from lab.settings import from_environment
     from training.data.questions import from_hub
     from training.models.chain import load_chain
     from training.run.folder import versions
@@ -347,7 +333,7 @@ def run(
     baselines = baseline_rows(questions, examples, _training_rows(data))
     report = build_report(examples, (*rows, *baselines), origin)
     if tried is not None:
-        report = tried.marked(rescore(report, way, tried).report)
+        report = tried.marked(judge_again(report, way, tried).report)
     save_report(report, out)
     partial.unlink(missing_ok=True)
     notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
@@ -356,10 +342,8 @@ def run(
     emit(report, as_json=as_json, table=tables.summary_table(report))
 
 
-def _training_rows(data: str) -> "tuple[Example, ...]":
+def _training_rows(data: str) -> tuple[Example, ...]:
     """Return the training rows that belong to a set, none where they are not known."""
-    from evals.questions import DATASETS
-    from evals.questions.sets import load_questions
     from training.data.questions import from_hub
 
     if data in DATASETS:
@@ -375,7 +359,6 @@ def command_line(**options: object) -> str:
 
 def _public(value: str) -> str:
     """Return an option's value as reports keep it: a path from here, or only its last part."""
-    from training.models.manifest import BARE
     from training.run.folder import public_path
 
     prefix = BARE if value.startswith(BARE) else ""
@@ -412,21 +395,14 @@ def leaderboard(
 
     Example: assay leaderboard reports/*.json --order accuracy --out board
     """
-    from evals.leaderboard import standings
-    from evals.report import instrument, load_report
-    from evals.schema.reports import Report
-    from lab.services import REPORTS, chain_folder
-    from lab.settings import EMBEDDED
-
     folder = chain_folder(EMBEDDED) / REPORTS
     paths = reports or sorted(folder.glob("*.json"))
     if not paths:
-        raise LabError("there is no report to show; make one with `assay eval run --out REPORT.json` and name it")
+        raise LabError(say("command.no_report"))
     read = [load_report(path, Report) for path in paths]
     for path, report in zip(paths, read, strict=True):
         if report.task == "questions" and report.versions != instrument():
-            told = f"note: {path} was judged by another version of the verifiers;"
-            notes.print(f"{told} `assay eval rescore {path}` brings it up to date")
+            notes.print(say("command.outdated", path=path))
     found = standings(read, group, order)
     if out is not None:
         rows = json.dumps(tables.plain(found), ensure_ascii=False, indent=1) + "\n"

@@ -13,11 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from evals.errors import BadConfig, LabError
+from evals.schema import Article, ReviewExample
 from lab.commands import Json, KeyEnv, Remote
 from lab.commands.tables import counted, emit, notes, table_of
+from lab.settings import from_environment
+from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from evals.schema import Article, ReviewExample
     from evals.schema.reviewruns import ReviewedRow
     from training.reviewer.engine import Asking, ReviewEngine
 
@@ -78,7 +80,6 @@ def infer(
     Example: assay review infer --papers corpus --split test --chain reviewer --out predictions.jsonl
     """
     given = dict(locals())
-    from lab.settings import from_environment
     from training.models.chain import load_chain
     from training.reviewer.engine import Asking, ChainEngine
     from training.reviewer.infer import Clocks, Job, ReviewFile
@@ -116,15 +117,12 @@ def infer(
         notes.print(f"note: {note}", soft_wrap=True)
     emit(run, as_json=as_json, table=table_of(str(out), ("what", "value"), rows))
     if unanswered := run.finish_reasons.get("error", 0):
-        notes.print(
-            f"{counted(unanswered, 'paper')} got no answer; {out} says why. Give the same command again to"
-            " ask about them once more.",
-            soft_wrap=True,
-        )
+        papers = counted(unanswered, "paper")
+        notes.print(say("command.unanswered", papers=papers, out=out), soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _articles(papers: str, split: str, limit: int) -> "list[Article]":
+def _articles(papers: str, split: str, limit: int) -> list[Article]:
     """Return the papers, without what reviewers said of them."""
     from evals.papers import read_article_file
 
@@ -134,7 +132,7 @@ def _articles(papers: str, split: str, limit: int) -> "list[Article]":
     return [each.article for each in reviewed_papers(papers, split, limit)]
 
 
-def reviewed_papers(papers: str, split: str, limit: int) -> "list[ReviewExample]":
+def reviewed_papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
     """Return the papers of a split with what reviewers said of them."""
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family

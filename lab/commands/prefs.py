@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from evals.errors import BadConfig, LabError
+from evals.io import write_whole
+from evals.stats.agreement import NAMES, WEIGHTED_NAMES
+from evals.stats.agreement import agreement as agreed
 from lab.commands import DryRun, Json, Licence
 from lab.commands.tables import counted, emit, figure, notes, table_of
 from lab.services import open_store
 from lab.settings import from_environment
+from lab.ui.text import say
 
 if TYPE_CHECKING:
     from lab.store.answers import Store
@@ -40,11 +44,9 @@ def count(as_json: Json = False) -> None:
         for pair in counts.by_stages
     ]
     columns = ("stages", "first preferred", "second preferred", "tie", "both bad")
-    title = (
-        f"{counted(counts.votes, 'vote')} by {counted(counts.raters, 'rater')}, "
-        f"{counted(counts.answers, 'answer')} stored; "
-        f"{counts.usable} make a preference pair, {counts.withdrawn} withdrawn"
-    )
+    known = {"usable": counts.usable, "withdrawn": counts.withdrawn, "votes": counted(counts.votes, "vote")}
+    known |= {"raters": counted(counts.raters, "rater"), "answers": counted(counts.answers, "answer")}
+    title = say("command.votes", **known)
     emit(counts, as_json=as_json, table=table_of(title, columns, rows))
 
 
@@ -75,8 +77,6 @@ def agreement(project: Project = "", as_json: Json = False) -> None:
     Example: assay prefs agreement
     """
     from evals.annotations import agreements
-    from evals.stats.agreement import NAMES, WEIGHTED_NAMES
-    from evals.stats.agreement import agreement as agreed
     from lab.store.outcomes import CHOICES, ratings_of
 
     with closing(_store()) as store:
@@ -145,7 +145,6 @@ def export(
 def _export_project(store: "Store", project: str, form: str, out: Path, *, as_json: bool) -> None:
     from evals.annotations.export import FORMS
     from evals.annotations.export import export as write
-    from evals.io import write_whole
 
     known = next((each for each in FORMS if each == form), None)
     if known is None:
@@ -220,10 +219,7 @@ def forget(
                     notes.print(f"wrote {write_receipt(removal, receipts)}", soft_wrap=True)
         gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
     if not gone.total and not (removal and removal.votes):
-        what = (
-            f"there is nothing of a rater {rater!r}: no votes, no reviews, no graded answers. Exports show each rater"
-        )
-        raise LabError(f"{what} as 32 hexadecimal digits; give those, or the identifier the votes were cast with.")
+        raise LabError(say("command.no_rater", rater=rater))
     kinds = asdict(gone)
     rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
     if removal is not None:
@@ -232,8 +228,7 @@ def forget(
     document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "removal": removal}
     emit(document, as_json=as_json, table=table_of("Forgotten", ("where", "what", "count"), rows))
     if removal is not None and removal.unreadable:
-        told = f"{removal.repo} holds {removal.unreadable} lines that are no votes; they stay, look at them."
-        notes.print(told, soft_wrap=True)
+        notes.print(say("command.no_votes", repo=removal.repo, n=removal.unreadable), soft_wrap=True)
     if dry_run:
         notes.print("This was a dry run: nothing was written.")
         return
@@ -241,8 +236,4 @@ def forget(
     if removal and removal.revision:
         from hub.votes import SQUASH
 
-        notes.print(
-            f"Earlier revisions of {repo}, and tags, still hold these votes. To make one revision of all,"
-            f" which cannot be undone either: {SQUASH.format(repo=repo)}",
-            soft_wrap=True,
-        )
+        notes.print(say("command.squash", repo=repo, line=SQUASH.format(repo=repo)), soft_wrap=True)

@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from platformdirs import user_data_path
 
 from evals.errors import LabError
-from lab.commands import DryRun, Json, Licence
+from evals.report import load_report
+from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.tables import counted, emit, notes, table_of
+from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
+from lab.ui.text import say
+from training.models.manifest import read_chain
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
@@ -23,11 +28,18 @@ app = typer.Typer(
     help="Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
 )
 
-Repo = Annotated[str, typer.Option("--repo", help="Where to: ORG/NAME.")]
-Public = Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")]
-CreatePr = Annotated[
-    bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
-]
+
+class Destination(NamedTuple):
+    """Options: where something is published, and who shall see it there."""
+
+    repo: Annotated[str, typer.Option(help="Where to: ORG/NAME.")]
+    dry_run: DryRun = False
+    public: Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")] = False
+    create_pr: Annotated[
+        bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
+    ] = False
+
+
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
 BaseName = Annotated[
     str | None, typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same.")
@@ -46,12 +58,10 @@ Probe = Annotated[bool, typer.Option("--probe", help="Also load what was publish
 
 
 @app.command()
+@with_options(Destination, "to")
 def adapter(
     run: Annotated[Path, typer.Argument(help="A finished run folder, such as runs/grpo.")],
-    repo: Repo,
-    dry_run: DryRun = False,
-    public: Public = False,
-    create_pr: CreatePr = False,
+    to: Destination,
     tag: Tag = "v1.0",
     licence: Licence = None,
     base: BaseName = None,
@@ -75,9 +85,9 @@ def adapter(
     from hub.client import connect
 
     max_bytes = round(max_file_gb * GIGABYTE)
-    wanted = Publication(repo, tag, base, base_revision, licence, max_bytes, public, create_pr)
+    wanted = Publication(to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr)
     wanted = _with_copy(run, wanted, with_base)
-    if dry_run:
+    if to.dry_run:
         _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
         return
 
@@ -101,7 +111,6 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
         from hub.adapters import BaseCopy
         from training.models.base import find_base, licence_file, origin_of
         from training.models.chain import base_source
-        from training.models.manifest import read_chain
 
         cache = from_environment().cache
         source = base_source(read_chain(run), cache)
@@ -113,14 +122,12 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
 
 
 @app.command()
+@with_options(Destination, "to")
 def dataset(
     folder: Annotated[
         Path, typer.Argument(help="A folder of rows, or of reports of `assay eval run`, or the file of a question set.")
     ],
-    repo: Repo,
-    dry_run: DryRun = False,
-    public: Public = False,
-    create_pr: CreatePr = False,
+    to: Destination,
     tag: Tag = "v1.0",
     licence: Licence = None,
     max_file_gb: MaxFile = 2.0,
@@ -141,21 +148,19 @@ def dataset(
     from hub.datasets import pack_dataset
     from hub.publish import write_receipt
 
-    upload = pack_dataset(folder, repo, licence, round(max_file_gb * GIGABYTE), parquet)
-    if receipt := _publish(upload, tag, public, create_pr, dry_run=dry_run, as_json=as_json):
+    upload = pack_dataset(folder, to.repo, licence, round(max_file_gb * GIGABYTE), parquet)
+    if receipt := _publish(upload, to, tag, as_json=as_json):
         write_receipt(receipt, folder if folder.is_dir() else folder.parent)
 
 
-def _publish(
-    upload: "Upload", tag: str | None, public: bool, create_pr: bool, *, dry_run: bool, as_json: bool
-) -> "Receipt | None":
+def _publish(upload: "Upload", to: Destination, tag: str | None, *, as_json: bool) -> "Receipt | None":
     """Show the plan, or publish and show the receipt, which is returned."""
     from hub.client import connect
     from hub.publish import plan, publish
 
-    upload = replace(upload, tag=tag, is_public=public, is_pull_request=create_pr)
+    upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr)
     planned = plan(connect(), upload)
-    if dry_run:
+    if to.dry_run:
         _show_plans([planned], as_json=as_json)
         return None
     _warn(planned.warnings)
@@ -250,19 +255,14 @@ def _warn(found: "Sequence[Diagnostic]") -> None:
         notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)
 
 
+@with_options(Destination, "to")
 def space(
     name: Annotated[str, typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …")],
-    repo: Repo,
+    to: Destination,
     report: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--report",
-            help="What the leaderboard shows, of one chain or several; else the reports of the embedded chain.",
-        ),
+        typer.Option(help="What the leaderboard shows, of one chain or several; else those of the embedded chain."),
     ] = None,
-    dry_run: DryRun = False,
-    public: Public = False,
-    create_pr: CreatePr = False,
     tag: Annotated[str | None, typer.Option("--tag", help="Also set a version.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -275,16 +275,14 @@ def space(
     """
     from hub.spaces import bundle_folder, pack_space
 
-    upload = pack_space(bundle_folder(name), repo, _board(report or []) if name == "leaderboard" else {})
-    if receipt := _publish(upload, tag, public, create_pr, dry_run=dry_run, as_json=as_json):
-        _tell(f"The Space: {receipt.endpoint}/spaces/{repo}")
+    upload = pack_space(bundle_folder(name), to.repo, _board(report or []) if name == "leaderboard" else {})
+    if receipt := _publish(upload, to, tag, as_json=as_json):
+        _tell(f"The Space: {receipt.endpoint}/spaces/{to.repo}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:
     """Return the page of the leaderboard, and the reports it was written from; a name that is taken gets a number."""
-    from evals.report import load_report
     from lab.results.static_page import board_page
-    from lab.services import REPORTS, chain_folder
 
     paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
     _tell(f"writing the page from {len(paths)} reports")
@@ -325,8 +323,6 @@ def serve(
 
     Example: assay hub serve --port 7870
     """
-    from platformdirs import user_data_path
-
     from hub.local import Hub, InjectedFault
     from hub.local import serve as start
 
@@ -342,14 +338,7 @@ def serve(
     running = Hub(place, tokens, () if users else None)
     running.faults += faults
     token, user = next(iter(tokens.items()))
-    _tell(
-        f"A Hub of your own runs at http://127.0.0.1:{port} (stop: Ctrl C)\n"
-        f"It keeps its repositories in {place}\n"
-        "In another terminal, tell every Hub client about it:\n"
-        f"  export HF_ENDPOINT=http://127.0.0.1:{port} HF_TOKEN={token} HF_HUB_DISABLE_XET=1\n"
-        "then, for example:\n"
-        f"  assay publish adapter training/embedded/grpo --repo {user}/my-first --dry-run"
-    )
+    _tell(say("command.hub", port=port, place=place, token=token, user=user))
     start(running, port)
 
 

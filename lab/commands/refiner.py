@@ -2,30 +2,33 @@
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
 from evals.errors import BadConfig, IncomparableReports
 from evals.io import write_whole
+from evals.model import Sampling
+from evals.refine.judge import Inquiry, Judge, Verdicts
+from evals.report import Origin, build_report, load_report, save_report
+from evals.run import RunSettings, baseline_rows, graded, run_task
+from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
+from evals.schema.reports import RefinerReport
+from evals.task import GradedAnswer, StageAnswer
 from lab.commands import Json, KeyEnv, Remote, with_options
 from lab.commands.tables import counted, emit, figure, notes, summary_table, table_of
+from lab.services import open_store
+from lab.settings import from_environment
 from lab.ui.text import say
-from training.judge.questions import HttpSettings
+from training.judge.questions import VERSION, HttpSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from evals.refine.judge import Inquiry, Judge, Verdicts
     from evals.refine.task import Refine
-    from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
-    from evals.task import GradedAnswer
 
 DEADLINE_SECONDS = 3600.0
 DTYPE = "float32"
@@ -62,7 +65,7 @@ def judge_options(
     return options
 
 
-def verdicts_on(judge: "Judge", inquiries: "Sequence[Inquiry]", deadline_seconds: float) -> "list[Verdicts]":
+def verdicts_on(judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float) -> list[Verdicts]:
     """Return a judge's verdicts, counting on standard error how many answers are judged."""
     from training.judge.judge import judged
 
@@ -88,7 +91,7 @@ def command_of(name: str, options: dict[str, object], server: HttpSettings) -> s
     return shlex.join(words)
 
 
-def records_named(data: str) -> "tuple[RefinerRecord, ...]":
+def records_named(data: str) -> tuple[RefinerRecord, ...]:
     """Return the records of a data set or a JSONL file; BadConfig for a name that is neither."""
     from evals.refine.bank import DATASETS, refiner_bank
     from evals.refine.records import read_records
@@ -100,16 +103,13 @@ def records_named(data: str) -> "tuple[RefinerRecord, ...]":
     return read_records(Path(data))
 
 
-def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, dict[str, Any]]":
+def task_by(server: HttpSettings, config: RewardConfig) -> "tuple[Refine, dict[str, Any]]":
     """Return the task with the judge that the options name, and what a report keeps of it; BadConfig for the stub."""
     from evals.refine.task import Refine
     from training.judge.judge import judge_of
 
     if server.base_url == "stub":
-        raise BadConfig(
-            "the stub judge reads a table that answers of a model do not have; use heuristic, or the"
-            " address of a server."
-        )
+        raise BadConfig(say("command.stub"))
     judge = judge_of(server)
     mode = "no language model" if server.base_url == "heuristic" else server.mode
     task = Refine(None, lambda asked: verdicts_on(judge, asked, DEADLINE_SECONDS), judge.label, config)
@@ -117,11 +117,9 @@ def task_by(server: HttpSettings, config: "RewardConfig") -> "tuple[Refine, dict
 
 
 def _write(
-    records: "Sequence[RefinerRecord]", rows: "Sequence[GradedAnswer]", out: Path, as_json: bool, **origin: Any
+    records: Sequence[RefinerRecord], rows: Sequence[GradedAnswer], out: Path, as_json: bool, **origin: Any
 ) -> None:
     from evals.refine.task import Refine
-    from evals.report import Origin, build_report, save_report
-    from training.judge.questions import VERSION
     from training.run.folder import versions
 
     made = {"versions": {**versions(), "judge prompt": VERSION}, "created_at": datetime.now(UTC)}
@@ -151,10 +149,6 @@ def run(
     Answers that take no model stand beside the stages: saying nothing, abstaining always, pasting the
     first passage, and the reference. Means have 95 % intervals over whole studies and tissues.
     """
-    from evals.model import Sampling
-    from evals.run import RunSettings, baseline_rows, run_task
-    from evals.schema.refiner import RewardConfig
-    from lab.settings import from_environment
     from training.models.chain import load_chain
     from training.run.folder import public_path
 
@@ -198,10 +192,6 @@ def rescore(
     other than those that were answered are refused.
     """
     from evals.refine.records import records_sha256
-    from evals.report import load_report
-    from evals.run import graded
-    from evals.schema.reports import RefinerReport
-    from evals.task import StageAnswer
     from training.run.folder import public_path
 
     old = load_report(report, RefinerReport)
@@ -209,10 +199,7 @@ def rescore(
     source = data or (first["name"] if first else old.data_name)
     records = records_named(source)[: int(first["count"]) if first else None]
     if records_sha256(records) != old.data_sha256:
-        raise IncomparableReports(
-            f"{source} holds other records than those that were answered (sha256 {old.data_sha256[:12]}); name"
-            " the file of then with --data, or answer anew: assay refiner run."
-        )
+        raise IncomparableReports(say("command.other_records", source=source, sha256=old.data_sha256))
     task, own = task_by(server, old.reward)
     by_id = {record.id: record for record in records}
     answers = [StageAnswer(row.stage, row.completion, row.finish_reason) for row in old.rows]
@@ -252,8 +239,6 @@ def export(
     """
     from lab.refine.export import export as rows_of
     from lab.refine.session import held_out
-    from lab.services import open_store
-    from lab.settings import from_environment
 
     store = open_store(from_environment().database_url)
     graded = store.documents("refine").everything()
@@ -331,7 +316,7 @@ def score(
         notes.print(told, style="yellow", soft_wrap=True)
 
 
-def _table(scored: "list[tuple[str, ScoredAnswer]]") -> "Table":
+def _table(scored: list[tuple[str, ScoredAnswer]]) -> Table:
     rows = []
     for name, each in scored:
         rule, _, names = each.reason.partition(": ")

@@ -18,15 +18,15 @@ from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
 from evals.schema import Claim, Grade, Metric, Record, Share
-from evals.schema.reports import Report, ReviewScore
+from evals.schema.reports import PublishedResult, Rates, Report, ReviewReport, ReviewScore
+from evals.schema.reviews import MadeBy
 from evals.stats.calibration import Calibration, NullEce
 from evals.task import narrow, task_class
 from evals.verifiers.score import VERIFIERS
+from lab.ui.text import say
 
 if TYPE_CHECKING:
     from evals.review.report import SystemsReport
-    from evals.schema.reports import PublishedResult, Rates, ReviewReport
-    from evals.schema.reviews import MadeBy
 
 notes = Console(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
@@ -190,10 +190,6 @@ def _brackets(span: tuple[float, float] | None) -> str:
 
 NARROW = 3
 """Metrics that 80 columns hold beside the one that the table is ordered by."""
-UNTESTED = (
-    "ECE orders these entries and ranks none: chance adds more to it the more confidences are spread."
-    " Order by brier or log_loss to see what is shown."
-)
 
 
 def comparison_table(found: Comparisons) -> Table:
@@ -205,10 +201,8 @@ def comparison_table(found: Comparisons) -> Table:
         names = " → ".join(side.stage if is_one else _named(side.stage, side.chain) for side in sides)
         rows += [(names, *_compared(d)) for d in each.differences]
     n = found.comparisons[0]
-    title = (
-        f"{found.data_name}, {found.group}: {n.n} {task_class(found.task).asked} in {n.n_clusters} clusters; second minus"
-        f" first, 95 % intervals; Holm over {found.n_tests} tests"
-    )
+    known = {"data": found.data_name, "group": found.group, "asked": task_class(found.task).asked}
+    title = say("command.compared", **known, n=n.n, clusters=n.n_clusters, tests=found.n_tests)
     if task_class(found.task).says_reading:
         every = [side for each in found.comparisons for side in (each.first, each.second)]
         read = sorted({(side.stage, side.chain, reading(side.read_by)) for side in every})
@@ -273,7 +267,7 @@ def standings_table(board: Standings) -> Table:
     metrics = task_class(board.task).metrics
     title = f"{board.data_name}, {board.group}, by {board.order}; {', '.join(board.versions.values())}"
     if not metrics[board.order].is_tested:
-        title = f"{title}\n{UNTESTED}"
+        title = f"{title}\n{say('command.untested')}"
     return table_of(title, *_standings(board, narrow(metrics)[:NARROW]))
 
 
@@ -286,7 +280,7 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
         cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
         lines = [f"| {' | '.join(row)} |" for row in (columns, *cells)]
         parts.append(f"## {board.data_name}, {board.group} {task.asked}, by {board.order}")
-        parts += [] if task.metrics[board.order].is_tested else [UNTESTED]
+        parts += [] if task.metrics[board.order].is_tested else [say("command.untested")]
         measured = f"Measured with {', '.join(board.versions.values())}; {task.asked} {board.data_sha256[:12]}."
         parts += ["\n".join([lines[0], f"|{'---|' * len(columns)}", *lines[1:]]), measured]
     return "\n\n".join(parts) + "\n"
@@ -360,7 +354,7 @@ def report_tables(report: "SystemsReport") -> Group:
 
 
 def board_tables(
-    boards: Sequence[Standings], reports: "Sequence[ReviewReport]", published: "Sequence[PublishedResult]"
+    boards: Sequence[Standings], reports: Sequence[ReviewReport], published: Sequence[PublishedResult]
 ) -> Group:
     """Return one table per instrument and reference, who answered, then what others published."""
     from evals.review.page import systems_of
@@ -368,14 +362,14 @@ def board_tables(
     return Group(*map(standings_table, boards), *_made(systems_of(reports)), *published_tables(published))
 
 
-def _made(systems: "Iterable[tuple[str, MadeBy | None]]") -> list[Table]:
+def _made(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
     from evals.review.page import COLUMNS, made_rows
 
     rows = made_rows(systems)
     return [table_of("who answered", COLUMNS, rows)] if rows else []
 
 
-def published_tables(found: "Sequence[PublishedResult]") -> list[Table]:
+def published_tables(found: Sequence[PublishedResult]) -> list[Table]:
     """Return published results as they stand in their files, with how many faults they have."""
     rows = []
     for each in found:
@@ -411,7 +405,7 @@ def score_tables(found: ReviewScore) -> Group:
         "by severity of the human concern": found.per_severity,
     }
 
-    def row(name: str, each: "Rates") -> tuple[str, ...]:
+    def row(name: str, each: Rates) -> tuple[str, ...]:
         counts = (f"{count:,.0f}" for count in (each.n_human, each.n_predicted, each.n_matched))
         return name, *counts, *map(rate, (each.recall, each.precision, each.f1, each.recall_major))
 

@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from evals.errors import BadConfig
-from evals.schema import GroundTruth, Record
+from evals.io import read_rows, write_whole
+from evals.readers import Agreement, LabelRow, check_way, compare_readers, verdicts_on, with_texts
+from evals.schema import EvalReport, GroundTruth, Metric, Record
+from evals.verifiers import READINGS, instrument
+from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, task_of
+from evals.verifiers.score import Scoring
+from evals.verifiers.score import weights as weights_of
 from lab.commands import Json, KeyEnv, Remote, tables, with_options
 from lab.commands.tables import counted, emit, notes
+from lab.settings import from_environment
+from lab.ui.text import say
+from training.judge.questions import HttpSettings
 
 if TYPE_CHECKING:
-    from evals.readers import Agreement
-    from evals.schema import EvalReport, Metric
-    from evals.verifiers.judged import Reading, ReadRequest
     from training.judge.extraction import AnswerJudge
 
 
@@ -56,9 +62,9 @@ class TriedJudge:
 
     judge: "AnswerJudge"
     failed: tuple[str, ...]
-    agreement: "tuple[Agreement, int] | None" = None
+    agreement: tuple[Agreement, int] | None = None
 
-    def __call__(self, tasks: "Sequence[ReadRequest]") -> "list[Reading]":
+    def __call__(self, tasks: Sequence[ReadRequest]) -> list[Reading]:
         """Return one reading per task, counting on standard error."""
         of = counted(len(tasks), "answer")
         with notes.status(f"reading {of}") as status:
@@ -76,7 +82,7 @@ class TriedJudge:
             found["judge, hand labels"] = f"agreement on {with_labels.n} answers ({unread} more not read): {rates}"
         return found
 
-    def marked(self, report: "EvalReport") -> "EvalReport":
+    def marked(self, report: EvalReport) -> EvalReport:
         """Return a report that says in its settings who read its answers, and how well."""
         return report.model_copy(update={"settings": {**report.settings, **self.facts()}})
 
@@ -92,13 +98,8 @@ def tried_judge(read: str, asked: ReadingJudge, sample: bool = True) -> TriedJud
             raise BadConfig(f"--judge is given, but answers are read by {read!r}; add --read judge")
         return None
     if not asked.judge.startswith(("http://", "https://")):
-        raise BadConfig(
-            f"--read judge needs the address of a server, found {asked.judge!r}; add --judge, such as"
-            " --judge http://127.0.0.1:8000/v1"
-        )
-    from lab.settings import from_environment
+        raise BadConfig(say("command.no_server", url=asked.judge))
     from training.judge.extraction import AnswerJudge, failed_canaries, refuse_unless_fit
-    from training.judge.questions import HttpSettings
 
     known, cache = asked[:4], from_environment().cache
     judge = AnswerJudge(HttpSettings(*known, cache=cache / "judge.sqlite"))
@@ -113,12 +114,8 @@ def tried_judge(read: str, asked: ReadingJudge, sample: bool = True) -> TriedJud
     return tried
 
 
-def _agreement(judge: "AnswerJudge", labels: Path | None) -> "tuple[Agreement, int]":
+def _agreement(judge: "AnswerJudge", labels: Path | None) -> tuple[Agreement, int]:
     """Return how far a judge agrees with the labels on a fixed sample of answers, and how many it cannot read."""
-    from evals.io import read_rows
-    from evals.readers import LabelRow, compare_readers
-    from evals.verifiers.judged import Reading, task_of
-
     path = labels or Path(str(files("evals").joinpath("labels/dev.jsonl")))
     rows = [row for row in read_rows(path, LabelRow) if row.completion is not None]
     rows = sorted(rows, key=lambda row: hashlib.sha256(row.id.encode()).hexdigest())[:SAMPLE]
@@ -132,7 +129,7 @@ def _agreement(judge: "AnswerJudge", labels: Path | None) -> "tuple[Agreement, i
     return report.readers[0], len(rows) - len(read)
 
 
-def _share(metric: "Metric") -> str:
+def _share(metric: Metric) -> str:
     if metric.value is None or metric.low is None or metric.high is None:
         return "not known"
     return f"{metric.value:.2f} ({metric.low:.2f} to {metric.high:.2f})"
@@ -192,13 +189,6 @@ def verify(
 
     Example: assay eval verify answers.jsonl --read judge --judge http://127.0.0.1:8000/v1
     """
-    from evals.io import read_rows, write_whole
-    from evals.readers import check_way, verdicts_on
-    from evals.verifiers import instrument
-    from evals.verifiers.judged import GivenAnswer
-    from evals.verifiers.score import Scoring
-    from evals.verifiers.score import weights as weights_of
-
     way = check_way(read)
     scoring = Scoring(weights_of(weights), v4)
     if out is not None and out.resolve() == rows.resolve():
@@ -255,10 +245,6 @@ def readers(
 
     Example: assay eval readers evals/labels/biorlhf.jsonl --texts BioRLHF --show
     """
-    from evals.io import read_rows
-    from evals.readers import LabelRow, check_way, compare_readers, with_texts
-    from evals.verifiers import READINGS
-
     ways = [check_way(way) for way in dict.fromkeys(read or READINGS)]
     way = "judge" if "judge" in ways else "auto"
     tried = tried_judge(way, asked, sample=False)
