@@ -9,6 +9,7 @@ data: nothing in it is followed or run.
 import hashlib
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats
 from evals.papers.pdf import read_pdf
 from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
-from evals.schema import Article, TextOrigin
+from evals.schema import Article, ReviewExample, TextOrigin
 
-__all__ = ["FileLimits", "read_article", "read_article_file"]
+__all__ = ["FileLimits", "demonstration", "read_article", "read_article_file"]
 
 Progress = Callable[[int, int], None]
 """Called with pages done and pages in all while a PDF is read."""
@@ -91,3 +92,10 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
         origin["format"] = "plain"
     slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
     return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **vars(found))
+
+
+@cache
+def demonstration() -> tuple[ReviewExample, ...]:
+    """Return papers of our own with planted flaws, each with its split; none of it is real (README.md beside them)."""
+    file = Path(__file__).with_name("demonstration.jsonl")
+    return tuple(map(ReviewExample.model_validate_json, file.read_text(encoding="utf-8").splitlines()))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
-from evals.papers.corpus import demonstration
+from evals.papers import demonstration
 from evals.papers.families import family_of
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.text import without_markup

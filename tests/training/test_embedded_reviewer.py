@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evals.io import read_rows
-from evals.papers.corpus import demonstration
+from evals.papers import demonstration
 from evals.papers.families import split_by_family
 from evals.report import load_report
 from evals.review.page import made_by, made_rows
