@@ -4,9 +4,7 @@ The order is: labels repaired, blanks out, repeats out (the first is kept), the 
 concerns repeat one another if their texts are equal but for case and runs of blanks.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from evals.review.parse import category_of, plain_label, severity_of
 from evals.schema.record import Record
@@ -22,18 +20,11 @@ from evals.schema.reviews import (
 )
 
 
-@dataclass(frozen=True)
-class Cleaning:
-    """How rows are cleaned; `cap` None keeps any number, `caps` names a cap for one source."""
+class Cleaning(NamedTuple):
+    """How rows are cleaned; `cap` None keeps any number."""
 
     dedup: bool = True
     cap: int | None = None
-    caps: Mapping[str, int] | None = None
-
-    def cap_of(self, article_id: str) -> int | None:
-        """Return the cap of an article, whose source stands before the colon of its id."""
-        source = article_id.split(":", 1)[0]
-        return (self.caps or {}).get(source, self.cap)
 
 
 class CleanedRow(Record):
@@ -52,7 +43,7 @@ class CleanedRow(Record):
             "repaired": [each.model_dump(mode="json") for each in self.repaired],
             "postprocess": {
                 "dedup_exact": cleaning.dedup,
-                "cap": cleaning.cap_of(self.row.article_id),
+                "cap": cleaning.cap,
                 "removed": len(self.removed),
                 "categories_fixed": sum(each.field == "category" for each in self.repaired),
                 "unknown_labels": self.unknown_labels,
@@ -80,20 +71,27 @@ def key_of(text: str) -> str:
 
 def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     """Return a row cleaned; concerns keep their order and their form (string or object)."""
-    given = written(row)
     repaired: list[RepairedLabel] = []
-    concerns = [_repaired(index, each, repaired) for index, each in enumerate(given)]
-    kept, removed = _kept([each.text or "" for each in concerns], cleaning, row.article_id)
-    took_out = tuple(
-        RemovedConcern(
-            **concerns[index].model_dump(include={"category", "severity"}),
-            text=concerns[index].text or "",
-            index=index,
-            reason=reason,
-            kept=twin,
-        )
-        for index, reason, twin in removed
-    )
+    concerns = [_repaired(index, each, repaired) for index, each in enumerate(written(row))]
+    kept: list[int] = []
+    removed: list[RemovedConcern] = []
+    first: dict[str, int] = {}
+    for index, each in enumerate(concerns):
+        key = key_of(each.text or "")
+        reason: Removal | None = None
+        if not key:
+            reason = "blank"
+        elif cleaning.dedup and key in first:
+            reason = "duplicate"
+        elif cleaning.cap is not None and len(kept) >= cleaning.cap:
+            reason = "cap"
+        if reason is None:
+            kept.append(index)
+        else:
+            twin = first[key] if reason == "duplicate" else None
+            labels = each.model_dump(include={"category", "severity"})
+            removed.append(RemovedConcern(**labels, text=each.text or "", index=index, reason=reason, kept=twin))
+        first.setdefault(key, index)
     labelled = tuple(concerns[index] for index in kept)
     if row.structured_concerns is not None:
         texts = tuple(each.text or "" for each in labelled)
@@ -104,35 +102,12 @@ def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     labels = [(each.category, CATEGORIES) for each in labelled] + [(each.severity, SEVERITIES) for each in labelled]
     return CleanedRow(
         row=row.model_copy(update=update),
-        removed=took_out,
+        removed=tuple(removed),
         repaired=tuple(each for each in repaired if each.index in set(kept)),
         unknown_labels=sum(
             label is not None and plain_label(label) not in (*known, UNKNOWN) for label, known in labels
         ),
     )
-
-
-def _kept(
-    texts: Sequence[str], cleaning: Cleaning, article_id: str
-) -> tuple[list[int], list[tuple[int, Removal, int | None]]]:
-    """Return which texts stay, and which go, why, and whom they repeat."""
-    kept: list[int] = []
-    removed: list[tuple[int, Removal, int | None]] = []
-    first: dict[str, int] = {}
-    cap = cleaning.cap_of(article_id)
-    for index, text in enumerate(texts):
-        key = key_of(text)
-        if not key:
-            removed.append((index, "blank", None))
-        elif cleaning.dedup and key in first:
-            removed.append((index, "duplicate", first[key]))
-        elif cap is not None and len(kept) >= cap:
-            first.setdefault(key, index)
-            removed.append((index, "cap", None))
-        else:
-            first.setdefault(key, index)
-            kept.append(index)
-    return kept, removed
 
 
 def _repaired(index: int, given: WrittenConcern, notes: list[RepairedLabel]) -> WrittenConcern:

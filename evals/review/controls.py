@@ -15,20 +15,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from evals.review.match import (
-    MAJOR,
-    Encoder,
-    LexicalSimilarity,
-    Lists,
-    Panel,
-    Similarity,
-    VectorSimilarity,
-    match,
-    partners,
-    word_counts,
-)
+from evals.review.match import MAJOR, Encoder, Panel, Similarity, lists_of, match, partners, similarity_of, word_counts
 from evals.review.rates import counts_of, rates_of
-from evals.schema.reports import Assignment, Control, Rates
+from evals.schema.reports import Control, Matcher, Rates
+from evals.schema.reviews import UNKNOWN
 from evals.stats.intervals import Floats
 
 K1 = 1.5
@@ -107,14 +97,6 @@ GENERIC_FILE = Path(__file__).with_name("generic.txt")
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How concerns are matched: from which threshold, and how they are assigned."""
-
-    threshold: float
-    assignment: Assignment
-
-
-@dataclass(frozen=True)
 class Permuted:
     """The permuted control, and its mean counts for each article, for drawing."""
 
@@ -122,7 +104,9 @@ class Permuted:
     matched: Floats
 
 
-def permuted(panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROUNDS, seed: int = 0) -> Permuted | None:
+def permuted(
+    panel: Panel, similarity: Similarity, matcher: Matcher, rounds: int = ROUNDS, seed: int = 0
+) -> Permuted | None:
     """Return what the lists get on other papers.
 
     None where similarities do not cross articles, or fewer than two articles have predictions.
@@ -132,12 +116,12 @@ def permuted(panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROU
         return None
     matched, n_major = np.zeros(len(panel.article_ids)), 0
     for partner in partners(panel.sources, has_list, rounds, seed):
-        found = match(panel, similarity, rule.threshold, rule.assignment, partner)
+        found = match(panel, similarity, matcher.threshold, matcher.assignment, partner)
         hit = found.human[found.is_matched]
         matched += np.bincount(panel.human.article[hit], minlength=len(matched)) / rounds
         n_major += int((panel.human.severity[hit] == MAJOR).sum())
-    sizes = [panel.human.sizes.sum(), panel.predicted.sizes.sum(), 0, n_major / rounds]
-    sums = np.array([matched.sum(), *sizes, (panel.human.severity == MAJOR).sum()])
+    sizes = panel.human.sizes.sum(), panel.predicted.sizes.sum()
+    sums = (matched.sum(), *sizes, 0, n_major / rounds, (panel.human.severity == MAJOR).sum())
     note = f"each list held against another paper of its source, mean of {rounds} rounds"
     return Permuted(_control(rates_of(sums, len(matched)), note), matched)
 
@@ -145,8 +129,8 @@ def permuted(panel: Panel, similarity: Similarity, rule: Rule, rounds: int = ROU
 def count_bound(panel: Panel, counts: Floats) -> Control:
     """Return the score if everything matched until one list ran out."""
     _, human, predicted, _, _, major = counts.T
-    matched, major_matched = np.minimum(human, predicted), np.minimum(major, predicted)
-    sums = [each.sum() for each in (matched, human, predicted, np.zeros(1), major_matched, major)]
+    matched, major_matched = np.minimum(human, predicted).sum(), np.minimum(major, predicted).sum()
+    sums = (matched, human.sum(), predicted.sum(), 0, major_matched, major.sum())
     note = "the smaller of both counts in every article: the most that list lengths allow"
     return _control(rates_of(sums, len(panel.article_ids)), note)
 
@@ -157,31 +141,24 @@ def generic_concerns() -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def generic(panel: Panel, encoder: Encoder | None, rule: Rule) -> Control:
+def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher) -> Control:
     """Return the score of the same generic objections on every paper, as many as were predicted."""
     texts = generic_concerns()
-    sizes = np.minimum(panel.predicted.sizes, len(texts))
-    lists = [texts[:n] for n in sizes.tolist()]
+    lists = [texts[:n] for n in panel.predicted.sizes.tolist()]
     note = "one fixed list of objections that fit any paper, as long as each predicted list"
     if (panel.predicted.sizes > len(texts)).any():
         note += f" (at most {len(texts)})"
-    return listed(panel, lists, encoder, rule, note)
+    return listed(panel, lists, encoder, matcher, note)
 
 
-def listed(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, rule: Rule, note: str) -> Control:
+def listed(
+    panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher, note: str
+) -> Control:
     """Return the score of other lists on the same papers, matched the same way; None is lexical."""
-    flat = [text for each in lists for text in each]
-    zeros = np.zeros(len(flat), dtype=np.intp)
-    start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.intp)
-    other = Lists(tuple(flat), start, zeros, zeros, zeros)
-    if encoder is None:
-        similarity: Similarity = LexicalSimilarity(other, panel.human)
-    else:
-        rows = encoder.encode(flat) if flat else np.zeros((0, 1), np.float32)
-        similarity = VectorSimilarity(rows, encoder.encode(panel.human.texts), (other, panel.human))
+    other = lists_of([[(text, UNKNOWN, UNKNOWN, 0) for text in texts] for texts in lists])
     held = replace(panel, predicted=other)
-    counts = counts_of(held, match(held, similarity, rule.threshold, rule.assignment))
-    return _control(rates_of(counts.sum(axis=0), len(panel.article_ids)), note)
+    found = match(held, similarity_of(other, panel.human, encoder), matcher.threshold, matcher.assignment)
+    return _control(rates_of(counts_of(held, found).sum(axis=0), len(panel.article_ids)), note)
 
 
 def _control(rates: Rates, note: str) -> Control:

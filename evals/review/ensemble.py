@@ -6,7 +6,7 @@ best supported stand first, then the more severe, then what stood earlier in its
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from evals.errors import BadConfig
 from evals.review.clean import written
-from evals.review.match import Block, Encoder, LexicalSimilarity, Threshold, calibrated, panel_of
+from evals.review.match import Block, Encoder, Threshold, calibrated, lists_of, panel_of, similarity_of
 from evals.review.parse import category_of, severity_of
 from evals.schema.record import Record
 from evals.schema.reviews import (
@@ -122,13 +122,12 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> M
         )
     articles = list(dict.fromkeys(row.article_id for tool in tools for row in tool.rows))
     said = _said(tools, articles)
-    similarity = _similarity([each.concern.text for row in said for each in row], encoder)
+    lists = lists_of([[(each.concern.text, UNKNOWN, UNKNOWN, each.place) for each in row] for row in said])
+    similarity = similarity_of(lists, lists, encoder)
     rows: list[MergedRow] = []
     counts: Counter[str] = Counter()
-    start = 0
-    for article, listed in zip(articles, said, strict=True):
-        alike = similarity(start, start + len(listed))
-        start += len(listed)
+    for number, (article, listed) in enumerate(zip(articles, said, strict=True)):
+        alike = similarity.block(number, number)
         groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
         merged = [_merged(listed, group, alike, names) for group in groups]
         kept = [each for each in merged if each[0].support >= merging.votes_of(len(names))]
@@ -155,16 +154,9 @@ def merging_threshold(
 ) -> Threshold:
     """Return the similarity that `rate` of a tool's concerns reach on another paper by chance."""
     longest = max(tools, key=lambda tool: sum(len(row.concerns) for row in tool.rows))
-    rows = [
-        _row_of(row.article_id, [each.text for each in written(row) if (each.text or "").strip()])
-        for row in longest.rows
-    ]
-    return calibrated(panel_of(rows, []), encoder, rate, seed)
-
-
-def _row_of(article_id: str, texts: Sequence[str | None]) -> ReferenceRow:
-    concerns = [{"text": text} for text in texts]
-    return ReferenceRow.model_validate({"article_id": article_id, "concerns": concerns})
+    texts = {row.article_id: [each.text for each in written(row) if (each.text or "").strip()] for row in longest.rows}
+    rows = [{"article_id": name, "concerns": [{"text": text} for text in said]} for name, said in texts.items()]
+    return calibrated(panel_of(list(map(ReferenceRow.model_validate, rows)), []), encoder, rate, seed)
 
 
 def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
@@ -182,28 +174,13 @@ def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
     return [listed[name] for name in articles]
 
 
-def _similarity(texts: Sequence[str], encoder: Encoder | None) -> Callable[[int, int], Block]:
-    """Return a function that gives the similarities among the texts from one place to another."""
-    if encoder is None:
-
-        def lexical(start: int, end: int) -> Block:
-            lists = panel_of([_row_of("x", texts[start:end])], []).human
-            return LexicalSimilarity(lists, lists).block(0, 0)
-
-        return lexical
-    vectors = encoder.encode(texts)
-    return lambda start, end: vectors[start:end] @ vectors[start:end].T
-
-
 def _merged(
     listed: Sequence[_Said], group: Sequence[int], alike: Block, names: Sequence[str]
 ) -> tuple[MergedConcern, tuple[float, int]]:
     """Return a group as one concern, and where it stood: mean depth in its lists, then first place."""
     members = [listed[place] for place in group]
-    nearest = np.asarray(alike)[np.ix_(group, group)].sum(
-        axis=1
-    )  # of two equally near to all, the one that stands first
-    chosen = listed[group[int(np.argmax(np.round(nearest, 6)))]].concern
+    nearest = alike[np.ix_(group, group)].sum(axis=1).round(6)
+    chosen = listed[group[int(nearest.argmax())]].concern  # of two equally near to all, the one that stands first
     sources = tuple(names[tool] for tool in sorted({each.tool for each in members}))
     concern = MergedConcern(
         text=chosen.text,

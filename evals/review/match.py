@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,22 +43,13 @@ from evals.stats.intervals import Floats, Whole
 Vectors = npt.NDArray[np.float32]
 BATCH = 128
 """Texts that are encoded before the vectors are put on disk."""
-ASKED = 500
-"""Texts that are looked up at once."""
 
 
 class Encoder(Protocol):
     """Turns texts into vectors; `revision` changes whenever the same text could get another vector."""
 
-    @property
-    def name(self) -> str:
-        """What a user calls it."""
-        ...
-
-    @property
-    def revision(self) -> str:
-        """Which weights exactly."""
-        ...
+    name: str
+    revision: str
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of length 1 per text, shape (texts, dimensions)."""
@@ -102,36 +93,28 @@ class CachedEncoder:
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, encoding those that are not on disk; each text once."""
         keys = {hashlib.sha256(text.encode()).hexdigest(): text for text in texts}
-        found: dict[str, Vectors] = {}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as file:
                 file.execute("create table if not exists vectors (key text primary key, value blob)")
-                for part in batched(list(keys), ASKED):
-                    marks = ",".join("?" * len(part))
-                    rows = file.execute(f"select key, value from vectors where key in ({marks})", part)
-                    found |= {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
-                missing = {key: text for key, text in keys.items() if text not in found}
-                done = 0
-                for part in batched(list(missing), BATCH):
-                    vectors = self._encoder.encode([missing[key] for key in part]).astype(np.float32, copy=False)
+                known = "select key, value from vectors where key in (select value from json_each(?))"
+                rows = file.execute(known, (json.dumps(list(keys)),))
+                found: dict[str, Vectors] = {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
+                missing = [(key, text) for key, text in keys.items() if text not in found]
+                for start in range(0, len(missing), BATCH):
+                    part = missing[start : start + BATCH]
+                    vectors = self._encoder.encode([text for _, text in part]).astype(np.float32, copy=False)
                     with file:
-                        rows = [(key, row.tobytes()) for key, row in zip(part, vectors, strict=True)]
+                        rows = ((key, row.tobytes()) for (key, _), row in zip(part, vectors, strict=True))
                         file.executemany("insert or replace into vectors values (?, ?)", rows)
-                    found |= {missing[key]: row for key, row in zip(part, vectors, strict=True)}
-                    done += len(part)
-                    self._progress(done, len(missing))
+                    found |= {text: row for (_, text), row in zip(part, vectors, strict=True)}
+                    self._progress(start + len(part), len(missing))
         except (sqlite3.Error, OSError) as error:
             raise LabError(
                 f"the vectors in {self.path} cannot be used ({error}); delete the file or set"
                 " ASSAY_CACHE to a folder that you may write to"
             ) from error
         return np.stack([found[text] for text in texts]) if len(texts) else np.zeros((0, 1), np.float32)
-
-
-def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Yield so many items at once."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def normalised(vectors: Vectors) -> Vectors:
@@ -245,8 +228,8 @@ def panel_of(
     return Panel(
         article_ids=tuple(known),
         sources=tuple(source_of(row) for row in reference),
-        predicted=_lists(tools),
-        human=_lists(humans),
+        predicted=lists_of(tools),
+        human=lists_of(humans),
         is_answered=np.array([name in by_id for name in known], dtype=bool),
         sizes_in_files=tuple((len(tool), len(row.concerns)) for tool, row in zip(given, reference, strict=True)),
         coverage=coverage,
@@ -268,7 +251,8 @@ def is_on_figure(concern: ReferenceConcern, figures: FigurePolicy) -> bool:
     return figures != "keep" and (concern.requires_figure_reading or is_labelled)
 
 
-def _lists(rows: Sequence[Sequence[Listed]]) -> Lists:
+def lists_of(rows: Sequence[Sequence[Listed]]) -> Lists:
+    """Return the concerns of each article as one side of a panel."""
     flat = [each for row in rows for each in row]
     return Lists(
         texts=tuple(text for text, *_ in flat),
@@ -288,103 +272,72 @@ LEXICAL_THRESHOLD = 0.195
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
 
-class Similarity(Protocol):
-    """The similarity of any two lists of a panel, or only of those of one article."""
+class Similarity:
+    """The similarity of any two lists of concerns: cosine of vectors of length 1, Jaccard of words in sparse rows."""
 
-    @property
-    def is_crossing(self) -> bool:
-        """Whether lists of different articles can be compared."""
-        ...
+    is_crossing = True
+    """Whether lists of different articles can be compared."""
+
+    def __init__(self, rows: Vectors | sparse.csr_array, columns: Vectors | sparse.csr_array, *sides: Lists) -> None:
+        self._rows, self._columns = rows, columns.T if isinstance(columns, np.ndarray) else columns.T.tocsc()
+        self._sizes = rows.sum(axis=1), columns.sum(axis=1)
+        self._start, self._column_start = (lists.start.tolist() for lists in sides)
 
     def block(self, predicted: int, human: int) -> Block:
         """Return similarities of article `predicted`'s predictions (rows) with article `human`'s concerns."""
-        ...
-
-
-class VectorSimilarity:
-    """Cosine of vectors; both sides have length 1."""
-
-    is_crossing = True
-
-    def __init__(self, rows: Vectors, columns: Vectors, panel: tuple[Lists, Lists]) -> None:
-        self._rows, self._columns = rows, columns.T
-        self._start, self._column_start = (lists.start.tolist() for lists in panel)
-
-    def block(self, predicted: int, human: int) -> Block:
-        """Return the cosines of two lists."""
-        rows = self._rows[self._start[predicted] : self._start[predicted + 1]]
-        columns = slice(self._column_start[human], self._column_start[human + 1])
-        return rows @ self._columns[:, columns]
-
-
-class LexicalSimilarity:
-    """Jaccard similarity of the sets of words of three or more letters or digits."""
-
-    is_crossing = True
-
-    def __init__(self, predicted: Lists, human: Lists) -> None:
-        words: dict[str, int] = {}
-        sets = [[sorted(set(_WORD.findall(text.lower()))) for text in lists.texts] for lists in (predicted, human)]
-        self._rows, columns = (word_counts(texts, words) for texts in sets)
-        self._rows.resize((len(predicted.texts), max(1, len(words))))
-        self._columns = columns.T.tocsc()
-        self._n_rows, self._n_columns = self._rows.sum(axis=1), columns.sum(axis=1)
-        self._start, self._column_start = predicted.start.tolist(), human.start.tolist()
-
-    def block(self, predicted: int, human: int) -> Block:
-        """Return shared words over all words; 0 where neither has any."""
         rows = slice(self._start[predicted], self._start[predicted + 1])
         columns = slice(self._column_start[human], self._column_start[human + 1])
-        shared = (self._rows[rows] @ self._columns[:, columns]).toarray()
-        every = self._n_rows[rows, None] + self._n_columns[None, columns] - shared
+        shared = self._rows[rows] @ self._columns[:, columns]
+        if isinstance(shared, np.ndarray):
+            return shared
+        shared = shared.toarray()
+        every = self._sizes[0][rows, None] + self._sizes[1][None, columns] - shared
         return (shared / np.maximum(every, 1)).astype(np.float32)
 
 
-class ReadySimilarity:
+def similarity_of(predicted: Lists, human: Lists, encoder: Encoder | None) -> Similarity:
+    """Return cosines by an encoder, which is asked once; None compares words of three or more letters or digits."""
+    n = 0 if predicted is human else len(predicted.texts)
+    texts = (*predicted.texts[:n], *human.texts)
+    if encoder is None:
+        both = word_counts([sorted(set(_WORD.findall(text.lower()))) for text in texts], {})
+    else:
+        both = encoder.encode(texts) if texts else np.zeros((0, 1), np.float32)
+    return Similarity(both[:n] if n else both, both[n:], predicted, human)
+
+
+class ReadySimilarity(Similarity):
     """Similarities that a file brought, one matrix per article; other articles cannot be compared."""
 
     is_crossing = False
 
     def __init__(self, matrices: Mapping[str, Sequence[Sequence[float]]], panel: Panel) -> None:
         self._blocks: list[Block] = []
-        for index, name in enumerate(panel.article_ids):
-            rows = slice(panel.predicted.start[index], panel.predicted.start[index + 1])
-            columns = slice(panel.human.start[index], panel.human.start[index + 1])
-            kept = np.ix_(panel.predicted.place[rows], panel.human.place[columns])
-            self._blocks.append(_checked(matrices, name, panel.sizes_in_files[index])[kept])
+        start = panel.predicted.start, panel.human.start
+        for at, (name, size) in enumerate(zip(panel.article_ids, panel.sizes_in_files, strict=True)):
+            if name not in matrices and 0 not in size:
+                raise LabError(f"article {name!r} has no matrix of similarities; add a row for it")
+            rows = matrices[name] if 0 not in size else np.zeros(size)
+            shapes = {len(row) for row in rows}
+            if (len(rows), *shapes) != size and 0 not in size:
+                raise LabError(
+                    f"the similarities of article {name!r} have {len(rows)} rows and {', '.join(map(str, shapes)) or 0} columns;"
+                    f" they should have {size[0]} rows (predicted) and {size[1]} columns (human), both before any filtering"
+                )
+            whole = np.array(rows, dtype=np.float64)
+            if not np.isfinite(whole).all():
+                raise LabError(f"a similarity of article {name!r} is no number; write finite numbers")
+            kept = (
+                side.place[first[at] : first[at + 1]]
+                for side, first in zip((panel.predicted, panel.human), start, strict=True)
+            )
+            self._blocks.append(whole[np.ix_(*kept)])
 
     def block(self, predicted: int, human: int) -> Block:
         """Return the matrix of one article; asking for two different ones is a mistake of the caller."""
         if predicted != human:
             raise ValueError("similarities from a file are within articles only")
         return self._blocks[predicted]
-
-
-def vector_similarity(panel: Panel, encoder: Encoder) -> VectorSimilarity:
-    """Return cosines by an encoder, which is asked once for every text there is."""
-    n = len(panel.predicted.texts)
-    texts = (*panel.predicted.texts, *panel.human.texts)
-    vectors = encoder.encode(texts) if texts else np.zeros((0, 1), np.float32)
-    return VectorSimilarity(vectors[:n], vectors[n:], (panel.predicted, panel.human))
-
-
-def _checked(matrices: Mapping[str, Sequence[Sequence[float]]], name: str, size: tuple[int, int]) -> Block:
-    """Return one article's matrix; LabError if it is missing or has another shape than the lists."""
-    if 0 in size:
-        return np.zeros(size)
-    if name not in matrices:
-        raise LabError(f"article {name!r} has no matrix of similarities; add a row for it")
-    rows = matrices[name]
-    shape = (len(rows), len(rows[0]) if rows else 0)
-    if shape != size or any(len(row) != size[1] for row in rows):
-        raise LabError(
-            f"the similarities of article {name!r} have {shape[0]} rows and {shape[1]} columns; they should have"
-            f" {size[0]} rows (predicted) and {size[1]} columns (human), both before any filtering"
-        )
-    found = np.array(rows, dtype=np.float64)
-    if not np.isfinite(found).all():
-        raise LabError(f"a similarity of article {name!r} is no number; write finite numbers")
-    return found
 
 
 def word_counts(texts: Sequence[Iterable[str]], words: dict[str, int]) -> sparse.csr_array:
@@ -457,8 +410,6 @@ def match(
 def optimal(block: Block, threshold: float) -> tuple[Whole, Whole]:
     """Return rows and columns of the best one-to-one assignment of eligible pairs."""
     is_eligible = block >= block.dtype.type(threshold)
-    if not is_eligible.any():
-        return _NONE, _NONE
     rows, columns = linear_sum_assignment(np.where(is_eligible, 1.0 - block, FORBIDDEN))
     kept = is_eligible[rows, columns]
     return rows[kept], columns[kept]
@@ -468,18 +419,12 @@ def greedy(block: Block, threshold: float) -> tuple[Whole, Whole]:
     """Return rows and columns of eligible pairs, most alike first; ties go to the later pair."""
     rows, columns = np.nonzero(block >= block.dtype.type(threshold))
     order = np.lexsort((columns, rows, block[rows, columns]))[::-1]
-    taken_rows: dict[int, int] = {}
-    taken_columns: set[int] = set()
+    taken: dict[int, int] = {}
     for row, column in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
-        if row not in taken_rows and column not in taken_columns:
-            taken_rows[row] = column
-            taken_columns.add(column)
-    pairs = sorted(taken_rows.items())
-    found = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+        if row not in taken and column not in taken.values():
+            taken[row] = column
+    found = np.array(sorted(taken.items()), dtype=np.intp).reshape(-1, 2)
     return found[:, 0], found[:, 1]
-
-
-_NONE = np.zeros(0, dtype=np.intp)
 
 
 def partners(sources: Sequence[str], is_in: np.ndarray, rounds: int, seed: int) -> Iterator[Whole]:
@@ -490,27 +435,19 @@ def partners(sources: Sequence[str], is_in: np.ndarray, rounds: int, seed: int) 
     """
     generator = np.random.default_rng(seed)
     names = np.array([f"source {source}" for source in sources])
+    members = [np.flatnonzero(is_in & (names == name)) for name in np.unique(names[is_in])]
+    alone = np.array([each[0] for each in members if len(each) == 1], dtype=np.intp)
+    others = np.setdiff1d(np.flatnonzero(is_in), alone)
     for _ in range(rounds):
         partner = np.full(len(names), -1, dtype=np.intp)
-        alone: list[int] = []
-        for name in np.unique(names[is_in]):
-            members = np.flatnonzero(is_in & (names == name))
-            if len(members) == 1:
-                alone.append(int(members[0]))
-            else:
-                _chain(partner, generator.permutation(members))
-        if len(alone) > 1:
-            _chain(partner, generator.permutation(np.array(alone)))
-        elif alone:
-            others = np.setdiff1d(np.flatnonzero(is_in), alone)
-            if len(others):  # into the chain behind another one, so that every list is still used once
-                after = int(generator.choice(others))
-                partner[alone[0]], partner[after] = partner[after], alone[0]
+        for each in (*members, alone):
+            if len(each) > 1:
+                drawn = generator.permutation(each)
+                partner[drawn] = np.roll(drawn, -1)
+        if len(alone) == 1 and len(others):  # into the chain behind another one, so that every list is still used once
+            after = int(generator.choice(others))
+            partner[alone[0]], partner[after] = partner[after], alone[0]
         yield partner
-
-
-def _chain(partner: Whole, members: Whole) -> None:
-    partner[members] = np.roll(members, -1)
 
 
 FALSE_MATCH_RATE = 0.05
@@ -522,19 +459,13 @@ FEW = 200
 """Similarities by chance below which the quantile is rough."""
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """A threshold and where it comes from; `n` are the similarities by chance behind the quantile."""
 
     value: float
     origin: str
     rate: float | None = None
-    n: int = 0
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether too few similarities are behind it."""
-        return self.rate is not None and self.n < FEW
+    n: int = FEW
 
 
 def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) -> Threshold:
@@ -544,11 +475,7 @@ def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) ->
     """
     if not 0 < rate < 1:
         raise LabError(f"a false-match rate lies between 0 and 1, seen {rate}; 0.05 is usual")
-    if encoder is None:
-        similarity: Similarity = LexicalSimilarity(panel.human, panel.human)
-    else:
-        vectors = encoder.encode(panel.human.texts)
-        similarity = VectorSimilarity(vectors, vectors, (panel.human, panel.human))
+    similarity = similarity_of(panel.human, panel.human, encoder)
     by_chance = []  # for every concern the greatest similarity to another paper's list, equal texts left out
     key = np.unique([key_of(text) for text in panel.human.texts], return_inverse=True)[1]
     start = panel.human.start

@@ -6,8 +6,9 @@ Valid JSON is read by the standard library, broken JSON object by object by json
 import json
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +30,6 @@ _CLOSE = re.compile(rf"<\s*/\s*{_TAG}\s*>", re.IGNORECASE)
 _OPEN = re.compile(rf"<\s*{_TAG}\s*>", re.IGNORECASE)
 _CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>", re.IGNORECASE)
 _SPECIAL = re.compile(r"<\|[a-z_]{1,30}\|>|<(?:end_of_turn|eos|/s)>", re.IGNORECASE)
-_QUOTED_KEY = re.compile(r'\\"\s?(?:text|concern_text|concern|category|severity)\s?\\"\s*:')
-_PLAIN_KEY = re.compile(r'(?<!\\)"\s?(?:text|concern_text|concern|category|severity)\s?"\s*:')
 
 
 def answer_of(raw: str) -> tuple[str, str, bool]:
@@ -39,28 +38,23 @@ def answer_of(raw: str) -> tuple[str, str, bool]:
     answer_of("<think>[1] looks weak</think>[]")  ->  ("[]", "[1] looks weak", False)
     """
     text = raw.lstrip("\ufeff")
-    channels = list(_CHANNEL.finditer(text))
-    if channels:
-        return _plain(text[channels[-1].end() :]), text[: channels[-1].start()], False
-    kept, thoughts, at = [], [], 0
-    while (opened := _OPEN.search(text, at)) is not None and (closed := _CLOSE.search(text, opened.end())) is not None:
-        kept.append(text[at : opened.start()])
-        thoughts.append(text[opened.end() : closed.start()])
-        at = closed.end()
-    text, thought = "\n".join([*kept, text[at:]]), "\n".join(thoughts)
-    closes = list(_CLOSE.finditer(text))
-    if closes:  # the template opened the block, so the output only closes it
-        return _plain(text[closes[-1].end() :]), text[: closes[-1].start()], False
-    opened = _OPEN.search(text)
-    if opened:
-        return _plain(text[: opened.start()]), text[opened.end() :], True
-    return _plain(text), thought, False
+    *before, last = _CHANNEL.split(text)
+    if before:
+        return _plain(last), "\n".join(before), False
+    *before, last = _CLOSE.split(text)
+    last, *unfinished = _OPEN.split(last)
+    kept, thoughts = [], unfinished.copy()
+    for each in before:
+        *start, thought = _OPEN.split(each)  # nothing before it where the template opened the block
+        kept += start[:1]
+        thoughts.append(thought)
+    return _plain("\n".join([*kept, last])), "\n".join(thoughts), bool(unfinished)
 
 
 def _plain(text: str) -> str:
     """Return a text without marks of a chat template; JSON that was written as a string is opened."""
     text = _SPECIAL.sub("\n", text)
-    if len(_QUOTED_KEY.findall(text)) > len(_PLAIN_KEY.findall(text)):
+    if re.search(r'[{,]\s*\\"', text) and not re.search(r'[{,]\s*"', text):
         text = re.sub(r'\\([\\"n])', lambda mark: "\n" if mark[1] == "n" else mark[1], text)
     return text.strip()
 
@@ -115,6 +109,8 @@ _STARTS = r"(?=[*_]{0,3}[\"“‘'(\[]?[^\W_])"
 _LEADS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
+        # "**Major** " before a sentence of its own
+        rf"(?:\*\*|__)(?P<severity>{_SEVERITY})(?:\s+(?:{_NOUN}))?(?:\*\*|__)\s+(?=(?-i:[A-Z]))",
         # "Major 1.", "**Minor concern #2:**", "Concern 3 -", "(Major) 1:"
         rf"{_MARKS}[(\[]?(?:(?P<severity>{_SEVERITY})[)\]]?\s+)?(?:(?:{_NOUN})\s*)?(?<=[a-z)\]\s]){_COUNT}"
         rf"{_MARKS}{_END}{_MARKS}\s+{_STARTS}",
@@ -128,8 +124,6 @@ _LEADS = tuple(
         rf"[-*•–]\s+{_STARTS}(?![\d])",
     )
 )
-_BOLD = re.compile(rf"(?:\*\*|__)(?P<severity>{_SEVERITY})(?:\s+(?:{_NOUN}))?(?:\*\*|__)\s+", re.I)
-"""A severity in bold without a stop, which is a lead only before a sentence of its own."""
 
 
 def without_lead(text: str) -> tuple[str, str | None]:
@@ -143,20 +137,14 @@ def without_lead(text: str) -> tuple[str, str | None]:
     severity: str | None = None
     rest = text.strip()
     for _ in range(MOST):
-        bold = _BOLD.match(rest)
-        if bold is not None and rest[bold.end() : bold.end() + 1].isupper():
-            found: re.Match[str] | None = bold
-        else:
-            found = next((match for each in _LEADS if (match := each.match(rest))), None)
+        found = next((match for each in _LEADS if (match := each.match(rest))), None)
         if found is None:
             break
         named = found.groupdict().get("severity")
-        if severity is None and named and severity_of(named) != UNKNOWN:
-            severity = severity_of(named)
-        is_open = sum(found[0].count(mark) for mark in ("**", "__")) % 2 == 1
+        severity = severity or (severity_of(named) if named else None)
         rest = rest[found.end() :]
-        if is_open:  # what the mark opened goes on behind the lead
-            rest = f"**{rest}" if "**" in found[0] else f"__{rest}"
+        if found[0].count("**") % 2:  # what the mark opened goes on behind the lead
+            rest = f"**{rest}"
     return rest, severity
 
 
@@ -164,11 +152,10 @@ _KNOWN = "|".join(sorted((*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS), key=lambd
 _QUOTE = "[\"'“”‘’`]"
 _KEY = re.compile(
     rf"(?P<brace>\{{\s{{0,9}})?(?:{_QUOTE}\s?({_KNOWN})(?:\s?{_QUOTE}{{0,2}}\s{{0,9}}:(?!//)|{_QUOTE}\s{{0,9}}(?={_QUOTE}))"
-    rf"|(?<![\w\"'])({_KNOWN})(?:{_QUOTE}\s{{0,9}}:|\s{{0,9}}:(?=\s{{0,9}}[\"“])))"
-    rf"|(?P<other>\{{\s{{0,9}}{_QUOTE}?\w{{1,40}}{_QUOTE}\s{{0,9}}:)",
+    rf"|(?<![\w\"'])({_KNOWN})(?:{_QUOTE}\s{{0,9}}:|\s{{0,9}}:(?=\s{{0,9}}[\"“])))",
     re.IGNORECASE,
 )
-"""A key of ours, where one of its quotes, its colon or the brace before it may be lost; or the start of an object."""
+"""A key of ours, where one of its quotes, its colon or the brace before it may be lost."""
 _START = re.compile(rf"[\[{{]|{_KEY.pattern}", re.IGNORECASE)
 """Where a value may begin."""
 _LIST = re.compile(r"""\[\s*(?:$|[\[{"'“‘])""")
@@ -206,11 +193,10 @@ def regions(text: str) -> list[Region]:
     """
     found: list[Region] = []
     keys = list(_KEY.finditer(text))
-    position, n_inside, n_passed = 0, -1, 0
+    position, n_inside, starts = 0, -1, [key.start() for key in keys]
     while (start := _START.search(text, position)) is not None:
-        while n_passed < len(keys) and keys[n_passed].start() < start.start():
-            n_passed += 1
-        region = _strict(text, start.start()) or _repaired(text, start.start(), keys[n_passed : n_passed + MOST_KEYS])
+        ahead = keys[(at := bisect_left(starts, start.start())) : at + MOST_KEYS]
+        region = _strict(text, start.start()) or _repaired(text, start.start(), ahead)
         position = start.start() + 1 if region is None else region.end
         if region is not None:
             found.append(region if n_inside < 0 else replace(region, is_valid=False))
@@ -247,7 +233,7 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
     end, last = len(text), start
     for key in keys:
         name = (key[2] or key[3] or "").lower()
-        if key.start() > start and (not seen or key["brace"] or key["other"] or name in seen):
+        if key.start() > start and (not seen or name in seen):
             end = key.start()
             break
         seen.add(name)
@@ -258,7 +244,7 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
     closed = list(_CLOSED.finditer(text, last, end))
     if closed and seen:
         end = closed[-1].end()
-    written = text[start:end].rstrip().removesuffix("```").rstrip()
+    written = text[start:end].rstrip()
     is_cut = end == len(text) and not written.endswith(("}", "]"))
     if is_cut:
         written = _KEY_BEGUN.sub(r"\1", written)
@@ -268,15 +254,13 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
         return f'{key["brace"] or ""}"{name}": ' if name else key[0]
 
     try:
-        named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written)) if seen else written
+        named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written))
         value = json_repair.loads(named if named[0] in "[{" else "{" + named, skip_json_loads=True)
     except (RecursionError, ValueError):
         return None
-    if not isinstance(value, dict | list) or (written[0] == "{" and isinstance(value, list)):
+    if not isinstance(value, dict if written[0] == "{" else dict | list):
         return None
-    if is_cut and not _CLOSED_STRING.search(written):
-        value = _cut(value)
-    return Region(value, start, end, False, is_cut)
+    return Region(_cut(value) if is_cut and not _CLOSED_STRING.search(written) else value, start, end, False, is_cut)
 
 
 def _cut(value: object) -> object:
@@ -306,7 +290,6 @@ class Candidate:
     severity: str | None = None
     is_cut: bool = False
     lost: str | None = None
-    depth: int = field(default=0, compare=False, repr=False)
 
     def said(self, text: str) -> "Candidate":
         """Return the concern of this text under these labels."""
@@ -327,60 +310,42 @@ class Candidate:
         return item
 
 
-def items(value: object, around: Candidate = Candidate("")) -> Iterator[Candidate]:
+def items(value: object, around: Candidate = Candidate(""), depth: int = 0) -> Iterator[Candidate]:
     """Yield the concerns in a value of JSON, in order, with those that cannot be used.
 
     items([{"text": "No control.", "severity": "major"}])  ->  Candidate("No control.", None, "major")
     """
-    if around.depth > DEEPEST:
-        return
-    around = replace(around, depth=around.depth + 1)
-    if isinstance(value, dict):
-        yield from _concern({str(key).lower().strip(): inside for key, inside in value.items()}, around)
-    elif isinstance(value, list):
-        held: Candidate | None = None
+    if isinstance(value, list) and depth < DEEPEST:
+        labels = [each for each in value if isinstance(each, str) and is_label(each)]
+        if len(value) - len(labels) == 1:  # ["No control.", "design_flaw", "major"]
+            around = around.labelled(*labels)
         for each in value:
-            if isinstance(each, str) and held is not None and is_label(each):
-                held = held.labelled(each)  # a string that is only a label belongs to the text before it
-                continue
-            if held is not None:
-                yield held
-            held = None
             if not isinstance(each, str):
-                yield from items(each, around)
-            elif not is_label(each) or len(value) == 1:
-                held = around.said(each)
-        if held is not None:
-            yield held
-
-
-def _concern(members: dict[str, object], around: Candidate) -> Iterator[Candidate]:
-    """Yield the concern of an object, and those that stand in it; a key that is a label labels what it holds."""
-    texts = {key: value for key, value in members.items() if isinstance(value, str)}
-    category = next((texts[key] for key in texts if key in CATEGORY_KEYS), around.category)
-    severity = next((texts[key] for key in texts if key in SEVERITY_KEYS), around.severity)
-    labelled = replace(around, category=category, severity=severity)
-    has_labels = any(key in (*CATEGORY_KEYS, *SEVERITY_KEYS) for key in members)
+                yield from items(each, around, depth + 1)
+            elif each not in labels:
+                yield around.said(each)
+    if not isinstance(value, dict) or depth >= DEEPEST:
+        return
+    members = {str(key).lower().strip(): inside for key, inside in value.items()}
+    texts = {key: inside for key, inside in members.items() if isinstance(inside, str)}
+    category = next((texts.pop(key) for key in list(texts) if key in CATEGORY_KEYS), around.category)
+    severity = next((texts.pop(key) for key in list(texts) if key in SEVERITY_KEYS), around.severity)
+    around = replace(around, category=category, severity=severity)
+    has_labels = not {*CATEGORY_KEYS, *SEVERITY_KEYS}.isdisjoint(members)
     name = next((key for key in TEXT_KEYS if key in texts), None)
-    if name is not None:
-        yield labelled.said(texts[name])
-    elif has_labels:
-        others = [v for k, v in texts.items() if k not in (*CATEGORY_KEYS, *SEVERITY_KEYS) and len(v.split()) > 1]
-        if others:
-            yield labelled.said(max(others, key=len))
-            return
-    nested: list[Candidate] = []
-    for key, value in members.items():
-        inside = (labelled if has_labels and name is None else around).labelled(key) if is_label(key) else around
+    if name is None and has_labels:  # the text under a key that nobody knows
+        name = max((key for key in texts if " " in texts[key]), key=lambda key: len(texts[key]), default=None)
+    found = [around.said(texts[name])] if name else []
+    for key, inside in members.items():  # a key that is a label labels what it holds
         if plain_label(key) in PASSED_OVER:
             continue
-        if not isinstance(value, str):
-            nested += items(value, inside)
+        if not isinstance(inside, str):
+            found += items(inside, around.labelled(key) if is_label(key) else around, depth + 1)
         elif is_label(key) or _NUMBERED.fullmatch(key):
-            nested.append(inside.said(value))
-    yield from nested
-    if name is None and not nested and set(members) & set(TEXT_KEYS if has_labels else TEXT_KEYS[:2]):
-        yield replace(labelled, lost="has no text")
+            found.append(around.labelled(key).said(inside))
+    if not found and members.keys() & {*TEXT_KEYS[: None if has_labels else 2]}:
+        found.append(replace(around, lost="has no text"))
+    yield from found
 
 
 _BULLET = re.compile(
@@ -397,23 +362,6 @@ _LEAD = re.compile(
 _TRAIL = re.compile(r"\s*[\[(](?P<labels>[^\[\]()]{3,80})[\])]\s*\.?$")
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}")
 FEWEST_WORDS = 3
-FULL = 8
-"""Words after which a new paragraph is not the rest of a bullet; half as many if they end in a stop."""
-
-
-@dataclass
-class _Bullet:
-    """One bullet with the lines that go on with it."""
-
-    labels: Candidate
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a paragraph after it is no part of it: it already says something."""
-        n_words = sum(len(line.split()) for line in self.lines)
-        is_sentence = self.lines[-1].rstrip("*_").endswith((".", "!", "?"))
-        return n_words >= (FULL // 2 if is_sentence else FULL)
 
 
 def prose_items(text: str) -> list[Candidate]:
@@ -422,39 +370,31 @@ def prose_items(text: str) -> list[Candidate]:
     prose_items("1. **Design flaw (major):** No control arm.\n2. Too few mice.")
     ->  [Candidate("No control arm.", "design_flaw", "major"), Candidate("Too few mice.")]
     """
-    return list(_table(text)) or [item for bullet in _bullets(text) if (item := _bullet_item(bullet)) is not None]
-
-
-def _bullets(text: str) -> Iterator[_Bullet]:
-    """Yield the bullets under the labels of the headings above them."""
-    under, bullet, outer = Candidate(""), None, 0
-    is_kept, is_apart = True, False
+    if rows := list(_table(text)):
+        return rows
+    under, outer, is_kept, is_apart = Candidate(""), 0, True, False
+    bullets: list[tuple[Candidate, list[str]]] = []
+    lines: list[str] | None = None  # those of the bullet that is read, under the labels of the headings above it
     for line in text.splitlines():
-        start = _BULLET.match(line)
-        heading = _HEADING.match(line)
-        if start is not None and (bullet is None or len(start["indent"]) <= outer):
-            if bullet is not None:
-                yield bullet
-            outer, is_apart = len(start["indent"]), False
-            bullet = _Bullet(under, [start["rest"]]) if is_kept else None
-        elif heading is not None and not (bullet is not None and _field_of(line)):
-            if bullet is not None:
-                yield bullet
-            bullet, outer = None, 99
-            title = heading["marked"] or heading["bold"] or heading["plain"]
+        start, heading = _BULLET.match(line), _HEADING.match(line)
+        if start is not None and (lines is None or len(start["indent"]) <= outer):
+            outer, is_apart, lines = len(start["indent"]), False, [start["rest"]] if is_kept else None
+            bullets += [(under, lines)] if lines else []
+        elif heading is not None and not (lines and _field_of(line)):
+            lines, outer, title = None, 99, next(filter(None, heading.groups()))
             is_kept = plain_label(title).split("_")[0] not in PASSED_OVER
             words = (word for word in re.findall(r"[A-Za-z]+", title) if severity_of(word) != UNKNOWN)
             under = Candidate("").labelled(title, *words)
         elif not line.strip():
             is_apart = True
-        elif bullet is not None and is_apart and bullet.is_full and not line[0].isspace():
-            yield bullet
-            bullet = None
-        elif bullet is not None:
-            bullet.lines.append(line.strip() if start is None else start["rest"])
+        elif lines is not None and is_apart and lines[-1].rstrip("*_")[-1:] in ".!?" and not line[0].isspace():
+            lines = None  # a paragraph behind a whole sentence is no part of its bullet
+        elif lines is not None:
+            lines.append(line.strip() if start is None else start["rest"])
             is_apart = False
-    if bullet is not None:
-        yield bullet
+    return [
+        item for labels, lines in bullets if len((item := _bullet_item(labels, lines)).text.split()) >= FEWEST_WORDS
+    ]
 
 
 def _field_of(line: str) -> tuple[str, str] | None:
@@ -464,50 +404,37 @@ def _field_of(line: str) -> tuple[str, str] | None:
     return (key, match["value"]) if match and key in (*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS) else None
 
 
-def _bullet_item(bullet: _Bullet) -> Candidate | None:
-    """Return the concern of a bullet without its labels, None for one that holds no sentence."""
-    labels, kept = bullet.labels, []
-    for line in bullet.lines:
+def _bullet_item(labels: Candidate, lines: Sequence[str]) -> Candidate:
+    """Return the concern of a bullet without its labels."""
+    kept = []
+    for line in lines:
         name, value = _field_of(line) or ("", "")
-        if name in CATEGORY_KEYS:
-            labels = replace(labels, category=value)
-        elif name in SEVERITY_KEYS:
-            labels = replace(labels, severity=value)
-        elif not name:
-            kept.append(line)
-        elif value:
-            kept.append(value + line[len(line.rstrip(".!?")) :])
-    text = " ".join(part for part in kept if part)
-    lead = _LEAD.match(text)
-    if lead is not None:
-        words = [lead["label"], lead["inner"] or "", lead["square"] or ""]
-        parts = [part for word in words for part in re.split(r"[,/;|]", word) if part.strip()]
-        if parts and all(is_label(part) or is_label(part.replace("concern", "")) for part in parts):
-            labels, text = labels.labelled(*parts), lead["text"]
-    trail = _TRAIL.search(text)
-    if trail is not None:
-        parts = [part.split(":")[-1] for part in re.split(r"[,/;|]", trail["labels"]) if part.strip()]
-        if all(is_label(part) for part in parts):
-            labels, text = labels.labelled(*parts), text[: trail.start()]
-    text = text.replace("**", "").strip().strip('"').strip()
-    return replace(labels, text=text) if len(text.split()) >= FEWEST_WORDS else None
+        if name in (*CATEGORY_KEYS, *SEVERITY_KEYS):
+            labels = replace(labels, **{"category" if name in CATEGORY_KEYS else "severity": value})
+        else:
+            kept.append(value + line[len(line.rstrip(".!?")) :] if value else "" if name else line)
+    text = " ".join(filter(None, kept))
+    for pattern in (_LEAD, _TRAIL):
+        if found := pattern.search(text):
+            *words, rest = found.groups("") if pattern is _LEAD else (found["labels"], text[: found.start()])
+            parts = [part.split(":")[-1] for word in words for part in re.split(r"[,/;|]", word) if part.strip()]
+            if parts and all(is_label(part) or is_label(part.replace("concern", "")) for part in parts):
+                labels, text = labels.labelled(*parts), rest
+    return replace(labels, text=text.replace("**", "").strip().strip('"').strip())
 
 
 def _table(text: str) -> Iterator[Candidate]:
     """Yield the rows of a table of Markdown whose head names a text."""
-    lines = [line for line in text.splitlines() if line.count("|") >= 2]
-    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
-    for index, row in enumerate(rows[:-1]):
-        head = [plain_label(cell) for cell in row]
-        name = next((key for key in TEXT_KEYS if key in head), None)
-        if name is None or not _RULE.match(lines[index + 1]):
-            continue
-        for cells in (dict(zip(head, row, strict=False)) for row in rows[index + 2 :]):
-            if cells.get(name, "").strip():
-                category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
-                severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
-                yield Candidate(cells[name], category, severity)
+    rows = [[each.strip() for each in line.strip().strip("|").split("|")] for line in text.splitlines() if "|" in line]
+    head = [plain_label(cell) for cell in rows[0]] if rows else []
+    name = next((key for key in TEXT_KEYS if key in head), None)
+    if name is None or len(rows) < 3 or not _RULE.match(rows[1][0]):
         return
+    for cells in (dict(zip(head, row, strict=False)) for row in rows[2:]):
+        category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
+        severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
+        if cells.get(name):
+            yield Candidate(cells[name], category, severity)
 
 
 SHOWN = 40
@@ -515,7 +442,6 @@ SHOWN = 40
 
 _SEPARATORS = re.compile(r"(?:[\s,;\]\[{}`]|//[^\n]*|/\*.*?\*/|json\b)*", re.DOTALL)
 _FINAL = re.compile(r"\b(?:final|revised|corrected|updated|improved|actual)\b", re.IGNORECASE)
-_DRAFT = re.compile(r"\b(?:draft|example|format|first pass|template|schema)\b", re.IGNORECASE)
 _NONE = re.compile(
     r"\W*(?:none|null|\{\s*\}|n/a|(?:there are |i have |i found )?no (?:major |further |specific )?"
     r"(?:concerns?|issues?|comments?)(?: (?:found|identified|to report|to raise|were found|at all))?)\W*",
@@ -600,8 +526,7 @@ def _read(text: str, problems: list[str]) -> _Found:
     """Return the items of an answer: of its JSON, or of its prose where that holds none."""
     lists = _lists(text)
     usable = [found for found in lists if found.is_usable]
-    final = [found for found in usable[1:] if _FINAL.search(found.before[-200:])]  # the last one, else what is no draft
-    chosen = final[-1:] or [found for found in usable if not _DRAFT.search(found.before[-80:])] or usable
+    chosen = [found for found in usable[1:] if _FINAL.search(found.before[-200:])][-1:] or usable
     if chosen:
         if not all(found.is_valid for found in chosen):
             problems.append("this is not valid JSON; it was read as far as it can be")
@@ -620,11 +545,11 @@ def _read(text: str, problems: list[str]) -> _Found:
 def _lists(text: str) -> list[_Found]:
     """Return the values of a text that hold items; values with only commas between are one list."""
     found: list[_Found] = []
-    end, last_end = 0, -1
+    end = 0
     for region in regions(text):
         inside = list(items(region.value))
         before = text[end : region.start]
-        if inside and found and last_end == end and _SEPARATORS.fullmatch(before):
+        if inside and found and _SEPARATORS.fullmatch(before):
             last = found[-1]
             found[-1] = _Found(last.items + inside, last.before, last.is_valid and region.is_valid, region.is_cut)
         elif inside:
@@ -632,7 +557,6 @@ def _lists(text: str) -> list[_Found]:
         elif found and region.is_cut:
             found[-1] = replace(found[-1], is_cut=True)
         end = region.end
-        last_end = end if inside else last_end
     return found
 
 
@@ -641,4 +565,4 @@ def _says_none(text: str) -> bool:
     bare = re.sub(r"^```\w*|```$", "", text.strip()).strip()
     values = [region.value for region in regions(bare)]
     is_empty = any(value == [] or (isinstance(value, dict) and [] in value.values()) for value in values)
-    return bool(_NONE.fullmatch(bare)) or (is_empty and not any(any(items(value)) for value in values))
+    return bool(_NONE.fullmatch(bare)) or (is_empty)

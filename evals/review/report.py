@@ -23,7 +23,6 @@ from evals.review.match import (
     LEXICAL_REVISION,
     LEXICAL_THRESHOLD,
     Encoder,
-    LexicalSimilarity,
     Panel,
     ReadySimilarity,
     ReadyVectors,
@@ -33,7 +32,7 @@ from evals.review.match import (
     is_on_figure,
     number_of,
     panel_of,
-    vector_similarity,
+    similarity_of,
 )
 from evals.review.page import table
 from evals.review.parse import parse
@@ -184,7 +183,7 @@ class VectorRow(Record):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user asked for, as written; `threshold` None means what is usual for the encoder."""
+    """The options of `assay review score`, as written; `threshold` None means what is usual for the encoder."""
 
     encoder: str
     similarities: Path | None = None
@@ -195,7 +194,7 @@ class Wanted:
     figures: FigurePolicy = "both"
     papers: Path | None = None
     retrieve_from: Path | None = None
-    has_controls: bool = True
+    controls: bool = True
     draws: int = DRAWS
     seed: int = 0
 
@@ -218,13 +217,12 @@ def measuring_of(panel: Panel, reference: Path, wanted: Wanted, find: Callable[[
         # what tells one encoder's similarities from another's: where their values lie
         name, revision = f"{FROM_FILE} of {wanted.similarities.name}", "no pairs"
         revision = f"median {np.median(values):.3f}" if len(values) else revision
-    elif wanted.encoder == LEXICAL:
-        similarity = LexicalSimilarity(panel.predicted, panel.human)
-        name, revision = LEXICAL, LEXICAL_REVISION
     else:
-        encoder = read_vectors(wanted.vectors) if wanted.vectors else find(wanted.encoder)
-        similarity = vector_similarity(panel, encoder)
-        name, revision = encoder.name, encoder.revision
+        name, revision = LEXICAL, LEXICAL_REVISION
+        if wanted.encoder != LEXICAL:
+            encoder = read_vectors(wanted.vectors) if wanted.vectors else find(wanted.encoder)
+            name, revision = encoder.name, encoder.revision
+        similarity = similarity_of(panel.predicted, panel.human, encoder)
     threshold = _threshold(panel, encoder, wanted)
     matcher = Matcher(
         encoder=name,
@@ -238,10 +236,10 @@ def measuring_of(panel: Panel, reference: Path, wanted: Wanted, find: Callable[[
     return Measuring(
         similarity=similarity,
         encoder=encoder,
-        threshold=threshold,
         matcher=matcher,
-        has_controls=wanted.has_controls,
-        library=_library(reference, wanted) if wanted.has_controls else None,
+        n_by_chance=threshold.n,
+        has_controls=wanted.controls,
+        library=_library(reference, wanted) if wanted.controls else None,
         draws=wanted.draws,
         seed=wanted.seed,
     )

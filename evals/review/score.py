@@ -8,10 +8,10 @@ import numpy as np
 from evals.errors import LabError
 from evals.report import summarise
 from evals.review import controls as made
-from evals.review.controls import Index, Paper, Permuted, Rule
+from evals.review.controls import Index, Paper, Permuted
 from evals.review.match import (
     CATEGORY_NAMES,
-    LEXICAL,
+    FEW,
     MAJOR,
     SEVERITY_NAMES,
     UNATTRIBUTED,
@@ -19,7 +19,6 @@ from evals.review.match import (
     Matching,
     Panel,
     Similarity,
-    Threshold,
     match,
 )
 from evals.review.page import span_of
@@ -54,35 +53,30 @@ class Library:
 
 @dataclass(frozen=True)
 class Measuring:
-    """What a score is made with; `encoder` None means words, or similarities from a file."""
+    """What a score is made with; `encoder` None means words, or similarities from a file.
+
+    `n_by_chance` are the similarities behind a calibrated threshold.
+    """
 
     similarity: Similarity
     encoder: Encoder | None
-    threshold: Threshold
     matcher: Matcher
+    n_by_chance: int = FEW
     has_controls: bool = True
     library: Library | None = None
     draws: int = DRAWS
     seed: int = 0
 
-    @property
-    def rule(self) -> Rule:
-        """The threshold and the way pairs are assigned."""
-        return Rule(self.threshold.value, self.matcher.assignment)
-
-    @property
-    def can_encode(self) -> bool:
-        """Whether texts other than those scored can be compared: not by similarities from a file."""
-        return self.encoder is not None or self.matcher.encoder == LEXICAL
+    def matched(self, panel: Panel) -> tuple[Matching, Permuted | None]:
+        """Return who matches whom, here and, as the permuted control, on other papers."""
+        found = match(panel, self.similarity, self.matcher.threshold, self.matcher.assignment)
+        return found, made.permuted(panel, self.similarity, self.matcher, seed=self.seed) if self.has_controls else None
 
 
 def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | None = None) -> ReviewReport:
     """Return everything that is known about how a system's concerns agree with human ones."""
-    found = match(panel, measuring.similarity, measuring.threshold.value, measuring.matcher.assignment)
+    found, by_chance = measuring.matched(panel)
     counts = counts_of(panel, found)
-    by_chance = None
-    if measuring.has_controls:
-        by_chance = made.permuted(panel, measuring.similarity, measuring.rule, seed=measuring.seed)
     rows = articles_of(panel, found, by_chance, system)
     task = task_class("review")
     groups = task.groups(rows)
@@ -98,7 +92,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
     micro = rates_of(counts.sum(axis=0), len(panel.article_ids))
     below = None if by_chance is None else by_chance.control.f1
     best = found.best[~np.isnan(found.best)]
-    passing = float((best >= np.float32(measuring.threshold.value)).mean()) if len(best) else None
+    passing = float((best >= np.float32(measuring.matcher.threshold)).mean()) if len(best) else None
     whole = ReviewScore(
         system=system,
         headline=Headline(
@@ -148,27 +142,22 @@ def articles_of(
         (f"category {CATEGORY_NAMES[category]}", f"severity {SEVERITY_NAMES[severity]}")
         for category, severity in zip(human.category.tolist(), human.severity.tolist(), strict=True)
     ]
+    named.append((f"category {UNATTRIBUTED}", f"severity {UNATTRIBUTED}"))  # at -1, near no human concern
     is_major = (human.severity == MAJOR).tolist()
-    for article, names, major in zip(human.article.tolist(), named, is_major, strict=True):
-        for name in names:
-            counted = groups[article].setdefault(name, [0, 0, 0, 0, 0])
-            counted[1] += 1
-            counted[4] += major
+
+    def count(article: int, at: int, *more: int) -> None:
+        for name in named[at]:
+            before = groups[article].get(name, (0, 0, 0, 0, 0))
+            groups[article][name] = [one + two for one, two in zip(before, more, strict=True)]
+
+    for at, article in enumerate(human.article.tolist()):
+        count(article, at, 0, 1, 0, 0, is_major[at])
     for place, (article, at) in enumerate(zip(panel.predicted.article.tolist(), near.tolist(), strict=True)):
         is_matched = bool(found.human[place] >= 0)
-        for name in named[at] if at >= 0 else (f"category {UNATTRIBUTED}", f"severity {UNATTRIBUTED}"):
-            counted = groups[article].setdefault(name, [0, 0, 0, 0, 0])
-            counted[0] += is_matched
-            counted[2] += 1
-            counted[3] += is_matched and is_major[at]
+        count(article, at, is_matched, 0, 1, is_matched and is_major[at], 0)
         if is_matched:
-            pairs[article].append(
-                MatchedPair(
-                    predicted=int(panel.predicted.place[place]),
-                    human=int(human.place[at]),
-                    similarity=float(found.similarity[place]),
-                )
-            )
+            where = {"predicted": int(panel.predicted.place[place]), "human": int(human.place[at])}
+            pairs[article].append(MatchedPair(**where, similarity=float(found.similarity[place])))
     scored = []
     for index, row in enumerate(counts_of(panel, found)):
         rates = rates_of(row, 1)
@@ -203,14 +192,14 @@ def _controls(panel: Panel, counts: Floats, by_chance: Permuted | None, measurin
             "needs an encoder and two articles with predictions: similarities from a file say nothing"
             " about other papers"
         )
-    makers = {"generic": lambda: made.generic(panel, measuring.encoder, measuring.rule)}
+    makers = {"generic": lambda: made.generic(panel, measuring.encoder, measuring.matcher)}
     if measuring.library is None:
         notes["bm25"] = "needs the texts of the papers: --papers and --retrieve-from"
     else:
         makers["bm25"] = partial(_bm25, panel, measuring, measuring.library, notes)
     found: dict[str, Control] = {}
     for name, make in makers.items():
-        if not measuring.can_encode:
+        if not measuring.similarity.is_crossing:
             notes[name] = "needs an encoder: similarities from a file say nothing about other texts"
             continue
         try:
@@ -233,7 +222,7 @@ def _bm25(panel: Panel, measuring: Measuring, library: Library, notes: dict[str,
     note = f"human concerns on the {len(library.searched)} papers most alike in words, as many as were predicted"
     if n_unread := sum(1 for paper in asked if not paper.text):
         notes["bm25"] = f"{n_unread} articles have no text in --papers and got no list"
-    return made.listed(panel, lists, measuring.encoder, measuring.rule, note)
+    return made.listed(panel, lists, measuring.encoder, measuring.matcher, note)
 
 
 def _warnings(panel: Panel, measuring: Measuring, passing: float | None, by_chance: Permuted | None) -> list[str]:
@@ -241,11 +230,11 @@ def _warnings(panel: Panel, measuring: Measuring, passing: float | None, by_chan
     if passing is not None and passing > SATURATED:
         found.append(
             f"{100 * passing:.1f} % of best similarities pass the threshold"
-            f" {measuring.threshold.value:.3f}: matching only counts list lengths here; use"
+            f" {measuring.matcher.threshold:.3f}: matching only counts list lengths here; use"
             " --threshold auto or another encoder"
         )
-    if measuring.threshold.is_rough:
-        found.append(f"the threshold rests on {measuring.threshold.n} similarities only; it is rough")
+    if measuring.n_by_chance < FEW:
+        found.append(f"the threshold rests on {measuring.n_by_chance} similarities only; it is rough")
     if by_chance is not None and len(set(panel.sources)) > 1:
         alone = [name for name in set(panel.sources) if panel.sources.count(name) == 1]
         if alone:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from evals.review.controls import Index, Paper, generic_concerns, permuted
-from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, match, panel_of
+from evals.review.controls import Index, Paper, generic_concerns
+from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import head_of, request, sections_of, system_prompt
 from evals.review.rates import f1_of
@@ -91,10 +91,7 @@ class Review(Task[ReviewExample]):
             PredictionRow(article_id=each.id, concerns=tuple(c.model_dump() for c in each.concerns)) for each in read
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
-        how = self.measuring(panel)
-        found = match(panel, how.similarity, how.threshold.value, how.matcher.assignment)
-        by_chance = permuted(panel, how.similarity, how.rule, seed=how.seed) if how.has_controls else None
-        return [each.grade for each in articles_of(panel, found, by_chance)]
+        return [each.grade for each in articles_of(panel, *self.measuring(panel).matched(panel))]
 
     def baselines(self, train: Sequence[ReviewExample], asked: Sequence[ReviewExample]) -> dict[str, list[str]]:
         """Return objections that fit any paper, and those made to the training papers most alike in words."""

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import redirect_stdout
+from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -95,6 +96,7 @@ def score(
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --encoder
     specter2-base-mean --threshold 0.65 --json
     """
+    given = dict(locals())
     from evals.report import save_report
     from evals.review.page import made_by, refuse_overlap
     from evals.review.report import Wanted, measuring_of, read_panel
@@ -105,20 +107,7 @@ def score(
     if out is not None:
         refuse_overlap([reference, predictions], out)
     panel = read_panel(reference, predictions, figures)
-    wanted = Wanted(
-        encoder=encoder,
-        similarities=similarities,
-        vectors=vectors,
-        threshold=threshold,
-        false_match_rate=false_match_rate,
-        assignment=assignment,
-        figures=figures,
-        papers=papers,
-        retrieve_from=retrieve_from,
-        has_controls=controls,
-        draws=draws,
-        seed=seed,
-    )
+    wanted = Wanted(**{each.name: given[each.name] for each in fields(Wanted)})
     measuring = measuring_of(panel, reference, wanted, find_cached)
     report = scored(name or predictions.stem, panel, measuring, made_by(predictions))
     found = report.score
@@ -343,7 +332,6 @@ def report(
         rows = read_rows(Path(path), PredictionRow, key=lambda row: row.article_id)
         answers[name] = {row.article_id: row for row in rows}
     found = report_of(_scores(scores), answers, against, _published(published))
-    _say_faults(found.published)
     if out is not None:
         write_report(out, "report", report_page(found), found)
     emit(found, as_json=as_json, table=None if as_json else report_tables(found))
@@ -376,7 +364,6 @@ def leaderboard(
         )
     reports, others = _scores(scores or []), _published(published)
     boards = boards_of(reports, order)
-    _say_faults(others)
     document = {"boards": boards, "made_by": dict(systems_of(reports)), "published": others}
     if out is not None:
         write_report(out, "leaderboard", board_page(standings_markdown(boards), reports, others), document)
@@ -401,7 +388,6 @@ def import_results(
     if out is not None:
         write_whole(out, "".join(each.model_dump_json() + "\n" for each in found))
         notes.print(f"wrote {counted(len(found), 'result')} to {out}")
-    _say_faults(found)
     emit(found, as_json=as_json, table=board_tables((), (), found))
 
 
@@ -423,15 +409,14 @@ def _scores(files: list[Path]) -> "list[ReviewReport]":
 
 
 def _published(files: list[Path] | None) -> "tuple[PublishedResult, ...]":
+    """Return published results; what in them cannot be is said."""
     from evals.review.published import read_published
 
-    return tuple(each for path in files or [] for each in read_published(path))
-
-
-def _say_faults(found: "tuple[PublishedResult, ...]") -> None:
+    found = tuple(each for path in files or [] for each in read_published(path))
     for each in found:
         for fault in each.faults:
             notes.print(f"cannot be: {each.system} ({each.file}): {fault}")
+    return found
 
 
 def write_report(folder: Path, name: str, page: str, document: object) -> None:
@@ -644,7 +629,6 @@ def clean(
     out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],
     dedup: Annotated[bool, typer.Option("--dedup/--no-dedup", help="Take repeats out.")] = True,
     cap: Annotated[int | None, typer.Option(min=1, help="Keep the first N of each article; published: 20.")] = None,
-    cap_of: Annotated[list[str] | None, typer.Option(help="A cap for one source, such as f1000=15.")] = None,
     as_json: Json = False,
 ) -> None:
     """Take repeats, blanks and what is over the cap out of predictions; show what went.
@@ -663,13 +647,7 @@ def clean(
     from evals.schema.reviews import PredictionRow
 
     refuse_overlap([rows], out)
-    caps = {}
-    for each in cap_of or []:
-        source, _, number = each.partition("=")
-        if not source or not number.isdigit() or int(number) < 1:
-            raise BadConfig(f"--cap-of {each!r} names no cap; write a source and a number: f1000=15")
-        caps[source] = int(number)
-    cleaning = Cleaning(dedup, cap, caps)
+    cleaning = Cleaning(dedup, cap)
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
     write_lines(out, [each.document(cleaning) for each in cleaned])

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from evals.review.controls import Index, Paper
-from evals.review.match import Panel, VectorSimilarity, match, panel_of
+from evals.review.match import Panel, Similarity, match, panel_of
 from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
 from evals.review.score import articles_of
 from evals.review.task import Review
@@ -61,7 +61,7 @@ def evaluate_ours() -> Callable[[], object]:
     rows, columns = vectors(PREDICTED, 3), vectors(HUMAN, 4)
 
     def work() -> None:
-        similarity = VectorSimilarity(rows, columns, (of.predicted, of.human))
+        similarity = Similarity(rows, columns, of.predicted, of.human)
         found = match(of, similarity, 0.8)
         counts = counts_of(of, found)
         groups = Review.groups(articles_of(of, found))

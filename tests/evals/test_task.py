@@ -49,7 +49,7 @@ def test_a_task_gives_full_reward_to_its_own_answers_and_less_to_every_baseline(
 
 
 def test_a_review_is_graded_by_the_concerns_that_humans_share():
-    papers, wanted = read_collection("demonstration").examples[:4], Wanted("lexical", has_controls=False)
+    papers, wanted = read_collection("demonstration").examples[:4], Wanted("lexical", controls=False)
     own = task_class("review")(papers, lambda panel: measuring_of(panel, None, wanted, None))
     said = ["\n".join(f"- {each.concern_text}" for each in paper.concerns) for paper in papers]
     found, generic = (own.grade(papers, texts) for texts in (said, own.baselines([], papers)["generic list"]))

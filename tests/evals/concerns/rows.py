@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evals.review.match import Panel, ReadySimilarity, panel_of
+from evals.schema.reports import Matcher
 from evals.schema.reviews import PredictionRow, ReferenceRow
 
 
@@ -30,6 +31,11 @@ def panel(*pairs: tuple[ReferenceRow, PredictionRow | None], figures: str = "bot
 
 def ready(of: Panel, **matrices: Sequence[Sequence[float]]) -> ReadySimilarity:
     return ReadySimilarity(matrices, of)
+
+
+def matcher(threshold: float) -> Matcher:
+    names = {"encoder": "words", "revision": "1", "threshold_from": "given", "assignment": "optimal"}
+    return Matcher.model_validate({**names, "threshold": threshold, "figures": "both"})
 
 
 class WordEncoder:

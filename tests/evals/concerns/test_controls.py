@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import Index, Paper, Rule, count_bound, generic, permuted, words
-from evals.review.match import (
-    CachedEncoder,
-    LexicalSimilarity,
-    ReadyVectors,
-    calibrated,
-    match,
-    partners,
-    vector_similarity,
-)
+from evals.review.controls import Index, Paper, count_bound, generic, permuted, words
+from evals.review.match import CachedEncoder, ReadyVectors, calibrated, match, partners, similarity_of
 from evals.review.rates import counts_of, rates_of
-from tests.evals.concerns.rows import WordEncoder, panel, predicted, reference
+from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
 
 TOPICS = ("sample size small", "control arm missing", "antibody clone unknown", "novelty overstated")
 
@@ -36,9 +28,9 @@ def knowing(n: int = 12):
 
 def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge() -> None:
     of = knowing()
-    similarity = LexicalSimilarity(of.predicted, of.human)
-    strict = permuted(of, similarity, Rule(0.9, "optimal"))
-    loose = permuted(of, similarity, Rule(0.01, "optimal"))
+    similarity = similarity_of(of.predicted, of.human, None)
+    strict = permuted(of, similarity, matcher(0.9))
+    loose = permuted(of, similarity, matcher(0.01))
     assert strict.control.f1 == 0.0
     bound = count_bound(of, counts_of(of, match(of, similarity, 0.9)))
     assert loose.control.f1 == pytest.approx(bound.f1)
@@ -65,12 +57,12 @@ def test_every_list_is_held_against_another_paper_once(sources, is_in) -> None:
 
 def test_one_article_alone_has_no_permuted_control() -> None:
     of = panel((reference("a", "x y z"), predicted("a", "x y z")))
-    assert permuted(of, LexicalSimilarity(of.predicted, of.human), Rule(0.5, "optimal")) is None
+    assert permuted(of, similarity_of(of.predicted, of.human, None), matcher(0.5)) is None
 
 
 def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
     of = knowing()
-    found = generic(of, WordEncoder(), Rule(0.9, "optimal"))
+    found = generic(of, WordEncoder(), matcher(0.9))
     assert found.n_predicted == len(of.predicted.texts)
     assert found.f1 == 0.0
 
@@ -79,10 +71,10 @@ def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_sys
     of, encoder = knowing(40), WordEncoder()
     found = calibrated(of, encoder, 0.05, seed=0)
     assert found == calibrated(replace(of, predicted=of.human), encoder, 0.05, seed=0)
-    similarity = vector_similarity(of, encoder)
+    similarity = similarity_of(of.predicted, of.human, encoder)
     ours = rates_of(counts_of(of, match(of, similarity, found.value)).sum(axis=0), 40)
     assert ours.precision == 1.0
-    assert permuted(of, similarity, Rule(found.value, "optimal")).control.precision < 0.12
+    assert permuted(of, similarity, matcher(found.value)).control.precision < 0.12
     assert calibrated(of, encoder, 0.5, seed=0).value < found.value
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from evals.compare import check_comparable
 from evals.errors import IncomparableReports, LabError
-from evals.review.match import Threshold, vector_similarity
+from evals.review.match import similarity_of
 from evals.review.page import report_page
 from evals.review.report import boards_of, compared, errors_of, gates_of, mode_of, report_of
 from evals.review.score import Measuring, score
-from evals.schema.reports import Matcher, ReviewReport
+from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
-from tests.evals.concerns.rows import WordEncoder, human, panel, predicted, reference
+from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
 SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
 
@@ -32,16 +32,7 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
         pairs.append((reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine)))
     of = panel(*pairs)
     encoder = WordEncoder()
-    matcher = Matcher(
-        encoder="words", revision="1", threshold=threshold, threshold_from="given", assignment="optimal", figures="both"
-    )
-    measuring = Measuring(
-        similarity=vector_similarity(of, encoder),
-        encoder=encoder,
-        threshold=Threshold(threshold, "given"),
-        matcher=matcher,
-        draws=200,
-    )
+    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold), draws=200)
     return score(name, of, measuring)
 
 
@@ -74,8 +65,7 @@ def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -
     ]
     of = panel(*rare, *usual)
     encoder = WordEncoder()
-    matcher = scored("x", 1).score.matcher
-    measuring = Measuring(vector_similarity(of, encoder), encoder, Threshold(0.8, "given"), matcher, draws=100)
+    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(0.8), draws=100)
     found = score("x", of, measuring).score
     assert found.per_source["rare"].recall == 1
     assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"

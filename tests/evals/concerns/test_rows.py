@@ -26,7 +26,6 @@ CASES = [
     (("A.", " ", "B."), Cleaning(), ["A.", "B."], [(1, "blank", None)]),
     (("A.", "B.", "C."), Cleaning(cap=2), ["A.", "B."], [(2, "cap", None)]),
     (("A.", "a.", "B."), Cleaning(cap=2), ["A.", "B."], [(1, "duplicate", 0)]),
-    (("A.", "B."), Cleaning(cap=2, caps={"elife": 1}), ["A."], [(1, "cap", None)]),
     ((), Cleaning(cap=20), [], []),
 ]
 
