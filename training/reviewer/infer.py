@@ -20,7 +20,7 @@ from evals.review.page import read_record, record_beside
 from evals.review.prompt import PROMPT_VERSION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
-from training.reviewer.engine import Asked, Asking, Reply, ReviewEngine, asked_about, row_of
+from training.reviewer.engine import Asked, Asking, ReviewEngine, asked_about, row_of
 
 
 class ReviewFile:
@@ -29,9 +29,7 @@ class ReviewFile:
     def __init__(self, path: Path) -> None:
         if path.suffix != ".jsonl":
             raise BadConfig(f"--out is {path}; name a file that ends in .jsonl.")
-        self.path = path
-        self.journal = path.with_name(f"{path.name}.journal")
-        self.record = record_beside(path)
+        self.path, self.journal = path, path.with_name(f"{path.name}.journal")
         self.rows: dict[str, ReviewedRow] = {}
 
     @contextmanager
@@ -61,26 +59,22 @@ class ReviewFile:
 
     def add(self, rows: Sequence[ReviewedRow]) -> None:
         """Note rows, safe against being killed from here on; a good row is never replaced by a bad one."""
-        text = "".join(
-            f"\n{row.model_dump_json()}" for row in rows
-        )  # a new line first: a kill may have cut off the last
         with self.journal.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.writelines(f"\n{row.model_dump_json()}" for row in rows)  # a kill may have cut off the last line
             file.flush()
             os.fsync(file.fileno())
         self._keep(rows)
 
     def finish(self, order: Sequence[str]) -> tuple[ReviewedRow, ...]:
         """Write the file with one row per paper, in this order, and let go of the journal."""
-        rows = tuple(self.rows[name] for name in order if name in self.rows)
-        others = [row for name, row in self.rows.items() if name not in set(order)]
-        write_whole(self.path, "".join(row.model_dump_json() + "\n" for row in (*rows, *others)))
+        rows = {name: self.rows[name] for name in order if name in self.rows}
+        write_whole(self.path, "".join(row.model_dump_json() + "\n" for row in (rows | self.rows).values()))
         self.journal.unlink(missing_ok=True)
-        return rows
+        return tuple(rows.values())
 
     def write_record(self, run: ReviewRun) -> None:
         """Write how the rows come about."""
-        write_whole(self.record, run.model_dump_json(indent=1) + "\n")
+        write_whole(record_beside(self.path), run.model_dump_json(indent=1) + "\n")
 
     def _take_up(self, run: ReviewRun) -> None:
         """Read the rows of an earlier run that went about it in the same way."""
@@ -88,17 +82,13 @@ class ReviewFile:
             return
         known = read_record(self.path)
         if known is None or known.fingerprint != run.fingerprint:
-            if known is None:
-                apart = "were not written by this command (there is no record of it beside them)"
-            else:
+            apart = "were not written by this command (there is no record of it beside them)"
+            if known is not None:
                 fields = {"kind", "name", "host", "stage", "dtype", "checksums"}
                 before, now = ({**each.settings, **each.engine.model_dump(include=fields)} for each in (known, run))
-                changed = [
-                    f"{key} {before.get(key)!r}, now {now[key]!r}"
-                    for key in now
-                    if key != "batch" and before.get(key) != now[key]
-                ]
-                apart = f"were made in another way ({'; '.join(changed) or 'by another version'})"
+                other = [key for key in now if key != "batch" and before.get(key) != now[key]]
+                changed = "; ".join(f"{key} {before.get(key)!r}, now {now[key]!r}" for key in other)
+                apart = f"were made in another way ({changed or 'by another version'})"
             raise BadConfig(
                 f"{self.path} holds rows that {apart}; rows of two kinds in one file could not be"
                 " told apart. Name another --out, or give --overwrite to make them anew."
@@ -168,11 +158,9 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
     )
     with file.open(run, overwrite=overwrite):
         for each in asked:  # rows about another text of a paper do not stand
-            if each.article_id in file.rows and file.rows[each.article_id].asked_sha256 != each.sha256:
+            if (row := file.rows.get(each.article_id)) and row.asked_sha256 != each.sha256:
                 del file.rows[each.article_id]
-        open_ones = [
-            each for each in asked if each.article_id not in file.rows or not file.rows[each.article_id].is_good
-        ]
+        open_ones = [each for each in asked if not ((row := file.rows.get(each.article_id)) and row.is_good)]
         done = len(asked) - len(open_ones)
         progress(done, len(asked), None)
         started, fresh, status = clocks.seconds(), [], "stopped"
@@ -215,17 +203,13 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[lis
     for group in groups:
         requests = [request for each in group for request in each.requests]
         started = clocks.seconds()
-        replies: list[Reply] = []
-        for first in range(0, len(requests), job.batch):
-            replies += job.engine.answer(requests[first : first + job.batch])
-        per_token = (clocks.seconds() - started) / max(1, sum(map(_effort, replies)))
-        rows = []
+        batches = (requests[at : at + job.batch] for at in range(0, len(requests), job.batch))
+        replies = [reply for batch in batches for reply in job.engine.answer(batch)]
+        seconds = clocks.seconds() - started
+        # what a reply cost: tokens written, and one for reading, which is fast
+        effort = [1 + (reply.tokens_written or len(reply.text) // 4) for reply in replies]
+        rows, at = [], 0
         for each in group:
-            mine, replies = replies[: len(each.requests)], replies[len(each.requests) :]
-            rows.append(row_of(each, mine, per_token * sum(map(_effort, mine))))
+            mine = slice(at, at := at + len(each.requests))
+            rows.append(row_of(each, replies[mine], seconds * sum(effort[mine]) / max(1, sum(effort))))
         yield rows
-
-
-def _effort(reply: Reply) -> int:
-    """Return what a reply cost, in tokens written and one for reading, which is fast."""
-    return 1 + (reply.tokens_written or len(reply.text) // 4)

@@ -164,10 +164,7 @@ def measured(
     find_encoder: Callable[[str], Encoder],
     progress: Progress,
 ) -> Measured:
-    """Return the score of a reviewer; what is done already is read from `folder` and not done again."""
-    known = known_score(reviewer, folder)
-    if known is not None:
-        return known
+    """Return the score of a reviewer that has none yet (`known_score`); papers that are done are not done again."""
     rows = folder / "rows.jsonl"
     if measure.encoder != LEXICAL:
         find_encoder(measure.encoder)  # one that is missing is told before hours of asking
