@@ -93,17 +93,10 @@ def made_by(rows: Path) -> MadeBy | None:
     run = read_record(rows)
     if run is None:
         return None
-    engine = run.engine
     return MadeBy(
-        kind=engine.kind,
-        name=engine.name,
-        stage=engine.stage,
-        host=engine.host,
-        served=engine.served,
+        **run.engine.model_dump(include=set(MadeBy.model_fields)),
         settings=run.settings,
-        constraint=engine.constraint,
         prompt_version=run.prompt_version,
-        checksums=engine.checksums,
         date=(run.ended_at or run.started_at).date(),
     )
 

@@ -362,6 +362,8 @@ _LEAD = re.compile(
 _TRAIL = re.compile(r"\s*[\[(](?P<labels>[^\[\]()]{3,80})[\])]\s*\.?$")
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}")
 FEWEST_WORDS = 3
+FULL = 8
+"""Words after which a new paragraph is not the rest of a bullet; half as many if they end in a stop."""
 
 
 def prose_items(text: str) -> list[Candidate]:
@@ -387,14 +389,20 @@ def prose_items(text: str) -> list[Candidate]:
             under = Candidate("").labelled(title, *words)
         elif not line.strip():
             is_apart = True
-        elif lines is not None and is_apart and lines[-1].rstrip("*_")[-1:] in ".!?" and not line[0].isspace():
-            lines = None  # a paragraph behind a whole sentence is no part of its bullet
+        elif lines is not None and is_apart and not line[0].isspace() and _is_full(lines):
+            lines = None
         elif lines is not None:
             lines.append(line.strip() if start is None else start["rest"])
             is_apart = False
     return [
         item for labels, lines in bullets if len((item := _bullet_item(labels, lines)).text.split()) >= FEWEST_WORDS
     ]
+
+
+def _is_full(lines: Sequence[str]) -> bool:
+    """Return whether a bullet already says something, so that a paragraph after it is no part of it."""
+    n_words = sum(len(line.split()) for line in lines)
+    return n_words >= (FULL // 2 if lines[-1].rstrip("*_").endswith((".", "!", "?")) else FULL)
 
 
 def _field_of(line: str) -> tuple[str, str] | None:
@@ -425,16 +433,19 @@ def _bullet_item(labels: Candidate, lines: Sequence[str]) -> Candidate:
 
 def _table(text: str) -> Iterator[Candidate]:
     """Yield the rows of a table of Markdown whose head names a text."""
-    rows = [[each.strip() for each in line.strip().strip("|").split("|")] for line in text.splitlines() if "|" in line]
-    head = [plain_label(cell) for cell in rows[0]] if rows else []
-    name = next((key for key in TEXT_KEYS if key in head), None)
-    if name is None or len(rows) < 3 or not _RULE.match(rows[1][0]):
+    lines = [line.strip().strip("|") for line in text.splitlines() if line.count("|") >= 2]
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
+    for index, row in enumerate(rows[:-1]):
+        head = [plain_label(cell) for cell in row]
+        name = next((key for key in TEXT_KEYS if key in head), None)
+        if name is None or not _RULE.match(rows[index + 1][0]):
+            continue
+        for cells in (dict(zip(head, row, strict=False)) for row in rows[index + 2 :]):
+            category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
+            severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
+            if cells.get(name):
+                yield Candidate(cells[name], category, severity)
         return
-    for cells in (dict(zip(head, row, strict=False)) for row in rows[2:]):
-        category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
-        severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
-        if cells.get(name):
-            yield Candidate(cells[name], category, severity)
 
 
 SHOWN = 40
@@ -455,7 +466,7 @@ class _Found:
 
     items: list[Candidate]
     before: str = ""
-    is_valid: bool = False
+    is_valid: bool = True
     is_cut: bool = False
 
     @property
@@ -524,40 +535,32 @@ def _failed(name: str, *problems: str) -> ParsedReview:
 
 def _read(text: str, problems: list[str]) -> _Found:
     """Return the items of an answer: of its JSON, or of its prose where that holds none."""
-    lists = _lists(text)
+    lists: list[_Found] = []
+    end = 0
+    for region in regions(text):  # values with only commas between are one list
+        inside, before, end = list(items(region.value)), text[end : region.start], region.end
+        last = lists[-1] if lists else None
+        if inside and last and _SEPARATORS.fullmatch(before):
+            is_valid = last.is_valid and region.is_valid
+            lists[-1] = _Found(last.items + inside, last.before, is_valid, region.is_cut)
+        elif inside:
+            lists.append(_Found(inside, before, region.is_valid, region.is_cut))
+        elif last and region.is_cut:
+            lists[-1] = replace(last, is_cut=True)
     usable = [found for found in lists if found.is_usable]
     chosen = [found for found in usable[1:] if _FINAL.search(found.before[-200:])][-1:] or usable
-    if chosen:
-        if not all(found.is_valid for found in chosen):
-            problems.append("this is not valid JSON; it was read as far as it can be")
-        joined = [item for found in chosen for item in found.items]
-        if len(chosen) > 1:
-            problems.append(f"there are {len(chosen)} lists; they were joined")
-            joined = list({item.text.casefold(): item for item in reversed(joined)}.values())[::-1]
-        return _Found(joined, is_valid=True, is_cut=chosen[-1].is_cut)
-    written = prose_items(text)
-    if written:
+    joined = [item for found in chosen or lists for item in found.items]
+    if not chosen:
+        if not (written := prose_items(text)):
+            return _Found(joined)
         problems.append("this is a list in prose, not JSON")
         return _Found(written)
-    return _Found([item for found in lists for item in found.items])
-
-
-def _lists(text: str) -> list[_Found]:
-    """Return the values of a text that hold items; values with only commas between are one list."""
-    found: list[_Found] = []
-    end = 0
-    for region in regions(text):
-        inside = list(items(region.value))
-        before = text[end : region.start]
-        if inside and found and _SEPARATORS.fullmatch(before):
-            last = found[-1]
-            found[-1] = _Found(last.items + inside, last.before, last.is_valid and region.is_valid, region.is_cut)
-        elif inside:
-            found.append(_Found(inside, before, region.is_valid, region.is_cut))
-        elif found and region.is_cut:
-            found[-1] = replace(found[-1], is_cut=True)
-        end = region.end
-    return found
+    if not all(found.is_valid for found in chosen):
+        problems.append("this is not valid JSON; it was read as far as it can be")
+    if len(chosen) > 1:
+        problems.append(f"there are {len(chosen)} lists; they were joined")
+        joined = list({item.text.casefold(): item for item in reversed(joined)}.values())[::-1]
+    return _Found(joined, is_cut=chosen[-1].is_cut)
 
 
 def _says_none(text: str) -> bool:

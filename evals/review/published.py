@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,6 @@ ROUNDED = 10
 _NAMES = {"f1": "F1", "recall_major": "major recall"}
 
 
-def faults_of(result: PublishedResult) -> tuple[str, ...]:
-    """Return what in a published result cannot be, each in one sentence with the figures."""
-    return (*_rates(result), *_counts(result), *_groups(result))
-
-
 def share_of(value: float, n: int) -> int | None:
     """Return the whole number k with k / n equal to a value as far as its digits go; None without one.
 
@@ -42,6 +36,7 @@ def share_of(value: float, n: int) -> int | None:
 
 
 def _rates(result: PublishedResult) -> Iterator[str]:
+    """Yield what in a published result cannot be, each in one sentence with the figures."""
     for name in ("recall", "precision", "f1", "recall_major"):
         value = getattr(result, name)
         if value is not None and not 0 <= value <= 1:
@@ -129,11 +124,6 @@ def _slack(value: float) -> float:
     return 0.5 * 10**-digits + EXACT if digits < ROUNDED else EXACT
 
 
-@cache
-def _forms() -> dict[str, dict[str, Any]]:
-    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-
-
 def read_published(path: Path) -> tuple[PublishedResult, ...]:
     """Return the results in a published file with their faults; LabError for a file of another form."""
     try:
@@ -157,7 +147,7 @@ def read_published(path: Path) -> tuple[PublishedResult, ...]:
     if form is None:
         raise LabError(f"{path} is no published result that is known here; {ACCEPTED}.")
     known = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest(), "form": form}
-    table = _forms()[form]
+    table = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))[form]
     try:
         if form == "leaderboard":
             found = [_result(each, table, known) for each in document]
@@ -174,7 +164,7 @@ def read_published(path: Path) -> tuple[PublishedResult, ...]:
         field = ".".join(str(part) for part in first["loc"])
         written = {**table.get("group", {}), **table.get("fields", {})}.get(field, field)
         raise LabError(f"{path}, field {written!r}: {first['msg']}; {ACCEPTED}.") from None
-    return tuple(each.model_copy(update={"faults": faults_of(each)}) for each in found)
+    return tuple(each.model_copy(update={"faults": (*_rates(each), *_counts(each), *_groups(each))}) for each in found)
 
 
 def _fields(document: Any, table: Mapping[str, Any]) -> dict[str, Any]:

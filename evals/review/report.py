@@ -108,11 +108,8 @@ def errors_of(articles: Sequence[ArticleScore], rows: Mapping[str, PredictionRow
         recall={name: bins[name] for name in BINS if bins[name]},
         worst=tuple(
             WorstArticle(
-                article_id=each.article_id,
-                source=each.source,
                 mode=modes.get(each.article_id),
-                n_human=each.n_human,
-                n_predicted=each.n_predicted,
+                **each.model_dump(include={"article_id", "source", "n_human", "n_predicted"}),
             )
             for each in failed[:WORST]
         ),

@@ -82,9 +82,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
     groups = task.groups(rows)
     summaries = summarise(rows, measuring.draws, measuring.seed, task=task)
     spans = {each.group: {name: span_of(metric) for name, metric in each.metrics.items()} for each in summaries}
-    known: dict[str, tuple[float, float] | None] = dict.fromkeys(task.compared)
-    if summaries:
-        known = {name: spans["all"][name] for name in task.compared}
+    known = {name: spans["all"][name] if summaries else None for name in task.compared}
     if by_chance is None:
         del known["f1_above_permuted"]
     kinds = {kind: rates_by(kind, groups) for kind in ("source", "category", "severity")}
@@ -166,15 +164,12 @@ def articles_of(
                 article_id=panel.article_ids[index],
                 stage=system,
                 source=panel.sources[index],
-                n_human=rates.n_human,
                 n_predicted=round(rates.n_predicted),
                 n_matched=round(rates.n_matched),
                 n_major=round(row[5]),
                 n_major_matched=round(row[4]),
                 soft=float(row[3]),
-                precision=rates.precision,
-                recall=rates.recall,
-                f1=rates.f1,
+                **rates.model_dump(include={"n_human", "precision", "recall", "f1"}),
                 is_answered=bool(panel.is_answered[index]),
                 pairs=tuple(pairs[index]),
                 n_matched_permuted=None if by_chance is None else float(by_chance.matched[index]),

@@ -56,7 +56,6 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 MODEL_CATEGORIES: tuple[Category, ...] = tuple(c for c in CATEGORIES if c != "figure_issue")
 """What a model is asked to choose from: it sees no figures."""
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-STANCES: tuple[Stance, ...] = get_args(Stance)
 
 Text = Annotated[str, Field(min_length=1)]
 

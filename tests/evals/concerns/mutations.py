@@ -6,6 +6,7 @@ outside its words must be found nearly so; of one that was cut or emptied nothin
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -54,37 +55,14 @@ def rendered(dice: random.Random) -> tuple[list[str], list[str]]:
 
 def one_lost(dice: random.Random, written: str) -> str:
     """Leave out one character of the grammar."""
-    places = [i for i, mark in enumerate(written) if _is_grammar(written, i)]
-    at = dice.choice(places)
+    at = dice.choice(_grammar(written))
     return written[:at] + written[at + 1 :]
 
 
 def one_doubled(dice: random.Random, written: str) -> str:
     """Write one character of the grammar twice."""
-    at = dice.choice([i for i in range(len(written)) if _is_grammar(written, i)])
+    at = dice.choice(_grammar(written))
     return written[:at] + written[at] + written[at:]
-
-
-def bare_newline(dice: random.Random, written: str) -> str:
-    """Break a line inside a text without escaping it."""
-    return written.replace(" the ", "\nthe ", 1).replace("\\n", "\n")
-
-
-def bare_quotes(dice: random.Random, written: str) -> str:
-    """Leave the quotes inside a text unescaped."""
-    return written.replace('\\"', '"')
-
-
-def other_quotes(dice: random.Random, written: str) -> str:
-    """Write single quotes as Python does."""
-    return repr(json.loads(written))
-
-
-def bare_keys(dice: random.Random, written: str) -> str:
-    """Leave the quotes of the keys out."""
-    for key in ("text", "category", "severity"):
-        written = written.replace(f'"{key}":', f"{key}:")
-    return written
 
 
 def bad_label(dice: random.Random, written: str) -> str:
@@ -94,9 +72,17 @@ def bad_label(dice: random.Random, written: str) -> str:
 
 
 DAMAGES: tuple[Callable[[random.Random, str], str], ...] = (
-    *(one_lost, one_lost, one_lost, one_doubled, bare_newline, bare_quotes),
-    *(other_quotes, bare_keys, bad_label),
+    *(one_lost, one_lost, one_lost, one_doubled),
+    lambda dice, written: written.replace(" the ", "\nthe ", 1).replace("\\n", "\n"),  # a bare newline
+    lambda dice, written: written.replace('\\"', '"'),  # bare quotes
+    lambda dice, written: repr(json.loads(written)),  # single quotes, as Python writes them
+    lambda dice, written: re.sub('"(text|category|severity)":', r"\1:", written),  # bare keys
+    bad_label,
 )
+
+
+def _grammar(written: str) -> list[int]:
+    return [at for at in range(len(written)) if _is_grammar(written, at)]
 
 
 def _is_grammar(written: str, at: int) -> bool:
