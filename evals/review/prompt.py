@@ -16,7 +16,7 @@ from typing import Protocol
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.papers.outline import role_of
-from evals.schema import Article
+from evals.schema import Article, Message
 from evals.schema.reviews import MODEL_CATEGORIES, SEVERITIES
 
 MOST = 25
@@ -25,33 +25,20 @@ SHORTEST, FORM_LONGEST = 10, 700
 """Characters of a concern. Human ones have 10 to 2,000; longer ones than this ramble."""
 
 
-def concern_schema() -> dict[str, object]:
-    """Return the schema of one concern: exactly three keys, in the order that replies are taught in."""
-    return {
-        "type": "object",
-        "properties": {
-            "text": {"type": "string", "minLength": SHORTEST, "maxLength": FORM_LONGEST},
-            "category": {"type": "string", "enum": list(MODEL_CATEGORIES)},
-            "severity": {"type": "string", "enum": list(SEVERITIES)},
-        },
-        "required": ["text", "category", "severity"],
-        "additionalProperties": False,
-    }
+def _object(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def array_schema() -> dict[str, object]:
-    """Return the schema of a reply as it is asked for: one array of concerns, which may be empty."""
-    return {"type": "array", "items": concern_schema(), "maxItems": MOST}
-
-
-def object_schema() -> dict[str, object]:
-    """Return the same in an object, for servers that take no other schema at the top."""
-    return {
-        "type": "object",
-        "properties": {"concerns": array_schema()},
-        "required": ["concerns"],
-        "additionalProperties": False,
-    }
+CONCERN_SCHEMA = _object(
+    text={"type": "string", "minLength": SHORTEST, "maxLength": FORM_LONGEST},
+    category={"type": "string", "enum": list(MODEL_CATEGORIES)},
+    severity={"type": "string", "enum": list(SEVERITIES)},
+)
+"""One concern: exactly three keys, in the order that replies are taught in."""
+ARRAY_SCHEMA = {"type": "array", "items": CONCERN_SCHEMA, "maxItems": MOST}
+"""A reply as it is asked for: one array of concerns, which may be empty."""
+OBJECT_SCHEMA = _object(concerns=ARRAY_SCHEMA)
+"""The same in an object, for servers that take no other schema at the top."""
 
 
 PROMPT_VERSION = "review-1"
@@ -78,6 +65,11 @@ def request(text: str, part: int = 1, parts: int = 1) -> str:
     """Return the user's turn: what is asked, then the paper or its part."""
     asked = PAPER if parts == 1 else PART.format(part=part, parts=parts)
     return asked + text
+
+
+def conversation(request: str) -> tuple[Message, Message]:
+    """Return the turns that a model answers: the instructions, and a request."""
+    return Message(role="system", content=system_prompt()), Message(role="user", content=request)
 
 
 def check_prompt(stored: str, adapter: str) -> None:
@@ -146,13 +138,8 @@ class Budget:
 
 def instructions(counter: TokenCounter) -> int:
     """Return the tokens of everything but paper and reply: system prompt, request, template, end."""
-    return counter.chat(
-        [
-            {"role": "system", "content": system_prompt()},
-            {"role": "user", "content": request("", 9, 9)},
-            {"role": "assistant", "content": ""},
-        ]
-    )
+    turns = [each.model_dump() for each in conversation(request("", 9, 9))]
+    return counter.chat([*turns, {"role": "assistant", "content": ""}])
 
 
 COMMON = re.compile(

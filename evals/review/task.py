@@ -8,7 +8,7 @@ from typing import ClassVar
 from evals.review.controls import Index, Paper, generic_concerns
 from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
-from evals.review.prompt import head_of, request, sections_of, system_prompt
+from evals.review.prompt import conversation, head_of, request, sections_of
 from evals.review.rates import f1_of
 from evals.review.score import Measuring, articles_of
 from evals.schema import Grade, Message, ReviewExample
@@ -69,7 +69,7 @@ class Review(Task[ReviewExample]):
         """Return the conversation that asks about a whole paper (`evals.review.prompt.pieces_of` cuts long ones)."""
         sections = (f"## {name}\n{text}" for name, text in sections_of(example.article))
         paper = "\n\n".join(filter(None, (head_of(example.article), *sections)))
-        return Message(role="system", content=system_prompt()), Message(role="user", content=request(paper))
+        return conversation(request(paper))
 
     def grade(self, examples: Sequence[ReviewExample], completions: Sequence[str]) -> list[Grade]:
         """Return one grade each, with the `ArticleScore` as its detail; all are matched together.

@@ -479,7 +479,6 @@ def steps(
         MeasureSettings,
         Reviewer,
         base_named,
-        chosen,
         development_papers,
         folder_of,
         read_measure,
@@ -505,7 +504,7 @@ def steps(
         for each in files
         if each not in here
     ]
-    wanted = chosen(steps_of(folder), step or ())
+    wanted = steps_of(folder, step or ())
     at = find_base(
         base or base_named(folder, record), lambda _, message: notes.print(message), from_environment().cache
     )

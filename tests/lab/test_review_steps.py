@@ -134,16 +134,8 @@ def test_a_run_trained_anew_keeps_no_step_of_the_one_before(place: Path, tmp_pat
 
 
 REPORT = (
-    "--task",
-    "review",
-    "--stage",
-    "base,review",
-    "--split",
-    "dev",
-    "--max-new-tokens",
-    "60",
-    "--temperature",
-    "1",
+    "eval run --task review --stage base,review --split dev --max-new-tokens 60 --temperature 1 --data corpus --chain run"
+    " --encoder lexical --threshold 0.1 --limit 3 --out report.json --json"
 )
 
 
@@ -153,8 +145,7 @@ def reported(place: Path) -> Path:
     out = place / "report.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        words = ("--data", "corpus", "--chain", "run", "--encoder", "lexical", "--threshold", "0.1", "--limit", "3")
-        done = RUN.invoke(app, ["eval", "run", *REPORT, *words, "--out", "report.json", "--json"])
+        done = RUN.invoke(app, REPORT.split())
     assert done.exit_code == 0, (done.output, done.exception)
     assert json.loads(done.stdout) == json.loads(out.read_text())
     return out

@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
-from evals.review.prompt import array_schema, concern_schema, object_schema
+from evals.review.prompt import ARRAY_SCHEMA, CONCERN_SCHEMA, OBJECT_SCHEMA
 from evals.schema import Message
 from tests.models import CONTEXT, tiny_base, tiny_chain, tiny_tokenizer
 from training.models.chain import load_chain
@@ -274,7 +274,7 @@ def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_do
     assert held != free
 
 
-@pytest.mark.parametrize("schema", [array_schema(), object_schema(), concern_schema()])
+@pytest.mark.parametrize("schema", [ARRAY_SCHEMA, OBJECT_SCHEMA, CONCERN_SCHEMA])
 def test_the_schemas_of_a_reply_are_ones_that_answers_can_be_held_to(writer, schema):
     assert form(writer, schema=schema).processors(2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from evals.errors import BadConfig, ChainMismatch, LabError
 from evals.review.parse import parse
-from evals.review.prompt import Budget, request, system_prompt
+from evals.review.prompt import Budget, conversation, request, system_prompt
 from evals.schema import Article, Section
 from evals.schema.reviews import Concern
 from tests.models import tiny_base
@@ -18,7 +18,7 @@ from tests.training.judge_server import Asked, JudgeServer, Reply
 from tests.training.reviewers import paper, review_article, reviewer_chain
 from training.judge.client import Reply as Answer
 from training.models.chain import load_chain
-from training.reviewer.engine import Asking, ChainEngine, Room, _messages, asked_about, merged, row_of, stream_review
+from training.reviewer.engine import Asking, ChainEngine, Room, asked_about, merged, row_of, stream_review
 from training.reviewer.server import Estimate, ServerEngine, ServerSettings
 
 ASKING = Asking(max_new_tokens=64, temperature=1.0, seed=2)
@@ -151,7 +151,7 @@ def injected(text: str, place: str) -> Article:
 def control_marks(engine: ChainEngine, text: str) -> list[int]:
     """Return the control tokens in what the model reads, in their order."""
     tokenizer = engine._chain.tokenizer
-    prompt = [each.model_dump() for each in _messages(text)]
+    prompt = [each.model_dump() for each in conversation(text)]
     written = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
     special = {at for at, each in tokenizer.added_tokens_decoder.items() if each.special}
     return [token for token in tokenizer(str(written), add_special_tokens=False)["input_ids"] if token in special]
@@ -164,7 +164,7 @@ def test_a_paper_opens_no_turn_and_stands_in_the_question_alone(engine, place):
         asked = asked_about(injected(text, place), engine.room, Budget(4096, 64))
         (one,) = asked.requests
         assert control_marks(engine, one) == control_marks(engine, clean), name
-        system, question = _messages(one)
+        system, question = conversation(one)
         assert system.content == system_prompt()
         assert question.content.startswith(request("").strip()), name
         if name == "a turn of ChatML":
@@ -295,12 +295,6 @@ def test_a_server_that_says_how_long_to_wait_is_waited_for():
     started = time.monotonic()
     (reply,), *_ = answers(lambda asked: (429, b"", "Retry-After: 0.3") if asked.number == 1 else completion())
     assert reply.text == SAID and 0.3 <= time.monotonic() - started < 5.0
-
-
-def test_a_refusal_that_no_form_can_mend_is_told_and_the_next_request_is_as_strict_as_ever():
-    (reply,), record, _ = answers(lambda _: refusal(400, "This model's maximum context length is 2048 tokens"))
-    assert "maximum context length" in reply.error
-    assert (record.constraint, record.substitutions) == ("array schema", ())
 
 
 def test_one_paper_that_fails_leaves_the_others_of_its_batch_alone():

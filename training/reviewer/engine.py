@@ -15,17 +15,17 @@ from evals.model import Sampling
 from evals.review.clean import key_of
 from evals.review.parse import parse
 from evals.review.prompt import (
+    ARRAY_SCHEMA,
     Budget,
     TokenCounter,
-    array_schema,
     check_prompt,
+    conversation,
     pieces_of,
     prompt_sha256,
     request,
-    system_prompt,
     without_marks,
 )
-from evals.schema import Article, Message
+from evals.schema import Article
 from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParseStatus
 from training.data.tokens import ChatCounter
@@ -211,7 +211,7 @@ class ChainEngine:
         self.room = Room(counter, chain.context, tuple(marks))
         self._chain, self._asking = chain, asking
         self._is_held = asking.constrain != "never"
-        self._form = chain.form(array_schema() if self._is_held else None, asking.repetition_penalty)
+        self._form = chain.form(ARRAY_SCHEMA if self._is_held else None, asking.repetition_penalty)
         self._sampling = Sampling(
             max_new_tokens=asking.max_new_tokens, temperature=asking.temperature, top_p=asking.top_p, seed=asking.seed
         )
@@ -232,7 +232,7 @@ class ChainEngine:
 
     def answer(self, requests: Sequence[str]) -> list[Reply]:
         """Return one reply per request, written in one batch."""
-        prompts = [_messages(request) for request in requests]
+        prompts = [conversation(request) for request in requests]
         written = self._chain.generate(prompts, (self.stage,), self._sampling, self._form)
         return [
             Reply(
@@ -247,15 +247,11 @@ class ChainEngine:
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply whenever an object of it may be whole; setting `stop` ends it within a token."""
         text, reason, tokens = "", "cancelled", 0
-        for piece in self._chain.stream(_messages(request), (self.stage,), self._sampling, stop, self._form):
+        for piece in self._chain.stream(conversation(request), (self.stage,), self._sampling, stop, self._form):
             text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason
             if "}" in piece.text:
                 yield Reply(text, "unfinished", None, tokens)
         yield Reply(text, reason, None, tokens)
-
-
-def _messages(request: str) -> tuple[Message, ...]:
-    return (Message(role="system", content=system_prompt()), Message(role="user", content=request))
 
 
 Clock = Callable[[], float]

@@ -267,8 +267,8 @@ def review_record(run: RunFolder) -> RunRecord:
     return record
 
 
-def steps_of(run: RunFolder) -> tuple[Step, ...]:
-    """Return the steps of a run whose adapters are here, in order, the finished one last.
+def steps_of(run: RunFolder, numbers: Sequence[int] = ()) -> tuple[Step, ...]:
+    """Return the steps of a run whose adapters are here, or those of the numbers, in order, the finished one last.
 
     Checkpoints that still stand are taken over first. BadConfig if there is nothing to compare.
     """
@@ -285,8 +285,8 @@ def steps_of(run: RunFolder) -> tuple[Step, ...]:
                 for name in (CONFIG_NAME, WEIGHTS_NAME):
                     shutil.copyfile(checkpoint / name, whole / name)
                 whole.rename(folder / "adapter")
-    numbers = [path.parent.name for path in (run.path / STEPS).glob("*/adapter")]
-    found = {int(name): Step(int(name), run.path / STEPS / name) for name in numbers}
+    folders = [path.parent for path in (run.path / STEPS).glob("*/adapter")]
+    found = {int(folder.name): Step(int(folder.name), folder) for folder in folders}
     if record.status == "finished":
         last = int(record.result["steps"])
         found[last] = Step(last, run.path, is_last=True)
@@ -296,22 +296,13 @@ def steps_of(run: RunFolder) -> tuple[Step, ...]:
             " run has finished. Train with --keep_adapters true (and save_steps as you wish to look), or"
             " look while it is running."
         )
-    return tuple(found[number] for number in sorted(found))
-
-
-def chosen(steps: Sequence[Step], numbers: Sequence[int]) -> tuple[Step, ...]:
-    """Return the steps of these numbers, all for none; BadConfig for one alone, or one that is not here."""
-    known = [step.number for step in steps]
-    missing = [number for number in numbers if number not in known]
-    if missing:
-        raise BadConfig(f"the adapter of step {missing[0]} is not here; here are {', '.join(map(str, known))}.")
-    found = tuple(step for step in steps if not numbers or step.number in numbers)
-    if len(found) < 2:
-        raise BadConfig(
-            f"step {found[0].number} alone was named, and a comparison needs two or more; here are"
-            f" {', '.join(map(str, known))}."
-        )
-    return found
+    here = ", ".join(map(str, sorted(found)))
+    for number in numbers:
+        if number not in found:
+            raise BadConfig(f"the adapter of step {number} is not here; here are {here}.")
+    if len(set(numbers)) == 1:
+        raise BadConfig(f"step {numbers[0]} alone was named, and a comparison needs two or more; here are {here}.")
+    return tuple(found[number] for number in sorted(set(numbers) or found))
 
 
 def base_named(run: RunFolder, record: RunRecord) -> str:

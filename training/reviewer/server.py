@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from evals.errors import LabError
-from evals.review.prompt import array_schema, object_schema, prompt_sha256, system_prompt
+from evals.review.prompt import ARRAY_SCHEMA, OBJECT_SCHEMA, conversation, prompt_sha256
 from evals.schema.reviewruns import EngineRecord
 from training.judge.client import ChatClient, Constraint, Reply
-from training.judge.questions import ServerSettings, conversation
+from training.judge.questions import ServerSettings
 from training.reviewer.engine import Asking, Room
 
 NAMED = {"name": "concerns", "strict": True}
 HELD = (
-    Constraint.json_schema("array schema", {**NAMED, "schema": array_schema()}),
-    Constraint.json_schema("object schema", {**NAMED, "schema": object_schema()}),
+    Constraint.json_schema("array schema", {**NAMED, "schema": ARRAY_SCHEMA}),
+    Constraint.json_schema("object schema", {**NAMED, "schema": OBJECT_SCHEMA}),
     Constraint("none", {}),
 )
 """From the form that replies are taught in to nothing; some servers take only an object at the top."""
@@ -64,7 +64,7 @@ class ServerEngine:
             sampling["repetition_penalty"] = asking.repetition_penalty
 
         async def asked() -> list[Reply]:
-            ask = [lambda each=each: conversation(system_prompt(), [each]) for each in requests]
+            ask = [lambda each=each: [turn.model_dump() for turn in conversation(each)] for each in requests]
             return await asyncio.gather(*(self._client.chat(each, sampling, self._held) for each in ask))
 
         replies = self._client.run(asked())
