@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.network import NetworkGuard
 from tests.workers import processes, turn
@@ -61,13 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HOME"] = str(home / "huggingface")
     os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
     os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # in tiny models threads wait for each other
+    os.environ["OMP_NUM_THREADS"] = "1"  # in tiny models threads wait for each other
     os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
     guard = NetworkGuard()
     guard.install()
     config.stash[HOME] = home
     config.stash[GUARD] = guard
-    settings.register_profile("assay", deadline=None)  # seconds are no measure on a busy machine
+    slow = [HealthCheck.too_slow]  # seconds are no measure on a busy machine
+    settings.register_profile("assay", deadline=None, suppress_health_check=slow)
     settings.load_profile("assay")
 
 

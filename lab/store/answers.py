@@ -67,12 +67,16 @@ class Store:
     ) -> None:
         self._now, self._tell = now, tell
         self._engine = open_engine(url)
-        with reading(self._engine) as session:
-            stands_at = revision(session.connection())
-            if stands_at != REVISION:
-                where = self._engine.url.render_as_string(hide_password=True)
-                raise LabError(say("store.revision", where=where, stands_at=stands_at, revision=REVISION))
-            self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
+        try:
+            with reading(self._engine) as session:
+                stands_at = revision(session.connection())
+                if stands_at != REVISION:
+                    where = self._engine.url.render_as_string(hide_password=True)
+                    raise LabError(say("store.revision", where=where, stands_at=stands_at, revision=REVISION))
+                self._salt = bytes.fromhex(session.get_one(SettingRow, "rater_salt").value)
+        except LabError:
+            self.close()
+            raise
 
     def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
         """Return what models wrote for a task, and what people made of it: reviews of papers, graded answers."""

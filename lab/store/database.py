@@ -99,8 +99,12 @@ def _address(url: str) -> URL:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     # isolation_level None: Python's sqlite3 would else begin by itself, and too late to take the lock.
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    try:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+    except Exception:
+        connection.close()  # SQLAlchemy forgets it
+        raise
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -16,9 +16,6 @@ from evals.schema.reports import RefinerReport
 from lab.commands.refiner import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
-from tests.training.runs import one_thread
-
-__all__ = ["one_thread"]
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,9 @@ from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
 from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
-from tests.training.runs import COMMON, one_thread
+from tests.training.runs import COMMON
 from training import review
 from training.config import ReviewSettings, read_request
-
-__all__ = ["one_thread"]
 
 RUN = CliRunner()
 SAME = ("--max-new-tokens", "120", "--temperature", "1.0", "--seed", "2", "--batch", "1")

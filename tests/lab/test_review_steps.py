@@ -12,14 +12,11 @@ from evals.report import load_report, stages_of
 from evals.schema.reports import ReviewReport
 from lab.cli import app
 from tests.lab.trainings import MEASURE, training_rows
-from tests.training.runs import one_thread
 from tests.training.test_review import chat, rows, settings_file
 from training import review
 from training.config import ReviewSettings, read_request
 from training.reviewer.measure import steps_of
 from training.run.folder import RunFolder
-
-__all__ = ["one_thread"]
 
 RUN = CliRunner()
 TOLD = [word for key, value in MEASURE.items() for word in (f"--{key.replace('_', '-')}", str(value))]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -288,7 +289,7 @@ def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_wor
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
 def test_documents_of_every_released_migration_are_their_owners_still(tmp_path, revision):
     """The rows themselves stand in the frozen table `formats`."""
-    with sqlite3.connect(tmp_path / "assay.db") as old:
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
         old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
         tables = {name for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         reviews = {"reviews": "reviews", "documents": "documents WHERE task = 'review'"}

@@ -1,30 +1,18 @@
-"""What several files of training tests share: one thread, and an SFT run that knows its answers."""
+"""What several files of training tests share: an SFT run that knows its answers, a refiner's start."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from evals.questions import write_examples
 from tests.training.refiners import with_chain
 from tests.training.runs import SHAPE, TAUGHT, answered_in_lines, settings_file, train
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Compute with one thread: for a tiny model more of them only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny base, an SFT run on it that knows the answers to three questions, and pairs."""
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("taught")
     write_examples(folder / "rows.jsonl", answered_in_lines(3))
     pairs = [

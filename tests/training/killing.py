@@ -74,11 +74,6 @@ def _ended(processes: Sequence[BaseProcess]) -> list[int]:
     return codes
 
 
-def run(stage: str, settings: Path, *words: str) -> int:
-    """Train to the end and return the exit code."""
-    return _ended([start(stage, settings, *words)])[0]
-
-
 def kill_after(step: int, stage: str, settings: Path, output: Path, *words: str) -> None:
     """Start a stage and kill it without warning as soon as `step` is in its metrics."""
     process = start(stage, settings, *words)
@@ -114,7 +109,6 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
     log = os.open(Path(settings).with_name("said.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
-    torch.set_num_threads(1)
     module = import_module(f"training.{stage}")
     if stage == "grpo":
         module.VerifierReward = lambda *_: length_of_answer

@@ -5,11 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
@@ -140,12 +139,3 @@ def launched(
         text=True,
         check=False,
     )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Compute with one thread: for a tiny model more of them only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -14,14 +14,12 @@ from evals.schema import Message
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply
 from tests.training.reviewers import CONTEXT, paper
-from tests.training.runs import COMMON, one_thread, ready, settings_file
+from tests.training.runs import COMMON, ready, settings_file
 from tests.training.test_review import REPLY, chat, rows
 from tests.training.test_reviewer import ROOM, answers
 from training.data.conversations import check_replies, read_conversations
 from training.data.tokens import AS_WRITTEN, ChatCounter, notes_of, sequences_of, with_template
 from training.reviewer.engine import asked_about, row_of
-
-__all__ = ["one_thread"]
 
 R1 = """{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
 {%- set ns = namespace(system='') -%}

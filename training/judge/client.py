@@ -360,6 +360,7 @@ class ReplyCache:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
+            connection = None
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False, isolation_level=None)
@@ -367,6 +368,8 @@ class ReplyCache:
                 connection.execute("PRAGMA synchronous=NORMAL")
                 connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, verdicts TEXT NOT NULL)")
             except (sqlite3.Error, OSError) as error:
+                if connection is not None:
+                    connection.close()
                 raise LabError(
                     f"the cache of verdicts {self.path} cannot be used ({error}); name another file, or"
                     " delete it: verdicts are asked for again."
