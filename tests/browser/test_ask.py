@@ -63,23 +63,6 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     expect(page.locator("#ask-notice .good")).to_contain_text("word for word")
 
 
-@pytest.mark.slow  # sessions over HTTP: tests/lab/test_app.py
-def test_two_tabs_of_one_browser_keep_their_answers_apart(open_page, scripted_lab):
-    first = open_page(scripted_lab)
-    second = first.context.new_page()
-    second.goto(scripted_lab)
-    second.wait_for_selector("#ask-button")
-
-    first.fill(QUESTION, "first tab?")
-    second.fill(QUESTION, "second tab?")
-    first.click("#ask-button")
-    second.click("#ask-button")
-
-    for page, question in ((first, "first tab?"), (second, "second tab?")):
-        expect(page.locator(DONE)).to_have_count(3)
-        assert page.input_value(QUESTION) == question
-
-
 def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
     page = open_page(scripted_lab)
     bodies = []

@@ -63,6 +63,7 @@ def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_pa
     assert row["tool_output"] == EVIDENCE
 
 
+@pytest.mark.slow  # tests/lab/test_refine_tab.py
 def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Refine")
@@ -88,22 +89,3 @@ def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(o
     page.click("#refine-mine > button")
     choose_earlier(page, "#refine-earlier input", question[:40])
     expect(page.locator("#refine-question textarea")).to_have_value(question)
-
-
-@pytest.mark.slow
-def test_records_of_ones_own_fill_the_form_and_a_bad_line_is_named(open_page, scripted_lab, tmp_path):
-    page = open_page(scripted_lab)
-    open_tab(page, "Refine")
-    good, bad = tmp_path / "mine.jsonl", tmp_path / "bad.jsonl"
-    row = json.dumps({"id": "m1", "prompt": "Which way in liver?", "tool_output": EVIDENCE})
-    good.write_text(row + "\n", encoding="utf-8")
-    bad.write_text(f'{row}\n{{"id": "m2", "prompt": "q"}}\n', encoding="utf-8")
-    upload = page.locator('input[type=file][data-testid^="Open records"]')
-
-    upload.set_input_files(bad)
-    expect(page.locator("#refine-notice")).to_contain_text("bad.jsonl, line 2, field 'tool_output'")
-    upload.set_input_files(good)
-    expect(page.locator("#refine-question textarea")).to_have_value("Which way in liver?")
-    page.click("#refine-examples > button")
-    page.locator("#refine-record input").click()
-    expect(page.get_by_role("option").first).to_contain_text("Which way in liver? · yours")

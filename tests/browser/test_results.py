@@ -1,5 +1,6 @@
 """The Leaderboard and Calibration tabs, on reports of scripted answers."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages import choose, open_tab
@@ -21,6 +22,7 @@ def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(ope
     expect(reading).to_contain_text("one more than the number of entries that are shown")
 
 
+@pytest.mark.slow  # tests/lab/test_calibration_tab.py; drawn: test_looks.py
 def test_charts_go_for_a_stage_without_confidence_come_back_and_are_tables_too(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Calibration")

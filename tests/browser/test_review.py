@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from lab.ui.text import say
@@ -90,6 +91,7 @@ def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, tmp_p
     expect(page.locator("#review-earlier")).not_to_contain_text(nothing)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_paper_is_reached_with_the_wheel(scripted_lab, open_page, tmp_path):
     page = open_page(scripted_lab)
     open_tab(page, "Review")

@@ -54,11 +54,12 @@ def scripted(examples: Sequence[Example]) -> ScriptedModel:
     return ScriptedModel(script)
 
 
-def small_report(n: int = 12) -> EvalReport:
-    """Return the report of that model on some held-out questions, baselines included."""
+def small_report(n: int = 12, *names: str) -> EvalReport:
+    """Return the report of that model on some held-out questions, with the baselines of these names, all if none."""
     examples = few(n)
     rows = run_task(Questions(), scripted(examples), examples, ("base", "sft"), RunSettings())
-    return build_report(examples, (*rows, *baseline_rows(Questions(), examples)), ORIGIN)
+    baselines = [row for row in baseline_rows(Questions(), examples) if not names or row.stage in names]
+    return build_report(examples, (*rows, *baselines), ORIGIN)
 
 
 def judged(

@@ -36,7 +36,7 @@ from tests.training.judge_server import KNOWN, Behaviour, JudgeServer, reads, sa
 
 CASES = Path(__file__).parent / "cases"
 ROOT = Path(__file__).resolve().parents[2]
-REPORT = small_report(16)
+REPORT = small_report(16, "always down", "tissue majority")
 CONCERN = '[{"text": "There is no control arm.", "category": "design_flaw", "severity": "major"}]'
 REVIEW = {"choices": [{"message": {"role": "assistant", "content": CONCERN}, "finish_reason": "stop"}]}
 SERVERS: dict[str, Behaviour] = {

@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from threading import Event, Thread
 from zipfile import ZipFile
 
@@ -281,6 +282,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.slow
 def test_no_annotation_that_was_acknowledged_is_lost_when_the_lab_is_killed(tmp_path):
     store = new_store(tmp_path)
     store.annotations.keep_project(PROJECT)
@@ -295,7 +297,7 @@ def test_no_annotation_that_was_acknowledged_is_lost_when_the_lab_is_killed(tmp_
     again = new_store(tmp_path)
     assert acknowledged <= {each.rater for each in again.annotations.standing("liver")} and len(acknowledged) >= 20
     again.close()
-    with sqlite3.connect(tmp_path / "assay.db") as database:
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

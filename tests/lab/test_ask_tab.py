@@ -20,14 +20,6 @@ from tests.lab.chains import ScriptedChain, lab_with, ticking
 SETTINGS = (0, 64, 0)
 
 
-@pytest.fixture
-def room(tmp_path):
-    """A lab with a scripted chain, closed at the end."""
-    services = lab_with(tmp_path)
-    yield services
-    services.store.close()
-
-
 def last(views):
     *_, view = views
     return view
@@ -68,18 +60,6 @@ def test_the_model_reads_its_chains_system_prompt_with_what_may_answer_then_the_
         ["up / down / missions disagree / cannot be told from these data", known.prompt],
         ["a name, a number, yes or no, or cannot be told from these data", "Why?"],
     ]
-    services.store.close()
-
-
-def test_answers_grow_while_they_are_written(tmp_path):
-    services = lab_with(tmp_path, ScriptedChain(seconds_per_word=0.02))
-
-    views = list(ask(services, somebody(), "What is HSF1?", SETTINGS))
-
-    lengths = [len(view.cards) for view in views if 'data-state="writing"' in view.cards]
-    assert len(lengths) > 2
-    assert lengths == sorted(lengths)
-    assert all(view.is_busy for view in views[:-1])
 
 
 def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
@@ -123,18 +103,6 @@ def test_an_answer_that_no_rule_can_grade_is_not_called_one_without_a_claim(room
     assert view.cards.count(">Not scored<") == 3
     assert "Makes no claim" not in view.cards
     assert "read from the text" not in view.cards
-
-
-MARKUP = '<script>alert("x")</script> & <b>bold</b> ${alert(1)} {{value}} [link](javascript:x)'
-
-
-def test_html_and_script_in_an_answer_are_shown_as_text(tmp_path):
-    services = lab_with(tmp_path, ScriptedChain(dict.fromkeys(("base", "sft"), MARKUP)))
-
-    view = last(ask(services, somebody(), "What is HSF1?", SETTINGS))
-
-    assert [each for each in ("<script", "<b>", "${", "{{") if each in view.cards] == []
-    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp;" in view.cards
 
 
 @given(st.text())

@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -13,7 +11,6 @@ from lab.results.calibration import ALL, diagram, sentence
 from lab.results.evaluations import Evaluations
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
-from lab.ui.charts import reliability
 from lab.ui.components import interval, measure
 from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
@@ -43,7 +40,7 @@ def row_of(page, heading):
     return plain(row)
 
 
-def test_the_table_holds_every_figure_of_every_stage():
+def test_the_table_holds_every_figure_of_every_stage_and_those_of_the_report_read_as_in_the_leaderboard():
     report = scripted_report()
     page = diagram(Evaluations((report,)), None, None).page
     for stage in ("base", "sft", "grpo"):
@@ -62,15 +59,9 @@ def test_the_table_holds_every_figure_of_every_stage():
             assert f"{value:.3f}" in row_of(page, heading), (stage, heading)
         assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "States on average")
         assert f"{100 * each.mean_accuracy:.1f} %" in row_of(page, "Is right")
-
-
-def test_a_figure_that_the_report_holds_reads_as_in_the_leaderboard():
-    report = scripted_report()
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
-    page = diagram(Evaluations((report,)), None, None).page
     for name, heading in (("ece", "ECE ↓"), ("brier", "Brier score ↓"), ("auroc", "AUROC ↑")):
-        metric = summary.metrics[name]
-        assert plain(measure(metric, "number")) in row_of(page, heading)
+        assert plain(measure(summary.metrics[name], "number")) in row_of(page, heading)
 
 
 def test_a_rate_counts_only_the_answers_it_is_a_share_of():
@@ -187,77 +178,33 @@ def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
             assert "GRPO" in plain(diagram(found, report.data_name, stage).page)
 
 
-def test_the_figures_agree_with_the_leaderboard():
-    report = scripted_report()
-    (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
-    assert calibration_of(report, "grpo", settings=FEW).ece == pytest.approx(summary.metrics["ece"].value)
-
-
-def test_the_page_starts_without_loading_plotly_figures_or_scipy():
-    code = (
-        "import sys, lab.results.calibration, lab.results.leaderboard, lab.compare.preferences; "
-        "late = ('plotly.graph_objs._figure', 'scipy.stats', 'alembic', 'torch', 'datasets'); "
-        "print([module for module in late if module in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert shown.stdout.strip() == "[]"
-
-
 def trace(figure, name, kind="scatter"):
     return next(one for one in figure.data if one.name == name and one.type == kind)
 
 
-def test_a_point_is_a_bin_with_its_share_correct_n_and_interval():
-    report = scripted_report()
-    filled = [one for one in calibration_of(report, "sft").bins if one.n]
-    points = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
-    assert list(points.x) == [one.confidence for one in filled]
-    assert list(points.y) == [one.accuracy for one in filled]
-    for one, (n, low, high), up, down in zip(
-        filled, points.customdata, points.error_y.array, points.error_y.arrayminus, strict=True
-    ):
-        assert (n, (low, high)) == (one.n, one.interval)
-        assert one.accuracy + up == pytest.approx(high)
-        assert one.accuracy - down == pytest.approx(low)
-
-
-def test_the_bars_beneath_count_every_answer_with_a_confidence():
-    report = scripted_report()
-    each = calibration_of(report, "base", settings=FEW)
-    bars = trace(diagram(Evaluations((report,)), None, "base").charts[0], "Base", "bar")
-    assert sum(bars.y) == each.n - each.n_missing_confidence
-
-
-def test_all_stages_can_be_laid_over_each_other_and_keep_their_colours():
-    report = scripted_report()
-    alone = trace(diagram(Evaluations((report,)), None, "sft").charts[0], "SFT")
-    together = diagram(Evaluations((report,)), None, ALL).charts[0]
-    assert trace(together, "SFT").marker.color == alone.marker.color
-    colours = [trace(together, name).marker.color for name in ("Base", "SFT", "GRPO")]
-    assert len(set(colours)) == 3
-
-
-def test_a_stage_without_stated_confidences_gives_an_empty_diagram():
-    figure = reliability({"base": ()}, ("base",))
-    assert len(trace(figure, "Base").x) == 0
-
-
-def test_the_second_chart_is_the_risk_coverage_curve_with_how_many_are_answered():
+def test_the_charts_draw_bins_with_their_intervals_every_stated_confidence_and_the_risk_coverage_curve():
     report = scripted_report()
     each = calibration_of(report, "sft")
-    curve = next(
-        one
-        for one in diagram(Evaluations((report,)), None, "sft").charts[1].data
-        if one.mode.startswith("lines+markers")
-    )
+    reliable, risk = diagram(Evaluations((report,)), None, "sft").charts
+    filled, points = [one for one in each.bins if one.n], trace(reliable, "SFT")
+    assert (list(points.x), list(points.y)) == ([one.confidence for one in filled], [one.accuracy for one in filled])
+    for one, told, up, down in zip(
+        filled, points.customdata, points.error_y.array, points.error_y.arrayminus, strict=True
+    ):
+        assert (told[0], tuple(told[1:])) == (one.n, one.interval)
+        assert (one.accuracy - down, one.accuracy + up) == pytest.approx(one.interval)
+    stated = each.n - each.n_missing_confidence
+    assert sum(trace(reliable, "SFT", "bar").y) == stated
+    curve = next(one for one in risk.data if one.mode.startswith("lines+markers"))
     assert list(curve.x) == [point.coverage for point in each.risk_coverage]
     assert list(curve.y) == [point.risk for point in each.risk_coverage]
-    assert curve.customdata[-1][1] == each.n - each.n_missing_confidence
-    assert curve.text[-1] == str(each.n - each.n_missing_confidence)
+    assert (curve.customdata[-1][1], curve.text[-1]) == (stated, str(stated))
 
 
-def test_stages_differ_in_shape_as_well_as_in_colour():
-    together = diagram(Evaluations((scripted_report(),)), None, ALL).charts
+def test_stages_laid_over_each_other_keep_their_colours_and_differ_in_shape_too():
+    measured = Evaluations((scripted_report(),))
+    alone, together = diagram(measured, None, "sft").charts[0], diagram(measured, None, ALL).charts
+    assert trace(together[0], "SFT").marker.color == trace(alone, "SFT").marker.color
     for figure in together:
         marks = {
             (one.marker.color, one.marker.symbol) for one in figure.data if one.type == "scatter" and one.marker.symbol

@@ -13,7 +13,7 @@ from lab.services import load_reports
 from tests.lab.chains import manifest
 from tests.lab.evaluations import STAGES, scripted_report
 
-DATA = "pathways-heldout"
+DATA = "kmp-test"
 
 
 def chain_of_the_report() -> ChainManifest:
@@ -46,10 +46,11 @@ def read(folder: Path, *reports: EvalReport) -> Evaluations:
 
 def test_a_report_of_this_chain_or_of_some_of_its_stages_is_current(tmp_path: Path) -> None:
     assert read_evaluations("nowhere", tmp_path / "reports") == Evaluations(), "a chain that was never measured"
-    assert read(tmp_path, scripted_report()) == Evaluations(current=(scripted_report(),))
-    assert load_reports(str(tmp_path)).current == (scripted_report(),)
-    assert read(tmp_path, scripted_report(stages=("base", "sft"))).outdated == ()
-    mine = scripted_report().model_copy(update={"data_name": "mine.jsonl", "data_sha256": "1" * 64})
+    assert read(tmp_path, scripted_report(DATA)) == Evaluations(current=(scripted_report(DATA),))
+    assert load_reports(str(tmp_path)).current == (scripted_report(DATA),)
+    some = {"stage_checksums": {"base": "sha-of-base", "sft": "sha-of-sft"}}
+    assert read(tmp_path, scripted_report(DATA).model_copy(update=some)).outdated == ()
+    mine = scripted_report(DATA).model_copy(update={"data_name": "mine.jsonl", "data_sha256": "1" * 64})
     assert read(tmp_path, mine).current == (mine,), "a report on rows of one's own is taken at its word"
     (tmp_path / "chain.json").unlink()
     with pytest.raises(LabError, match="no chain"):
@@ -61,7 +62,7 @@ def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_
     base = {"weights_sha256": "sha of what it unpacks into", "packed_sha256": "sha-of-base"}
     back = made.model_copy(update={"base": made.base.model_copy(update=base)})
     (tmp_path / "chain.json").write_text(back.model_dump_json(), encoding="utf-8")
-    save_report(scripted_report(), tmp_path / "reports" / "0.json")
+    save_report(scripted_report(DATA), tmp_path / "reports" / "0.json")
     assert len(read_evaluations(str(tmp_path), tmp_path / "reports").current) == 1
 
 
@@ -78,8 +79,8 @@ def test_a_report_that_came_with_a_published_chain_knows_its_base_by_the_packed_
 def test_a_report_of_something_else_is_named_with_the_command_that_measures_again(
     changes: dict[str, object], reason: str, tmp_path: Path
 ) -> None:
-    found = read(tmp_path, scripted_report().model_copy(update=changes), scripted_report())
-    assert found.current == (scripted_report(),)
+    found = read(tmp_path, scripted_report(DATA).model_copy(update=changes), scripted_report(DATA))
+    assert found.current == (scripted_report(DATA),)
     (old,) = found.outdated
     assert (old.file, old.reason.startswith(reason)) == ("0.json", True)
     assert old.command.startswith(
@@ -92,18 +93,18 @@ def test_a_report_of_something_else_is_named_with_the_command_that_measures_agai
 
 
 def test_a_report_of_other_verifiers_is_named_with_the_command_that_judges_it_again(tmp_path: Path) -> None:
-    old = scripted_report().model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
+    old = scripted_report(DATA).model_copy(update={"versions": {"verifiers": "0", "confidence": "0"}})
     measured = read(tmp_path, old)
     (found,) = measured.outdated
     assert found.reason == "another version of the verifiers"
     assert found.command == f"assay eval rescore {tmp_path}/reports/0.json"
     assert measured.reports == (old,)
     assert measured.is_outdated(measured.reports[0])
-    assert read(tmp_path, old, scripted_report()).reports == (scripted_report(),), "not beside one of today"
+    assert read(tmp_path, old, scripted_report(DATA)).reports == (scripted_report(DATA),), "not beside one of today"
 
 
 def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
-    (first,) = read(tmp_path, scripted_report()).current
+    (first,) = read(tmp_path, scripted_report(DATA)).current
     (same,) = load_reports(str(tmp_path)).current
     assert same is first
     other = first.model_copy(update={"command": "assay eval run --seed 7"})

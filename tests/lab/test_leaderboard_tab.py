@@ -12,7 +12,6 @@ from evals.schema import Metric
 from lab.results import leaderboard as tab_of
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.leaderboard import board, difference_cell
-from lab.results.reports import groups_of
 from lab.services import load_reports
 from lab.session import stage_name
 from lab.ui.components import grid, interval, measure, number
@@ -20,8 +19,14 @@ from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
 
-@pytest.mark.parametrize("current", [(), (scripted_report(),)])
-def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(current, tmp_path):
+def shown(report, *chosen):
+    """Return the words of the page for a report, its default choices or those chosen."""
+    return plain(board(Evaluations((report,)), None, *(chosen or (None,))).page)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(count, tmp_path):
+    current = (scripted_report(),) * count
     old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
     services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
     *_, figures = open_tab(tab_of, services)
@@ -36,75 +41,51 @@ def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
     assert "assay eval run --chain embedded --stage all --data pathways-heldout" in plain(tables)
 
 
-def test_every_stage_and_every_baseline_stands_in_one_table(tmp_path):
-    *_, tables = open_tab(tab_of, services_in(tmp_path, (scripted_report(),)))
-    shown = plain(tables)
-    for name in ("Base", "SFT", "GRPO"):
-        assert f" {name} " in shown
-    strongest = [name for name in BASELINES if f"{name} baseline" in shown]
+def test_every_stage_and_every_baseline_stands_in_one_table_with_n_interval_and_how_it_was_read():
+    report = scripted_report()
+    page = shown(report)
+    assert all(f" {name} " in page for name in ("Base", "SFT", "GRPO"))
+    strongest = [name for name in BASELINES if f"{name} baseline" in page]
     assert len(strongest) == 1
-    assert f"{len(BASELINES) - 1} weaker baselines" in shown
-    for name in set(BASELINES) - set(strongest):
-        assert f"{name}: " in shown
-
-
-def test_answers_that_were_not_read_from_a_line_say_how_beside_the_name():
-    report = scripted_report()
-    shown = plain(board(Evaluations((report,)), None, None).page)
-    assert "empty answer: 0.0 % read by text 59" in shown
-    assert re.search(r"always down, 60%: [\d.]+ % (?!read)", shown)
-
-
-def test_accuracy_stands_with_its_n_and_interval():
-    report = scripted_report()
+    assert f"{len(BASELINES) - 1} weaker baselines" in page
+    assert all(f"{name}: " in page for name in set(BASELINES) - set(strongest))
+    assert "empty answer: 0.0 % read by text 59" in page
+    assert re.search(r"always down, 60%: [\d.]+ % (?!read)", page)
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
     metric = summary.metrics["accuracy"]
     span = interval(metric.low, metric.high, "share")
-    expected = f"{number(metric.value, 'share')} {span} · n = {metric.n}"
-    assert f"GRPO {expected}" in plain(board(Evaluations((report,)), None, None).page)
+    assert f"GRPO {number(metric.value, 'share')} {span} · n = {metric.n}" in page
 
 
-def test_the_headline_group_is_shown_first_and_another_can_be_chosen(tmp_path):
-    _, group, _, tables = open_tab(tab_of, services_in(tmp_path, (scripted_report(),)))
+def test_the_headline_group_is_shown_first_and_another_group_or_other_questions_can_be_chosen(tmp_path):
+    reports = (scripted_report(), scripted_report("kmp-test"))
+    data, group, _, tables = open_tab(tab_of, services_in(tmp_path, reports))
     assert group["value"] == "unaided"
     assert ["All questions (107)", "all"] in [list(choice) for choice in group["choices"]]
-    other = board(Evaluations((scripted_report(),)), None, "all")
-    assert "n = 107" in plain(other.page)
+    assert "n = 107" in shown(reports[0], "all")
     assert "n = 107" not in plain(tables)
-
-
-def test_a_group_the_other_questions_do_not_have_falls_back_to_the_headline():
-    reports = (scripted_report(), scripted_report("kmp-test"))
-    found = board(Evaluations(reports), "kmp-test", "conservation")
-    assert (found.report.data_name, found.group) == ("kmp-test", "unaided")
-
-
-def test_the_other_questions_can_be_chosen(tmp_path):
-    reports = (scripted_report(), scripted_report("kmp-test"))
-    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "kmp-test", "direct", "ece")
-    assert data["value"] == "kmp-test"
     assert [choice[0] for choice in data["choices"]] == [
         "Pathways in held-out tissues (107)",
         "KMP study, test set (20)",
     ]
+    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "kmp-test", "direct", "ece")
+    assert data["value"] == "kmp-test"
     assert "--data kmp-test" in plain(tables)
+    found = board(Evaluations(reports), "kmp-test", "conservation")  # a group that these questions do not have
+    assert (found.report.data_name, found.group) == ("kmp-test", "unaided")
 
 
 def test_a_difference_is_told_with_whether_it_is_more_than_chance():
-    shown = plain(board(Evaluations((scripted_report(),)), None, "all").page)
     pattern = (
         r"GRPO is shown to be better than Base on accuracy: difference \+(\S+) points, "
         r"95 % interval \+(\S+) to \S+ points, p (?:< )?\S+ after correction for 9 differences, "
         r"107 answers\."
     )
-    found = re.search(pattern, shown)
+    found = re.search(pattern, shown(scripted_report(), "all"))
     assert found
     assert float(found[1]) > float(found[2]) > 0
-
-
-def test_a_difference_that_may_be_chance_is_not_called_better_or_worse():
-    shown = plain(board(Evaluations((scripted_report(),)), None, "all", "brier").page)
-    assert re.search(r"SFT is not shown to be better or worse than Base on Brier score: diff", shown)
+    may_be_chance = r"SFT is not shown to be better or worse than Base on Brier score: diff"
+    assert re.search(may_be_chance, shown(scripted_report(), "all", "brier"))
 
 
 def difference_of(**changes):
@@ -143,10 +124,10 @@ def test_a_stage_compared_with_its_equal_is_not_called_better():
     summaries = [s for s in report.summaries if s.stage == "grpo"]
     both = [*summaries, *(s.model_copy(update={"stage": "twin"}) for s in summaries)]
     same = report.model_copy(update={"rows": (*rows, *twin), "summaries": tuple(both)})
-    shown = plain(board(Evaluations((same,)), None, None).page)
-    assert "Twin and GRPO are exactly equal on accuracy" in shown
-    assert "shown to be" not in shown.replace("none of them is shown to be better", "")
-    assert "All 2 entries share rank 1" in shown
+    page = shown(same)
+    assert "Twin and GRPO are exactly equal on accuracy" in page
+    assert "shown to be" not in page.replace("none of them is shown to be better", "")
+    assert "All 2 entries share rank 1" in page
 
 
 def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval():
@@ -156,19 +137,15 @@ def test_a_difference_that_is_the_same_in_every_draw_is_told_without_an_interval
     before = row.model_copy(update={"stage": "sft", "verdict": wrong})
     rows = (before, row)
     lone = report.model_copy(update={"rows": rows, "summaries": summarise(rows, draws=10)})
-    shown = plain(board(Evaluations((lone,)), None, "all").page)
-    assert "difference +100.0 points, but resampling the 1 answers shows no spread" in shown
-    assert "GRPO is not shown to be better or worse than SFT" in shown
-
-
-def told_of(row):
-    return "no rank" if row.rank is None else f"rank {row.rank}"
+    page = shown(lone, "all")
+    assert "difference +100.0 points, but resampling the 1 answers shows no spread" in page
+    assert "GRPO is not shown to be better or worse than SFT" in page
 
 
 def test_a_rank_is_the_one_that_the_statistics_give_and_a_shared_one_says_so():
     report = scripted_report()
     rows = leaderboard([report], "unaided", "brier")
-    page = plain(board(Evaluations((report,)), None, None, "brier").page)
+    page = shown(report, None, "brier")
     first = [row for row in rows if row.rank == 1]
     assert 1 < len(first) < len(rows)
     assert f"{len(first)} entries share rank 1: " in page
@@ -176,7 +153,8 @@ def test_a_rank_is_the_one_that_the_statistics_give_and_a_shared_one_says_so():
         name = row.stage if row.is_baseline else stage_name(row.stage)
         sharing = sum(other.rank == row.rank for other in rows)
         shared = f" shared by {sharing}" if row.rank and sharing > 1 else ""
-        assert (f"{name}: " if row.rank is None and row.is_baseline else f"{told_of(row)}{shared} {name}") in page
+        told = "no rank" if row.rank is None else f"rank {row.rank}"
+        assert (f"{name}: " if row.rank is None and row.is_baseline else f"{told}{shared} {name}") in page
 
 
 def test_a_single_best_entry_is_named_as_the_one_that_nobody_beats():
@@ -185,17 +163,16 @@ def test_a_single_best_entry_is_named_as_the_one_that_nobody_beats():
     rows = tuple(row for row in report.rows if row.stage in keep)
     summaries = tuple(s for s in report.summaries if s.stage in keep)
     two = report.model_copy(update={"rows": rows, "summaries": summaries})
-    shown = plain(board(Evaluations((two,)), None, None).page)
-    assert shown.startswith("GRPO is the only entry that no other is shown to beat.")
+    assert shown(two).startswith("GRPO is the only entry that no other is shown to beat.")
 
 
 def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
-    shown = plain(board(Evaluations((scripted_report(),)), None, None, "ece").page)
-    assert "ECE orders them and ranks none, because chance adds more" in shown
-    assert "Order by Brier score or log loss" in shown
-    assert "SFT and GRPO on ECE: difference" in shown and "This cannot be tested" in shown
-    assert not re.search(r"shown to be (better|worse) than \w+ on ECE", shown)
-    assert " rank 2 " not in shown
+    page = shown(scripted_report(), None, "ece")
+    assert "ECE orders them and ranks none, because chance adds more" in page
+    assert "Order by Brier score or log loss" in page
+    assert "SFT and GRPO on ECE: difference" in page and "This cannot be tested" in page
+    assert not re.search(r"shown to be (better|worse) than \w+ on ECE", page)
+    assert " rank 2 " not in page
 
 
 def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
@@ -214,9 +191,8 @@ def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_tha
     services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
     data, _, _, tables = open_tab(tab_of, services)
     assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"
-    shown = plain(tables)
-    assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in shown
-    assert "assay eval rescore old.json" in shown
+    assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in plain(tables)
+    assert "assay eval rescore old.json" in plain(tables)
     assert "<table" in tables
 
 
@@ -224,9 +200,7 @@ def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
     found = load_reports("embedded")
     assert {report.data_name for report in found.reports} == {"pathways-heldout", "kmp-test", "kmp-rewordings"}
     for report in found.reports:
-        for group in groups_of(report):
-            page = board(found, report.data_name, group).page
-            assert "GRPO" in plain(page)
+        assert "GRPO" in plain(board(found, report.data_name, None).page)
 
 
 def test_opening_the_tab_again_does_not_resample_anything():
@@ -241,22 +215,16 @@ def test_opening_the_tab_again_does_not_resample_anything():
     assert again * 5 < time.process_time() - before
 
 
-def test_instrument_settings_and_command_stand_beneath():
+def test_instrument_settings_and_command_stand_beneath_and_markup_in_them_is_text():
     report = scripted_report()
-    shown = plain(board(Evaluations((report,)), None, None).page)
-    for version in report.versions.values():
-        assert version in shown
-    assert report.command in shown
-    assert report.data_sha256[:12] in shown
-
-
-def test_markup_in_a_report_is_shown_as_text():
-    report = scripted_report().model_copy(update={"command": "<script>alert(1)</script>"})
-    assert "<script" not in board(Evaluations((report,)), None, None).page
+    page = shown(report)
+    assert all(told in page for told in (*report.versions.values(), report.command, report.data_sha256[:12]))
+    marked = report.model_copy(update={"command": "<script>alert(1)</script>"})
+    assert "<script" not in board(Evaluations((marked,)), None, None).page
 
 
 @pytest.mark.parametrize(
-    ("metric", "shown"),
+    ("metric", "told"),
     [
         (None, "not measured"),
         (Metric(value=None, n=0, note="no claim"), "– no claim"),
@@ -265,8 +233,8 @@ def test_markup_in_a_report_is_shown_as_text():
         (Metric(value=0.626, n=107, low=0.533, high=0.712), "62.6 % 53.3 to 71.2 % · n = 107"),
     ],
 )
-def test_a_missing_figure_is_never_shown_as_zero(metric, shown):
-    assert plain(measure(metric)) == shown
+def test_a_missing_figure_is_never_shown_as_zero(metric, told):
+    assert plain(measure(metric)) == told
 
 
 def test_a_table_row_with_a_cell_too_few_is_a_bug_not_a_shifted_table():

@@ -9,14 +9,7 @@ from gradio.routes import App
 from evals.questions import kmp_test
 from lab.compare import preferences
 from lab.compare.preferences import export, latest, overview
-from tests.lab.votes import cast, services_in
-
-
-@pytest.fixture
-def services(tmp_path):
-    made = services_in(tmp_path)
-    yield made
-    made.store.close()
+from tests.lab.votes import cast
 
 
 def plain(html):

@@ -46,10 +46,7 @@ USUAL = ("assay", 0, 256, 0.0)
 
 @pytest.fixture
 def room(tmp_path):
-    """A lab whose stages answer with citations, closed at the end."""
-    services = refining_lab(tmp_path)
-    yield services
-    services.store.close()
+    return refining_lab(tmp_path)
 
 
 def test_every_stage_answers_and_is_graded_with_the_judge_named(room):
@@ -69,7 +66,6 @@ def test_stages_read_the_record_as_the_refiner_was_trained_to(tmp_path):
     list(answer(services, somebody(), TYPED, USUAL))
 
     assert chain.prompts == [messages(RECORD)]
-    services.store.close()
 
 
 def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
@@ -101,7 +97,6 @@ def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
 
     assert "not exactly one &lt;answer&gt; block" in last.cards
     assert "stopped" in last.cards
-    services.store.close()
 
 
 def test_every_example_can_be_picked_and_those_kept_for_testing_say_so(room):
@@ -227,10 +222,7 @@ class Marking:
 
 @pytest.fixture
 def mine(tmp_path):
-    """A visitor's mine with three answers on it."""
-    made = Marking(tmp_path)
-    yield made
-    made.room.store.close()
+    return Marking(tmp_path)
 
 
 def test_a_rating_is_kept_shown_and_taken_away_by_the_same_click(mine):
@@ -340,7 +332,6 @@ def test_records_kept_for_testing_never_reach_a_training_file(tmp_path):
 
     assert file is None
     assert "1 on records kept for testing" in line
-    room.store.close()
 
 
 ASSAY = RewardConfig()
@@ -419,8 +410,8 @@ def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
         (PLAIN, ASSAY, "0.00: not well formed *$"),
         ("<answer></answer>", ASSAY, "0.00: the answer is empty"),
         (GOOD, ASSAY, "0.00: format checks failed *$"),
-        (HALF, ASSAY, r"\(0.8 × [\d.]+ \+ 0.2 × [\d.]+ = [\d.]+\) × 10 = [\d.]+"),
-        (GOOD, PUBLISHED, r"\(0.8 × [\d.]+ \+ 0.2 × [\d.]+ = [\d.]+\) × 10 = [\d.]+"),
+        (HALF, ASSAY, r"\(0.8 × 1.00 \+ 0.2 × 0.67 = 0.933\) × 10 = 9.33"),
+        (GOOD, PUBLISHED, r"\(0.8 × 0.78 \+ 0.2 × 0.40 = 0.702\) × 10 = 7.02"),
     ],
 )
 def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
@@ -436,18 +427,6 @@ def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them():
     ):
         item = scored(HALF).items[0].model_copy(update={"description": description})
         assert escape(shown) in rubric([item])
-
-
-def test_the_sum_that_is_shown_adds_up():
-    answer = scored(HALF)
-    line = words(parts(answer, ASSAY))
-    found = re.search(r"\(0.8 × ([\d.]+) \+ 0.2 × ([\d.]+) = ([\d.]+)\) × 10 = ([\d.]+)", line)
-
-    assert found is not None
-    a, b, q, reward = map(float, found.groups())
-    assert 0.8 * a + 0.2 * b == pytest.approx(q, abs=0.01)
-    assert reward == pytest.approx(10 * q, abs=0.01)
-    assert reward == pytest.approx(answer.reward, abs=0.005)
 
 
 def test_a_missing_verdict_shows_no_reward_and_why():

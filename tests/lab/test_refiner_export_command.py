@@ -17,7 +17,6 @@ def test_answers_of_all_visitors_are_written_as_records(tmp_path, monkeypatch):
         kept = score(room, visitor, TYPED, HALF, "assay").kept
         (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
         rate(room, visitor, kept, worked.document.answers[0].id, "good")
-    room.store.close()
     monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
     out = tmp_path / "rows" / "refined.jsonl"
 

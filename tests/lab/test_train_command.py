@@ -78,16 +78,6 @@ def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(fol
     assert not (folder / "run").exists()
 
 
-def test_planning_the_shipped_settings_needs_no_torch(tmp_path):
-    program = (
-        "import sys; from training.launch.plan import plan_of;"
-        f"plan_of('sft', ['--config', 'training/configs/embedded/sft.yaml', '--output', '{tmp_path}/new']).needs(8);"
-        " sys.exit(9 if 'torch' in sys.modules else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-
-
 def typed(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder as a person types it."""
     program = [sys.executable, "-c", "from lab.cli import main; main()", "train", *map(str, words)]

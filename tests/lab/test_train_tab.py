@@ -44,14 +44,15 @@ def services_for(tmp_path, **changes):
     return replace(services, settings=settings, now=now)
 
 
+def opened(folder, **changes):
+    """Return what a visitor sees who opens the tab."""
+    return called(page_of(services_for(folder, **changes)), "train", None)
+
+
 def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
-    services = services_for(tmp_path)
     run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
     table(run.completions, 3, *ROWS)
-
-    shown = called(page_of(services), "train", None)
-
-    services.store.close()
+    shown = opened(tmp_path)
     assert "finished" in plain(shown["train-panel"])
     for command in (f"assay lab --chain {run.path}", f"assay eval run --chain {run.path}", f"publish card {run.path}"):
         assert command in plain(shown["train-panel"])
@@ -62,18 +63,15 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
 
 
 def test_ten_answers_are_shown_and_the_rest_when_asked_for(tmp_path):
-    services = services_for(tmp_path)
     run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
     rows = [(f"answer {n}", n / 20, 0.0, "correct", 0.5) for n in range(13)]
     table(run.completions, 3, *rows)
-    page = page_of(services)
-    shown = called(page, "train", None)
-    services.store.close()
+    shown = opened(tmp_path)
     assert shown["train-answers"].count("<tr>") == 11  # the head and ten
     assert (shown["train-more"]["value"], shown["train-more"]["visible"]) == ("Show 3 more", True)
 
     with gr.Blocks():
-        part = train.TrainPage(services)
+        part = train.TrainPage(services_for(tmp_path))
     painted = part.listed(follow(Watched(run.path), read_completions), train.NEWEST, "reward-worst", 20)
     assert painted[part.answers].count("<tr>") == 14
     assert painted[part.more].visible is False
@@ -89,19 +87,15 @@ NONE = [
 
 @pytest.mark.parametrize(("changes", "told"), NONE)
 def test_a_run_without_sampled_answers_says_why_there_are_none(tmp_path, changes, told):
-    services = services_for(tmp_path)
     run_in(tmp_path / "runs" / "mine", steps=3, **changes)
-    shown = called(page_of(services), "train", None)
-    services.store.close()
+    shown = opened(tmp_path)
     assert told in plain(shown["train-answers"])
     assert not shown["train-more"]["visible"]
 
 
 def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
-    services = services_for(tmp_path, is_shared=True)
     run_in(tmp_path / "runs" / "mine", steps=3, status="stopped")
-    shown = called(page_of(services), "train", None)
-    services.store.close()
+    shown = opened(tmp_path, is_shared=True)
     assert "Anybody can reach this page" in plain(shown["train-refused"])
     assert not shown["train-new"]["visible"]
     assert not shown["train-resume"]["visible"]
@@ -110,31 +104,25 @@ def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
 
 
 def test_a_run_that_stopped_itself_says_why_and_is_not_offered_to_be_resumed(tmp_path):
-    services = services_for(tmp_path)
     why = {"stopped_because": "knowledge is being lost; raise beta"}
     run_in(tmp_path / "runs" / "mine", steps=3, status="stopped", result=why)
-    shown = called(page_of(services), "train", None)
-    services.store.close()
+    shown = opened(tmp_path)
     assert "It stopped itself: knowledge is being lost" in plain(shown["train-panel"])
     assert "another limit" in plain(shown["train-panel"])
     assert not shown["train-resume"]["visible"]
 
 
 def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
-    services = services_for(tmp_path)
     run_in(tmp_path / "runs" / "mine", steps=1, status="finished")
     run_in(tmp_path / "secret", steps=1, status="stopped")
-    reply = posted(page_of(services), "train_run", str(tmp_path / "secret"))
-    services.store.close()
+    reply = posted(page_of(services_for(tmp_path)), "train_run", str(tmp_path / "secret"))
     assert "loss" not in reply.text
     assert reply.status_code == 500  # Gradio takes nothing that is not in the list
 
 
 def test_building_the_tab_reads_no_run_and_no_settings_file(tmp_path, monkeypatch):
-    services = services_for(tmp_path)
-    opened = []
-    monkeypatch.setattr(sys.modules["lab.train.tab"], "find", lambda *_: opened.append("runs"))
-    monkeypatch.setattr("lab.train.form.recipes", lambda *_: opened.append("files"))
-    page_of(services)
-    services.store.close()
-    assert opened == []
+    read = []
+    monkeypatch.setattr(sys.modules["lab.train.tab"], "find", lambda *_: read.append("runs"))
+    monkeypatch.setattr("lab.train.form.recipes", lambda *_: read.append("files"))
+    page_of(services_for(tmp_path))
+    assert read == []

@@ -2,7 +2,9 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import LabEngine
@@ -13,6 +15,8 @@ from lab.store.answers import Store
 from lab.store.migrate import upgrade
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+OPENED: list[Store] = []
+"""Stores of labs, closed after each test."""
 
 
 def url_in(folder: Path) -> str:
@@ -22,6 +26,14 @@ def url_in(folder: Path) -> str:
 def new_store(folder: Path) -> Store:
     upgrade(url_in(folder))
     return Store(url_in(folder), now=lambda: NOON + timedelta(days=1))
+
+
+@cache
+def migrated() -> bytes:
+    """Return the file of a new database: the migrations are run once a process, not once a lab."""
+    with TemporaryDirectory() as name:
+        new_store(Path(name)).close()
+        return (Path(name) / "assay.db").read_bytes()
 
 
 def answer(answer_id: str, stage: str = "base", **changes: object) -> Answer:
@@ -70,12 +82,15 @@ def cast(store: Store, number: int, stages: tuple[str, str], choice: Choice, **c
 
 
 def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
-    """The lab's collaborators around a new store; the engine has nothing to load."""
+    """The lab's collaborators around the store of a folder, new if there is none; the engine has nothing to load."""
 
     def load(*_: object) -> object:
         raise AssertionError("these tests need no model")
 
-    store = new_store(folder)
+    if not (folder / "assay.db").exists():
+        (folder / "assay.db").write_bytes(migrated())
+    store = Store(url_in(folder), now=lambda: NOON + timedelta(days=1))
+    OPENED.append(store)
     return Services(
         settings=LabSettings(cache=folder / "cache", database_url=url_in(folder)),
         engine=LabEngine(load),

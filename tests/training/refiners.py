@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 import yaml
 from tokenizers import AddedToken
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from evals.refine.prompt import SYSTEM_PROMPT
-from tests.models import tiny_adapter, tiny_tokenizer
+from tests.models import tiny_adapter, tiny_llama, tiny_tokenizer
 from tests.training.runs import COMMON
 from training.models.base import find_base
 from training.models.start import NewStage, append_stage
@@ -60,24 +59,10 @@ def answering_base(folder: Path) -> Path:
     tokenizer = tiny_tokenizer()
     words = [AddedToken(text, normalized=False) for text in dict.fromkeys(ANSWERS)]
     tokenizer.add_tokens(words)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        tie_word_embeddings=False,
-        initializer_range=0.1,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        model = LlamaForCausalLM(config)
+    model = tiny_llama(tokenizer, max_position_embeddings=2048, tie_word_embeddings=False)
+    with torch.no_grad():
         model.lm_head.weight[: len(tokenizer) - len(words)] *= 0.1
-        model.save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -263,34 +263,6 @@ def test_a_server_that_knows_no_schema_is_asked_freely_unless_constrain_is_alway
     assert (record.constraint, record.substitutions) == ("none", ())
 
 
-def test_a_field_that_a_server_does_not_know_is_renamed_or_left_out_and_told():
-    def strict(asked: Asked) -> Reply:
-        for name in ("repetition_penalty", "max_tokens"):
-            if name in asked.body:
-                return refusal(400, f"Unsupported parameter: '{name}'")
-        return completion()
-
-    (reply,), record, requests = answers(strict, Asking(max_new_tokens=300))
-    assert reply.error == ""
-    assert requests[-1].body["max_completion_tokens"] == 300
-    assert (record.constraint, len(record.substitutions)) == ("array schema", 2)
-
-
-def test_a_passing_failure_is_tried_again_and_a_lasting_one_is_told():
-    failures: dict[Reply, str] = {
-        None: "no reply",
-        (503, b"busy"): "answered 503: busy",
-        (429, b""): "answered 429: nothing",
-        (200, b"<html>"): "not a chat completion",
-        completion(None): "holds no text",
-    }
-    for bad, said in failures.items():
-        (good,), _, requests = answers(lambda asked, bad=bad: bad if asked.number < 3 else completion())
-        assert (good.text, len(requests)) == (SAID, 3)
-        (reply,), *_ = answers(lambda _, bad=bad: bad)
-        assert reply.finish_reason == "error" and said in reply.error
-
-
 def test_a_server_that_says_how_long_to_wait_is_waited_for():
     started = time.monotonic()
     (reply,), *_ = answers(lambda asked: (429, b"", "Retry-After: 0.3") if asked.number == 1 else completion())

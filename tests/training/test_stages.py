@@ -48,19 +48,20 @@ from training.sft import check_packing
 
 LEFT = ["adapter", "chain.json", "metrics.jsonl", "run.json"]
 QUESTION = [Message(role="user", content="How many?")]
+slow = pytest.mark.slow
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def check_left(run: RunFolder, stage: str, *more: str) -> None:
+def check_left(run: RunFolder, stage: str, *more: str, steps: int = 2) -> None:
     """Check the run folder of a stage on top of an SFT run: its own adapter alone, the chain, no path of here."""
     assert names(run.path) == sorted([*LEFT, *more])
     assert names(run.adapter) == ["adapter_config.json", WEIGHTS_NAME]
     kept, chain = record(run.path), read_chain(run.path).manifest
     assert [each.name for each in chain.stages] == ["sft", stage]
-    assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", stage, 2)
+    assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", stage, steps)
     assert kept["data"]["stage sft"] == chain.stages[0].sha256
     assert str(run.path.parent) not in (run.path / "run.json").read_text(encoding="utf-8")
 
@@ -100,7 +101,9 @@ def test_run_json_tells_what_was_done_and_nothing_about_the_machine_or_its_user(
     assert str(launched.parent) not in (launched / "adapter" / "adapter_config.json").read_text()
 
 
-@pytest.mark.parametrize("mode", ["stack", "continue", "merge_then_new"])
+@pytest.mark.parametrize(  # on DPO, the first two are quick and the last is slow
+    "mode", [pytest.param("stack", marks=slow), pytest.param("continue", marks=slow), "merge_then_new"]
+)
 def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(taught: Path, tmp_path: Path, mode: str):
     file = on_taught(taught, "sft", tmp_path / "run", mode=mode, max_length=1024, max_steps=1, seed=5)
     run, base = train("sft", file), str(taught / "model")
@@ -112,6 +115,7 @@ def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(taught: Path, t
     assert (apart < 0.02) == (mode == "continue")  # one step of at most 3e-3 from where it was
 
 
+@slow
 def test_the_model_is_let_go_of_before_the_new_stage_is_measured_and_the_tokenizer_read_once(tmp_path, monkeypatch):
     built: list[weakref.ref[torch.nn.Module]] = []
     left: list[bool] = []
@@ -137,6 +141,7 @@ def test_a_row_that_is_too_long_fails_the_run_before_anything_is_trained(tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+@slow  # without training: tests/training/test_runs.py
 def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Path):
     run = train("sft", settings_file(tmp_path, {**SFT, "max_steps": 1}))
     before = (run.path / "run.json").read_bytes()
@@ -162,7 +167,7 @@ def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsy
     assert capsys.readouterr().err.startswith(said)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=slow)])
 def test_packed_rows_do_not_see_each_other_and_give_the_loss_of_rows_apart(tmp_path, attention: str):
     values = {**SFT, "max_steps": 1, "learning_rate": 1e-9, "batch": 8, "attention": attention}
     losses = []
@@ -207,7 +212,7 @@ def test_tensorboard_where_it_is_installed_gets_the_figures_beside_the_run_folde
 
 # ---- DPO ---------------------------------------------------------------------------------------
 
-MODES = ["stack", "continue", pytest.param("merge_then_new", marks=pytest.mark.slow)]
+MODES = ["stack", "continue", pytest.param("merge_then_new", marks=slow)]
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -250,7 +255,7 @@ def test_each_mode_is_served_as_it_was_trained(preferred: RunFolder, taught: Pat
     assert [answer.stage for answer in answers] == ["base", "sft", "dpo"]
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize(("mode", "weights"), [("stack", "nf4"), ("continue", "nf4"), ("stack", "float32")])
 def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(taught, tmp_path, mode, weights):
     values = {"mode": mode, "weights": weights, "autocast": "bfloat16"}
@@ -260,7 +265,7 @@ def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(
     assert figures(run, "monitor/kl")[-1] > 0.0
 
 
-@pytest.mark.slow
+@slow
 def test_what_was_learned_in_stack_and_in_merged_weights_is_the_same(taught: Path, tmp_path: Path):
     runs = [
         train("dpo", on_taught(taught, "dpo", tmp_path / mode / "run", max_steps=3, mode=mode))
@@ -271,9 +276,8 @@ def test_what_was_learned_in_stack_and_in_merged_weights_is_the_same(taught: Pat
     assert figures(runs[0], "loss") == pytest.approx(figures(runs[1], "loss"), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("weights", "autocast"), [("float32", "none"), pytest.param("nf4", "bfloat16", marks=pytest.mark.slow)]
-)
+@slow
+@pytest.mark.parametrize(("weights", "autocast"), [("float32", "none"), ("nf4", "bfloat16")])
 def test_the_monitor_leaves_the_trained_weights_as_they_are(taught: Path, tmp_path: Path, weights: str, autocast: str):
     values = {"weights": weights, "autocast": autocast, "max_steps": 2}
     runs = [
@@ -300,7 +304,7 @@ def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_r
     assert run.last_checkpoint() is not None and not run.adapter.exists()
 
 
-@pytest.mark.slow
+@slow
 def test_a_dpo_run_that_stopped_itself_goes_on_to_the_weights_and_figures_of_one_that_did_not(taught, tmp_path):
     values = {"max_steps": 4, "save_steps": 2, "mode": "continue"}
     whole = train("dpo", on_taught(taught, "dpo", tmp_path / "whole", **values))
@@ -353,21 +357,19 @@ def trained_weights(trainer: grpo.GRPOTrainer) -> dict[str, torch.Tensor]:
     }
 
 
-def test_a_grpo_run_keeps_what_was_sampled_and_judged_and_leaves_the_chain_as_it_was(taught: Path, tmp_path: Path):
+def test_a_grpo_run_keeps_what_was_sampled_and_judged_leaves_the_chain_as_it_was_and_says_that_it_learns_nothing(
+    taught: Path, tmp_path: Path, capsys
+):
     frozen = (taught / "sft" / "adapter" / WEIGHTS_NAME).read_bytes()
-    run = train("grpo", on_taught(taught, "grpo", tmp_path / "run"))
-    check_left(run, "grpo", "completions")
+    run = train("grpo", on_taught(taught, "grpo", tmp_path / "run", max_steps=10))
+    check_left(run, "grpo", "completions", steps=10)
     assert (taught / "sft" / "adapter" / WEIGHTS_NAME).read_bytes() == frozen
     table = pandas.read_parquet(run.completions)
-    assert len(table) == 2 * int(str(GRPO["batch"]))
+    assert len(table) == 10 * int(str(GRPO["batch"]))
     assert {"prompt", "completion", "verifier", "verdict", "stated_confidence"} <= set(table.columns)
     logged = run.metric_rows()[0]
     assert {"kl", "reward", "frac_reward_zero_std", "verdict/no_claim", "verifier/V4"} <= set(logged)
     assert logged["kl"] == 0.0
-
-
-def test_a_run_that_learns_nothing_says_so_in_words(taught: Path, tmp_path: Path, capsys):
-    run = train("grpo", on_taught(taught, "grpo", tmp_path / "run", max_steps=10))
     alerts = [row for row in run.metric_rows() if "alert" in row]
     assert {row["step"] for row in alerts} == {10}
     said = [row["alert"] for row in alerts]
@@ -394,7 +396,7 @@ def test_each_verifier_is_compared_on_its_own_within_a_group_where_that_is_asked
 
 
 KINDS = [
-    pytest.param(mode, weights, autocast, marks=[pytest.mark.slow] * ((mode, autocast) != ("stack", "none")))
+    pytest.param(mode, weights, autocast, marks=[slow] * ((mode, autocast) != ("stack", "none")))
     for mode in ("stack", "continue", "merge_then_new")
     for weights, autocast in (("float32", "none"), ("float32", "bfloat16"), ("nf4", "bfloat16"))
     if (mode, weights) != ("merge_then_new", "nf4")  # refused
@@ -452,7 +454,8 @@ def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path
     assert rewards[0] == rewards[1]
 
 
-@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=pytest.mark.slow)])
+@slow  # after a kill and after a signal: tests/training/test_kills.py
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
 def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_stopped(taught, tmp_path, stage: str):
     def settings(name: str, **values: object) -> Path:
         values = {"max_steps": 4, "max_length": 1024, **values}
