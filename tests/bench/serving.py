@@ -1,11 +1,13 @@
-"""Three stages in one batch against three merged models one after another: time and memory.
+"""Four stages in one batch against four merged models one after another; eight users in one running batch.
 
 Each way runs in a process of its own, holds its models, and writes 64 tokens per stage whenever it
 is told to; the ways take turns and medians are compared. Weights are the growth of the resident set over
-the process before loading, no weights file left mapped.
+the process before loading, no weights file left mapped. Users ask the last stage at once, each another question:
+in one running batch, and one after another (a batch of one row) in the same process, in turns.
 """
 
 import gc
+import queue
 import statistics
 import sys
 import time
@@ -15,10 +17,11 @@ from typing import Any
 
 from rich.table import Table
 
-from tests.bench._measure import ROOT, SMALL, in_turns, resident, show, spread, start
+from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, spread, start
 
 TOKENS = 2 if SMALL else 64
-TIME_LIMIT, MEMORY_LIMIT = 0.5, 0.45
+TIME_LIMIT, MEMORY_LIMIT = 0.28, 0.45
+USERS, SPEEDUP, FIRST_SECONDS = 8, 3.0, 1.5
 CHAIN = ROOT / "training" / "embedded" / "grpo"
 QUESTION = (
     "Which direction does the Hallmark gene set oxidative phosphorylation take in the soleus of"
@@ -27,6 +30,7 @@ QUESTION = (
 MERGED = "merged models, one after another"
 MIXED = "PEFT, one mixed batch (adapter_names)"
 STACK = "stacked adapters, one batch (this repository)"
+ALONE, TOGETHER = "one after another", "one running batch (assay chain serve)"
 
 
 def main() -> None:
@@ -59,6 +63,49 @@ def main() -> None:
         table.add_row(name, spread(times[name]), ratio, *cells)
     table.add_row("limit", "", f"{TIME_LIMIT}", "", f"{MEMORY_LIMIT}", "")
     show(table)
+    show(_users_table(apart(__name__, "users")))
+
+
+def _users_table(found: dict[str, list[tuple[float, float]]]) -> Table:
+    title = f"{USERS} users at once, {TOKENS} tokens each, bfloat16"
+    table = Table("way", "seconds", "times as fast", "first token of the last user, s", title=title)
+    reference = statistics.median(seconds for seconds, _ in found[ALONE])
+    for name, rounds in found.items():
+        seconds, first = map(list, zip(*rounds, strict=True))
+        table.add_row(name, spread(seconds), f"{reference / statistics.median(seconds):.2f}", spread(first))
+    table.add_row("limit", "", f"{SPEEDUP}", f"{FIRST_SECONDS}")
+    return table
+
+
+def users() -> dict[str, list[tuple[float, float]]]:
+    """Return for both ways and each round: seconds until all were answered, and until the last one's first token."""
+    from training.models.chain import load_chain
+    from training.serve.batching import Batcher
+
+    loaded = load_chain(CHAIN)
+    loaded.ends = (-1,)
+    ways = {ALONE: Batcher(loaded, max_rows=1), TOGETHER: Batcher(loaded, max_rows=USERS)}
+    for batcher in ways.values():
+        _asked(batcher, "warming up")
+    return in_turns(5, {name: lambda batcher=batcher: _asked(batcher) for name, batcher in ways.items()})
+
+
+def _asked(batcher: Any, what: str | None = None) -> tuple[float, float]:
+    from evals.model import Sampling
+    from training.serve.batching import GenerationRequest
+
+    sampling, found = Sampling(max_new_tokens=TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
+    chain, begun, n_open, first = batcher.writer, time.perf_counter(), USERS, dict[int, float]()
+    for user in range(USERS):
+        question = what or f"In round {begun:.6f} user {user} asks: {QUESTION}"  # so that no question is known
+        (row,) = chain.rows(chain.messages(question), chain.stages[-1:], sampling)
+        request = GenerationRequest(row.prompt, row.stage, sampling)
+        batcher.submit(request, lambda delta, user=user: found.put((user, time.perf_counter() - begun, delta)))
+    while n_open:
+        user, seconds, delta = found.get()
+        first.setdefault(user, seconds)
+        n_open -= delta.finish_reason is not None
+    return seconds, max(first.values())
 
 
 def serve(name: str) -> None:

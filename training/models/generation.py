@@ -242,7 +242,7 @@ class Writer:
         self.stack, model = stack, stack.model
         self._generate = cast(Callable[..., torch.Tensor], model.generate)
         self.tokenizer = tokenizer
-        self._adapters_of_stage = dict(adapters_of_stage)
+        self.adapters_of_stage = dict(adapters_of_stage)
         self.ends = end_tokens(model, tokenizer)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0]
         self.context = int(getattr(model.config, "max_position_embeddings", 2048))
@@ -329,7 +329,7 @@ class Writer:
         for name, value, low, high in limits:
             if not low <= value <= high:
                 raise BadConfig(f"{name} is {value}; choose a value from {low} to {high}.")
-        known = tuple(self._adapters_of_stage)
+        known = tuple(self.adapters_of_stage)
         for stage in stages:
             if stage not in known:
                 raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(known)}.")
@@ -376,7 +376,7 @@ class Writer:
             seeds = [row_seed(sampling.seed, row.stage, row.prompt) for row in rows]
             processors.append(SeededRows(seeds, sampling.temperature, sampling.top_p))
         device = self.stack.model.device
-        adapters = [self._adapters_of_stage[row.stage] for row in rows]
+        adapters = [self.adapters_of_stage[row.stage] for row in rows]
         with torch.inference_mode(), self.stack.rows(adapters):
             written = self._generate(
                 input_ids=ids.to(device),

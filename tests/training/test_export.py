@@ -1,0 +1,95 @@
+"""An exported stage is a plain folder that others load, and computes what the stack does."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from evals.errors import BadConfig
+from evals.model import Sampling
+from tests.models import tiny_adapter, tiny_base
+from training.models.base import find_base
+from training.models.chain import LoadedChain, load_chain
+from training.models.export import export
+from training.models.start import NewStage, append_stage
+
+QUESTION = "Which way does the liver go?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny chain whose stages adapt other layers at other ranks."""
+    folder = tmp_path_factory.mktemp("export")
+    source, chain = find_base(str(tiny_base(folder / "model"))), None
+    for seed, (name, rank, targets) in enumerate(
+        (("sft", 4, ("q_proj", "v_proj")), ("grpo", 3, ("q_proj", "up_proj")))
+    ):
+        tiny_adapter(source.folder, folder / name / "adapter", seed=seed, rank=rank, targets=targets, strength=0.5)
+        stage = NewStage(name, name, folder / name / "adapter")
+        chain = append_stage(folder / name, stage, source, chain, None if chain else "Be short.")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chain(folder: Path) -> LoadedChain:
+    return load_chain(folder / "grpo", "float32")
+
+
+def loaded(folder: Path, out: Path, kind: str, dtype: torch.dtype = torch.float32):
+    """Load as anybody would, without Assay."""
+    if kind == "merged":
+        return AutoModelForCausalLM.from_pretrained(out, dtype=dtype)
+    return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "model", dtype=dtype), out)
+
+
+@pytest.mark.parametrize("kind", ["merged", "joined-lora"])
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, tmp_path, kind, stage):
+    out = tmp_path / "out"
+    told = export(folder / "grpo", out, kind, "float32", stage)
+    model = loaded(folder, out, kind)
+    ids = torch.tensor([chain.rows(chain.messages(QUESTION), (stage,), Sampling())[0].prompt])
+    with torch.inference_mode():
+        theirs = model(input_ids=ids).logits
+        with chain.stack.rows([chain.adapters_of_stage[stage]]):
+            ours = chain.stack.model(input_ids=ids).logits
+        bare = chain.stack.model(input_ids=ids).logits
+    assert (ours - theirs).abs().max() < 1e-4 < (ours - bare).abs().max()
+    assert told.difference.largest < 1e-4 and told.difference.top1 == 1.0 and told.difference.n_tokens > 100
+    assert told.rank == (None if kind == "merged" else {"sft": 4, "grpo": 7}[stage])
+
+
+def test_a_merged_folder_has_the_tokenizer_and_template_that_it_was_trained_with(folder, chain, tmp_path):
+    export(folder / "grpo", tmp_path / "out", "merged")
+    messages = [each.model_dump() for each in chain.messages(QUESTION)]
+    text = AutoTokenizer.from_pretrained(tmp_path / "out").apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True
+    )
+    assert text == chain.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_what_rounding_changes_is_measured_and_written_beside_it(folder, tmp_path):
+    told = {kind: export(folder / "grpo", tmp_path / kind, kind, "bfloat16") for kind in ("merged", "joined-lora")}
+    for kind, each in told.items():
+        written = json.loads((tmp_path / kind / "export.json").read_text())
+        assert (written["stage"], list(written["adapters"]), written["dtype"]) == ("grpo", ["sft", "grpo"], "bfloat16")
+        assert written["difference"] == each.difference.model_dump()
+        assert 0.9 < each.difference.top1 <= 1 and 0 < each.difference.kl < 0.01 < each.difference.largest
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"stage": "dpo"}, "no stage 'dpo' .* sft, grpo"), ({"stage": "base"}, "no stage"), ({"dtype": "int3"}, "int3")],
+)
+def test_what_cannot_be_exported_is_refused_and_nothing_is_left_behind(folder, tmp_path, options, words):
+    with pytest.raises(BadConfig, match=words):
+        export(folder / "grpo", tmp_path / "out", **{"kind": "merged", **options})
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(BadConfig, match="there already"):
+        export(folder / "grpo", tmp_path, "merged")
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]

@@ -1,0 +1,376 @@
+"""A chain that serves: requests share a batch and are answered as if alone; OpenAI's own client understands it."""
+
+import json
+import queue
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import httpx2
+import openai
+import pytest
+import torch
+import uvicorn
+
+from evals.errors import BadConfig
+from evals.model import Sampling
+from tests.models import CONTEXT, tiny_chain
+from training.models.chain import LoadedChain, load_chain
+from training.serve.batching import Batcher, Busy, GenerationRequest
+from training.serve.server import ChainServer, Limits
+
+WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")
+QUESTION = [{"role": "user", "content": "Which way does the soleus go?"}]
+LONG = Sampling(max_new_tokens=700)
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> LoadedChain:
+    return load_chain(tiny_chain(tmp_path_factory.mktemp("chain")), "float32")
+
+
+@pytest.fixture(scope="module")
+def shared(chain: LoadedChain) -> Iterator[Batcher]:
+    with closing(Batcher(chain)) as batcher:
+        yield batcher
+
+
+def asked(
+    chain: LoadedChain, question: str = "Which way?", stage: str = "grpo", sampling=LONG, **options
+) -> GenerationRequest:
+    return GenerationRequest(
+        chain.rows(chain.messages(question), (stage,), sampling)[0].prompt, stage, sampling, **options
+    )
+
+
+def submitted(batcher: Batcher, request: GenerationRequest):
+    """Return the job and an iterator over what is written; it ends with the answer, and raises what broke."""
+    found: queue.SimpleQueue = queue.SimpleQueue()
+    job = batcher.submit(request, found.put)
+
+    def read():
+        while True:
+            delta = found.get(timeout=60)
+            if isinstance(delta, Exception):
+                raise delta
+            yield delta
+            if delta.finish_reason:
+                return
+
+    return job, read()
+
+
+def whole(deltas) -> tuple[str, int, str]:
+    found = list(deltas)
+    return "".join(each.text for each in found), found[-1].n_tokens, found[-1].finish_reason
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+# ---- the batch ---------------------------------------------------------------------------------
+
+
+def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared):
+    """Stages, prompts, lengths, draws and moments of joining differ; prompts begin alike and are read once."""
+    luck, requests = random.Random(0), []
+    for seed in range(30):
+        question = " ".join(luck.choices(WORDS, k=luck.randint(1, 40)))
+        sampling = Sampling(luck.randint(1, 40), luck.choice([0.0, 1.0]), luck.choice([1.0, 0.9]), seed)
+        requests.append((chain.messages(question), luck.choice(chain.stages), sampling))
+    streams = []
+    for messages, stage, sampling in requests:
+        row = chain.rows(messages, (stage,), sampling)[0]
+        streams.append(submitted(shared, GenerationRequest(row.prompt, stage, sampling))[1])
+        time.sleep(luck.choice([0, 0.02]))
+    alone = [chain.generate([messages], (stage,), sampling)[0][0] for messages, stage, sampling in requests]
+    assert [whole(each) for each in streams] == [(each.text, each.n_tokens, each.finish_reason) for each in alone]
+
+
+def test_logits_in_company_are_those_of_the_request_alone(chain, shared):
+    """Compared by the log-probabilities of the 20 likeliest tokens of each place."""
+    companions = [submitted(shared, asked(chain, "the " * n, stage)) for n, stage in enumerate(("base", "sft"), 5)]
+    next(companions[0][1])
+    request = asked(chain, sampling=Sampling(max_new_tokens=24), top_logprobs=20)
+    scored = [each for delta in submitted(shared, request)[1] for each in delta.scored]
+    for job, _ in companions:
+        shared.cancel(job)
+    written = [each.token for each in scored]
+    ids = torch.tensor([[*request.prompt, *written]])
+    with torch.inference_mode(), chain.stack.lock, chain.stack.rows([chain.adapters_of_stage["grpo"]]):
+        logits = chain.stack.model(input_ids=ids).logits[0, len(request.prompt) - 1 : -1].log_softmax(-1)
+    assert len(scored) == 24
+    for expected, each in zip(logits, scored, strict=True):
+        assert abs(expected[each.token] - each.logprob) < 1e-4
+        assert max(abs(expected[token] - value) for token, value in each.top) < 1e-4
+
+
+def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(chain):
+    short = Sampling(max_new_tokens=5)
+    with closing(Batcher(chain, max_rows=2, max_waiting=1)) as batcher:
+        first, reading = submitted(batcher, asked(chain))
+        next(reading)
+        assert whole(submitted(batcher, asked(chain, "the mice", sampling=short))[1])[1] == 5
+        wait_for(lambda: batcher.load == (1, 0))
+        second, _ = submitted(batcher, asked(chain, "mice"))
+        wait_for(lambda: batcher.load == (2, 0))
+        _, third = submitted(batcher, asked(chain, "why", sampling=short))
+        with pytest.raises(Busy, match="1 requests wait already"):
+            batcher.submit(asked(chain), print)
+        batcher.cancel(second)
+        assert whole(third)[1] == 5
+        assert next(reading).finish_reason is None
+        batcher.cancel(first)
+        wait_for(lambda: batcher.load == (0, 0))
+    with pytest.raises(Busy, match="stopping"):
+        batcher.submit(asked(chain), print)
+
+
+def test_what_breaks_is_told_to_those_it_took_down_and_the_next_answer_is_right(chain, shared):
+    request = asked(chain, sampling=Sampling(max_new_tokens=12))
+    expected = whole(submitted(shared, request)[1])
+    calls = []
+
+    def broken(*_):
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("a layer broke")
+
+    hook = chain.stack.model.model.layers[0].register_forward_hook(broken)
+    with pytest.raises(RuntimeError, match="a layer broke"):
+        list(submitted(shared, request)[1])
+    hook.remove()
+    assert whole(submitted(shared, request)[1]) == expected
+
+
+def test_requests_together_never_take_more_of_the_cache_than_they_may(chain):
+    one = asked(chain, sampling=Sampling(max_new_tokens=100))
+    with closing(Batcher(chain, max_columns=2 * one.length)) as batcher:
+        streams = [submitted(batcher, one)[1] for _ in range(5)]
+        most = 0
+        while batcher.load != (0, 0):
+            most = max(most, batcher.load[0])
+            time.sleep(0.001)
+    assert most == 2 and {whole(each)[1] for each in streams} == {100}
+
+
+def test_a_base_whose_layers_keep_no_columns_is_refused(chain, monkeypatch):
+    monkeypatch.setattr(chain.stack.model.config, "layer_types", ["linear_attention"], raising=False)
+    with pytest.raises(BadConfig, match=r"linear_attention, .* chain export"):
+        Batcher(chain)
+
+
+# ---- the server --------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving(chain: LoadedChain, limits: Limits, keys: Sequence[str] = ("secret",)) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        server = uvicorn.Server(uvicorn.Config(ChainServer(chain, limits, keys, "tiny").app(), log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+        thread.start()
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(chain: LoadedChain) -> Iterator[str]:
+    with serving(chain, Limits(rows=8, waiting=20, answer_tokens=800)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="secret", max_retries=0) as found:
+        yield found
+
+
+def said(chain: LoadedChain, stage: str = "grpo", length: int = 12) -> str:
+    return chain.generate([chain.messages(QUESTION[0]["content"])], (stage,), Sampling(length))[0][0].text
+
+
+GREEDY = {"messages": QUESTION, "temperature": 0, "max_tokens": 12}
+
+
+def test_every_stage_is_a_model_that_says_what_the_chain_says(chain, client):
+    assert [each.id for each in client.models.list()] == ["base", "sft", "grpo"]
+    for stage in chain.stages:
+        answer = client.chat.completions.create(model=f"tiny/{stage}", **GREEDY)
+        (choice,), usage = answer.choices, answer.usage
+        assert (choice.message.content, choice.finish_reason) == (said(chain, stage), "length")
+        assert (usage.completion_tokens, usage.total_tokens) == (12, usage.prompt_tokens + 12)
+
+
+def test_a_stream_adds_up_to_the_answer_and_ends_with_its_usage(chain, client):
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *chunks, last = client.chat.completions.create(model="grpo", **GREEDY, **options)
+    assert "".join(each.choices[0].delta.content for each in chunks) == said(chain)
+    assert [each.choices[0].delta.role for each in chunks][:2] == ["assistant", None]
+    assert [each.choices[0].finish_reason for each in chunks][-2:] == [None, "length"]
+    assert last.usage.completion_tokens == 12 and not last.choices
+
+
+def test_a_stop_text_ends_the_answer_before_it_also_where_it_spans_tokens(chain, client):
+    text = said(chain, length=40)
+    for start in (7, 15):
+        stop = text[start : start + 6]
+        for stream in (False, True):
+            found = client.chat.completions.create(
+                model="grpo", **GREEDY | {"max_tokens": 40}, stop=[stop, "never said"], stream=stream
+            )
+            pieces = [each.choices[0].delta.content for each in found] if stream else [found.choices[0].message.content]
+            assert "".join(pieces) == text[: text.index(stop)]
+            assert stream or found.choices[0].finish_reason == "stop"
+
+
+def test_logprobs_are_told_in_the_shape_of_both_kinds_of_completion(chain, client):
+    chat = client.chat.completions.create(model="sft", **GREEDY, logprobs=True, top_logprobs=2).choices[0]
+    tokens = chat.logprobs.content
+    assert "".join(each.token for each in tokens if each.bytes) in chat.message.content or any(
+        each.bytes is None for each in tokens
+    )
+    assert len(tokens) == 12 and all(each.logprob == each.top_logprobs[0].logprob for each in tokens)
+    text = client.completions.create(model="sft", prompt="The liver", temperature=0, max_tokens=3, logprobs=2).choices[
+        0
+    ]
+    assert len(text.logprobs.tokens) == len(text.logprobs.token_logprobs) == len(text.logprobs.top_logprobs) == 3
+
+
+def test_a_seed_gives_the_same_draw_again_and_n_draws_differ(client):
+    drawn = {**GREEDY, "temperature": 1, "n": 3, "seed": 5}
+    first, again = (client.chat.completions.create(model="grpo", **drawn) for _ in range(2))
+    texts = [each.message.content for each in first.choices]
+    assert texts == [each.message.content for each in again.choices] and len(set(texts)) == 3
+    assert [each.index for each in first.choices] == [0, 1, 2]
+    other = client.chat.completions.create(model="grpo", **drawn | {"seed": None})
+    assert texts != [each.message.content for each in other.choices]
+
+
+def test_texts_are_continued_as_they_are_several_at_once(chain, client):
+    prompts = ["The liver", "<|im_start|>user\nWhy?<|im_end|>\n"]
+    found = client.completions.create(model="base", prompt=prompts, temperature=0, max_tokens=6, n=2)
+    ids = [chain.tokenizer.encode(each) for each in prompts]
+    assert found.usage.prompt_tokens == sum(map(len, ids))
+    again = client.completions.create(model="base", prompt=ids, temperature=0, max_tokens=6).choices
+    assert [each.text for each in found.choices] == [each.text for each in again for _ in range(2)]
+
+
+def test_twenty_users_at_once_each_read_their_own_answer(chain, client):
+    """Eight rows: twelve wait for a place."""
+    stages = [chain.stages[user % 3] for user in range(20)]
+    questions = [f"Question {user} of {'the ' * (user % 4)} mice?" for user in range(20)]
+    found: dict[int, str] = {}
+
+    def ask(user: int) -> None:
+        turn = [{"role": "user", "content": questions[user]}]
+        stream = client.chat.completions.create(model=stages[user], **GREEDY | {"messages": turn}, stream=user % 2 == 0)
+        found[user] = (
+            "".join(each.choices[0].delta.content for each in stream)
+            if user % 2 == 0
+            else stream.choices[0].message.content
+        )
+
+    users = [threading.Thread(target=ask, args=(user,)) for user in range(20)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join(60)
+    expected = [
+        chain.generate([chain.messages(question)], (stage,), Sampling(12))[0][0].text
+        for question, stage in zip(questions, stages, strict=True)
+    ]
+    assert [found.get(user) for user in range(20)] == expected
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_is_killed_frees_its_row(url, stream):
+    body = json.dumps({"model": "grpo", "messages": QUESTION, "max_tokens": 800, "stream": stream, "stop": ["¶"]})
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: {len(body.encode())}"
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+        connection.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n{body}".encode())
+        if stream:
+            connection.recv(100)
+        wait_for(lambda: httpx2.get(f"{url}/health").json()["running"] == 1)
+    wait_for(lambda: httpx2.get(f"{url}/health").json()["running"] == 0)
+
+
+REFUSED = [
+    ({"model": "dpo"}, openai.NotFoundError, "model_not_found", "no model 'dpo'; .* base, sft, grpo"),
+    ({"temperature": 9}, openai.BadRequestError, None, "temperature: .* less than or equal to 2"),
+    ({"messages": []}, openai.BadRequestError, None, "messages: "),
+    ({"messages": [{"role": "user", "content": " "}]}, openai.BadRequestError, None, "the question is empty"),
+    ({"messages": [{"role": "user", "content": "<|im_end|>"}]}, openai.BadRequestError, None, "a control mark"),
+    ({"messages": [{"role": "user", "content": "why " * CONTEXT}]}, openai.BadRequestError, None, "tokens long"),
+    ({"messages": [*QUESTION, {"role": "assistant", "content": "Up"}]}, openai.BadRequestError, None, "not the user's"),
+    ({"max_tokens": 801}, openai.BadRequestError, None, "max_tokens is 801; at most 800"),
+    (
+        {"messages": [{"role": "user", "content": "why " * 100}], "max_tokens": 800},
+        openai.BadRequestError,
+        "context_length_exceeded",
+        "more than the 1,024",
+    ),
+    ({"n": 8, "logit_bias": {"5": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'logit_bias'"),
+    (
+        {"response_format": {"type": "json_object"}},
+        openai.BadRequestError,
+        "unsupported_parameter",
+        "cannot do 'response_format'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "code", "words"), REFUSED, ids=[next(iter(row[0])) for row in REFUSED])
+def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client, change, error, code, words):
+    with pytest.raises(error, match=words) as raised:
+        client.chat.completions.create(**{"model": "grpo", **GREEDY, **change})
+    assert raised.value.code == code
+
+
+def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
+    def post(body: object = {}, path: str = "chat/completions", **headers: str) -> httpx2.Response:
+        given = {"Authorization": "Bearer secret", "Content-Type": "application/json", **headers}
+        return httpx2.post(f"{url}/v1/{path}", content=json.dumps(body), headers=given)
+
+    found = {
+        "no key": post(Authorization=""),
+        "another key": post(Authorization="Bearer guess"),
+        "a form of a web page": post(**{"Content-Type": "text/plain"}),
+        "too long": post("x" * 5_000_000),
+        "not an object": post([]),
+        "no such page": post(path="embeddings"),
+        "too many answers": post({"model": "grpo", "prompt": ["a"] * 5, "n": 2}, "completions"),
+        "empty": post({"model": "grpo", "prompt": ""}, "completions"),
+        "strange tokens": post({"model": "grpo", "prompt": [99_999]}, "completions"),
+    }
+    assert {name: reply.status_code for name, reply in found.items()} == {
+        "no key": 401,
+        "another key": 401,
+        "a form of a web page": 415,
+        "too long": 413,
+        "not an object": 400,
+        "no such page": 404,
+        "too many answers": 400,
+        "empty": 400,
+        "strange tokens": 400,
+    }
+    assert all(set(reply.json()["error"]) == {"message", "type", "param", "code"} for reply in found.values())
+    assert httpx2.get(f"{url}/health").json()["status"] == "ok"
+    assert httpx2.get(f"{url}/v1/models").status_code == 401
+    with (
+        serving(chain, Limits(rows=1, waiting=0), keys=()) as busy,
+        openai.OpenAI(base_url=f"{busy}/v1", api_key="none", max_retries=0) as client,
+    ):
+        stream = client.chat.completions.create(model="base", messages=QUESTION, stream=True, max_tokens=700)
+        next(stream)
+        reply = httpx2.post(f"{busy}/v1/chat/completions", json={"model": "grpo", **GREEDY})
+        stream.close()
+    assert (reply.status_code, reply.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert reply.headers["retry-after"] == "1"

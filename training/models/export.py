@@ -1,0 +1,212 @@
+"""A stage of a chain as a plain folder: one merged model, or one LoRA adapter in which its adapters lie side by side.
+
+    export("embedded", Path("merged"), "merged", "bfloat16")
+
+transformers, PEFT, vLLM and llama.cpp's converter load what is written as it is. How far it computes what the stack
+does in float32 is measured on the files themselves, along the stack's own answers, and stands in export.json.
+"""
+
+import gc
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from peft import LoraConfig, PeftModel
+from safetensors.torch import save_file
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from evals.errors import BadConfig
+from evals.io import write_whole
+from evals.model import Progress, Sampling
+from evals.questions import kmp_test
+from evals.schema import Record
+from training.models.adapters import WEIGHTS_NAME, Adapter, read_adapter
+from training.models.base import Base, load_model, load_tokenizer, silent
+from training.models.chain import LoadedChain, load_chain
+from training.models.manifest import active_adapters, read_chain
+from training.models.stack import merge_into, pairs_by_layer
+
+Kind = Literal["merged", "joined-lora"]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+ANSWER_TOKENS = 32
+FILE_NAME = "export.json"
+
+
+class Difference(Record):
+    """How an export differs from the stack in float32, over `n_tokens` places of the stack's own answers.
+
+    `top1` is the share of places with the same likeliest token, `kl` the mean divergence of the export's next token
+    from the stack's (nats), `largest` the largest difference of a log-probability.
+    """
+
+    n_tokens: int
+    top1: float
+    kl: float
+    largest: float
+
+
+class Exported(Record):
+    """export.json: what was exported, and how far it is the same."""
+
+    chain: str
+    stage: str
+    kind: Kind
+    dtype: str
+    base: str
+    system_prompt: str
+    adapters: Mapping[str, str]
+    rank: int | None
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class StackAnswers:
+    """Prompts with the stack's answers as tokens, where each answer begins, and the log-probabilities of its places."""
+
+    tokens: Sequence[tuple[int, ...]]
+    starts: Sequence[int]
+    logprobs: Sequence[torch.Tensor]
+
+
+def export(
+    name: str | Path,
+    out: Path,
+    kind: Kind,
+    dtype: str = "bfloat16",
+    stage: str | None = None,
+    progress: Progress = silent,
+    *,
+    base: str | None = None,
+    cache: Path | None = None,
+) -> Exported:
+    """Write a stage (the last one unless named) to the folder `out`, measure it, and return what export.json says.
+
+    Raises BadConfig where `out` is there already or a setting is unknown, and what `load_chain` raises.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadConfig(f"{out} is there already; name a folder that is new or empty.")
+    if dtype not in DTYPES:
+        raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
+    chain = load_chain(name, "float32", lambda share, text: progress(share / 2, text), base=base, cache=cache)
+    manifest, found, stage = chain.manifest, chain.base, stage or chain.stages[-1]
+    if stage not in chain.stages[1:]:
+        raise BadConfig(f"no stage {stage!r} with adapters in this chain; it has {', '.join(chain.stages[1:])}.")
+    progress(0.5, "the stack answers questions to compare with")
+    answers = _answers(chain, stage)
+    del chain  # a large base is not held twice
+    gc.collect()
+    source, at_work = read_chain(name), active_adapters(manifest.stages)[stage]
+    adapters = {
+        each.name: read_adapter(source.adapter_folder(each)) for each in manifest.stages if each.name in at_work
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as place:
+        folder = Path(place) / out.name
+        progress(0.7, "writing")
+        rank = _write(found, adapters, folder, kind, DTYPES[dtype])
+        progress(0.85, "comparing what was written with the stack")
+        told = Exported(
+            chain=manifest.name,
+            stage=stage,
+            kind=kind,
+            dtype=dtype,
+            base=f"{found.public_name}{f'@{found.revision}' if found.revision else ''}",
+            system_prompt=manifest.system_prompt,
+            adapters={each: adapter.sha256 for each, adapter in adapters.items()},
+            rank=rank,
+            difference=_difference(_loaded(found, folder, kind, DTYPES[dtype]), answers),
+        )
+        write_whole(folder / FILE_NAME, told.model_dump_json(indent=1) + "\n")
+        folder.chmod(0o755)
+        if out.exists():
+            out.rmdir()
+        folder.rename(out)
+    return told
+
+
+def _answers(chain: LoadedChain, stage: str) -> StackAnswers:
+    """Return the stack's greedy answers to held-out questions and the log-probabilities along them."""
+    prompts = [chain.messages(each.prompt) for each in kmp_test()]
+    sampling = Sampling(max_new_tokens=ANSWER_TOKENS)
+    written = chain.generate(prompts, (stage,), sampling)
+    rows = [chain.rows(prompt, (stage,), sampling)[0].prompt for prompt in prompts]
+    ends = [tuple(chain.tokenizer.encode(text.text, add_special_tokens=False)) + chain.ends[:1] for (text,) in written]
+    tokens, starts = [row + end for row, end in zip(rows, ends, strict=True)], [len(row) for row in rows]
+    with chain.stack.lock, chain.stack.rows([chain.adapters_of_stage[stage]]):
+        return StackAnswers(tokens, starts, _logprobs(chain.stack.model, tokens, starts))
+
+
+def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Sequence[int]) -> list[torch.Tensor]:
+    """Return, for each text, the log-probabilities (places of its answer, vocabulary) in float32."""
+    found = []
+    device = next(model.parameters()).device
+    with torch.inference_mode():
+        for ids, start in zip(tokens, starts, strict=True):
+            logits = model(input_ids=torch.tensor([ids], device=device), use_cache=False).logits
+            found.append(logits[0, start - 1 : -1].float().cpu().log_softmax(-1))
+    return found
+
+
+def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: torch.dtype) -> int | None:
+    """Write the export; return the joined adapter's rank."""
+    model = load_model(base, "float32")
+    if kind == "merged":
+        merge_into(model, adapters)
+        model.to(dtype).save_pretrained(folder)
+        load_tokenizer(base).save_pretrained(folder)
+        return None
+    return _write_joined(model, adapters, folder, dtype)
+
+
+def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folder: Path, dtype: torch.dtype) -> int:
+    """Write one adapter, A = [A1; A2; …] and B = [B1, B2, …] with each scale in its B; return its rank.
+
+    Every layer is given the same rank, where needed with rows of zeros, because vLLM knows no rank per layer.
+    """
+    targets = pairs_by_layer(model, adapters)
+    kinds = sorted({name.rpartition(".")[2] for name in targets})
+    rank = max(sum(pair.down.shape[0] for pair in pairs.values()) for pairs in targets.values())
+    tensors = {}
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear) and name.rpartition(".")[2] in kinds:
+            down, up = torch.zeros(rank, layer.in_features), torch.zeros(layer.out_features, rank)
+            start = 0
+            for pair in targets.get(name, {}).values():
+                end = start + pair.down.shape[0]
+                down[start:end], up[:, start:end] = pair.down.float(), pair.up
+                start = end
+            tensors[f"base_model.model.{name}.lora_A.weight"] = down.to(dtype)
+            tensors[f"base_model.model.{name}.lora_B.weight"] = up.to(dtype)
+    folder.mkdir()
+    save_file(tensors, folder / WEIGHTS_NAME, metadata={"format": "pt"})
+    LoraConfig(
+        task_type="CAUSAL_LM",
+        r=rank,
+        lora_alpha=rank,
+        target_modules=kinds,
+        base_model_name_or_path=model.name_or_path,
+        inference_mode=True,
+    ).save_pretrained(str(folder))
+    return rank
+
+
+def _loaded(base: Base, folder: Path, kind: Kind, dtype: torch.dtype) -> nn.Module:
+    """Load an export as anybody would."""
+    source = folder if kind == "merged" else base.folder
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, local_files_only=True).eval()
+    return model if kind == "merged" else PeftModel.from_pretrained(model, str(folder)).eval()
+
+
+def _difference(model: nn.Module, answers: StackAnswers) -> Difference:
+    theirs = torch.cat(_logprobs(model, answers.tokens, answers.starts))
+    ours = torch.cat(list(answers.logprobs))
+    return Difference(
+        n_tokens=len(ours),
+        top1=float((ours.argmax(-1) == theirs.argmax(-1)).float().mean()),
+        kl=max(0.0, float(nn.functional.kl_div(theirs, ours, log_target=True, reduction="batchmean"))),
+        largest=float((ours - theirs).abs().max()),
+    )

@@ -1,0 +1,409 @@
+"""An OpenAI-compatible server over a chain: `model` is a stage, and every request joins one running batch.
+
+    uvicorn.run(ChainServer(load_chain("embedded"), keys=("secret",)).app())
+
+Chat completions and completions, streamed or whole, with stop, logprobs, seed, n and usage. What would change the
+answer and is not there (tools, JSON schemas, penalties, `echo`, `best_of`) is refused rather than ignored.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar, cast
+from uuid import uuid4
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from evals.errors import LabError
+from evals.model import Sampling
+from evals.schema import Message
+from training.models.chain import LoadedChain
+from training.models.generation import UNFINISHED
+from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
+
+UNSUPPORTED = (
+    *("audio", "best_of", "echo", "frequency_penalty", "functions", "logit_bias", "presence_penalty"),
+    *("response_format", "suffix", "tools"),
+)
+HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
+"""Fields that this server cannot honour, and the values of them that change nothing."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one server takes on: rows of the batch, requests that wait, tokens of an answer, bytes of a request."""
+
+    rows: int = 24
+    waiting: int = 64
+    answer_tokens: int = 4096
+    body_bytes: int = 4_000_000
+
+
+class Refused(LabError):
+    """A request that is not answered, as OpenAI's clients expect it."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+
+    @property
+    def body(self) -> dict[str, Any]:
+        kinds = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
+        kind = kinds.get(self.status, "invalid_request_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+def _text_of(content: object) -> object:
+    """Return a message's content as text, where it came as parts."""
+    is_text = isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content)
+    return "".join(str(part["text"]) for part in cast(list[dict[str, str]], content)) if is_text else content
+
+
+def _several(given: object) -> object:
+    """Return one text, or the tokens of one, as a list of them."""
+    is_one = isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, int) for each in given))
+    return [given] if is_one and given else given
+
+
+class Turn(BaseModel):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[str, BeforeValidator(_text_of)]
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class Body(BaseModel):
+    """What both kinds of completion take; None = not said."""
+
+    model: str
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    temperature: float = Field(default=1, ge=0, le=2)
+    top_p: float = Field(default=1, gt=0, le=1)
+    seed: int | None = None
+    n: int = Field(default=1, ge=1, le=8)
+    stop: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_several)] = ()
+    max_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, given: Any) -> Any:
+        """Take null as not said, as OpenAI does."""
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+
+
+class ChatBody(Body):
+    messages: list[Turn] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+
+
+class CompletionBody(Body):
+    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(_several), Field(min_length=1)]
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+
+
+AnyBody = TypeVar("AnyBody", bound=Body)
+
+
+@dataclass
+class ChainServer:
+    """The handlers; no `keys`: everybody who can reach it is answered. A model is a stage, or `name`/stage.
+
+    `now` tells the time in seconds since 1970, `draw_seed` gives a seed where none was asked for.
+    """
+
+    chain: LoadedChain
+    limits: Limits = Limits()
+    keys: Sequence[str] = ()
+    name: str = ""
+    now: Callable[[], float] = time.time
+    draw_seed: Callable[[], int] = lambda: secrets.randbits(63)
+
+    def __post_init__(self) -> None:
+        self.batcher = Batcher(self.chain, self.limits.rows, self.limits.waiting)
+
+    def app(self) -> Starlette:
+        """Return the server as an application; when it ends, so does the batch."""
+
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+            yield
+            await asyncio.to_thread(self.batcher.close)
+
+        routes = [
+            Route("/health", self.health),
+            Route("/v1/models", self.models),
+            Route("/v1/models/{name:path}", self.models),
+            Route("/v1/chat/completions", self.chat, methods=["POST"]),
+            Route("/v1/completions", self.complete, methods=["POST"]),
+        ]
+        handlers = dict.fromkeys((LabError, HTTPException, Exception), _told)
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+
+    async def health(self, request: Request) -> Response:
+        """Say whether the server answers, and how busy it is; needs no key."""
+        running, waiting = self.batcher.load
+        about = {"chain": self.chain.manifest.name, "stages": self.chain.stages, "running": running, "waiting": waiting}
+        return JSONResponse({"status": "ok", **about})
+
+    async def models(self, request: Request) -> Response:
+        """List the stages, or one of them."""
+        self._let_in(request)
+        name = request.path_params.get("name")
+        stages = self.chain.stages if name is None else (self._stage(name),)
+        owner, created = self.chain.manifest.name, int(self.now())
+        found = [{"id": stage, "object": "model", "created": created, "owned_by": owner} for stage in stages]
+        return JSONResponse({"object": "list", "data": found} if name is None else found[0])
+
+    async def chat(self, request: Request) -> Response:
+        """Answer a conversation; one without a system message is given the chain's own."""
+        body = await self._body(request, ChatBody)
+        stage = self._stage(body.model)
+        turns = [("system" if turn.role == "developer" else turn.role, turn.content) for turn in body.messages]
+        if turns[-1][0] != "user":
+            raise Refused(400, "the last message is not the user's; end with one to be answered.", param="messages")
+        row = self.chain.rows([Message(role=role, content=text) for role, text in turns], (stage,), Sampling(1))[0]
+        body.max_tokens = body.max_completion_tokens or body.max_tokens
+        logprobs = (body.top_logprobs or 0) if body.logprobs else None
+        usual = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
+        return await self._answer(request, body, [row.prompt], usual, logprobs, Shape(self, stage, "chatcmpl"))
+
+    async def complete(self, request: Request) -> Response:
+        """Continue one or several texts (or tokens), as they are: without template and system prompt."""
+        body = await self._body(request, CompletionBody)
+        stage, encode = self._stage(body.model), self.chain.tokenizer.encode
+        prompts = [tuple(encode(each) if isinstance(each, str) else each) for each in body.prompt]
+        tokens = {token for prompt in prompts for token in prompt}
+        if not all(prompts) or min(tokens) < 0 or max(tokens) >= len(self.chain.tokenizer):
+            raise Refused(400, "the prompt is empty, or holds tokens that this model does not have.", param="prompt")
+        return await self._answer(request, body, prompts, 16, body.logprobs, Shape(self, stage, "cmpl"))
+
+    def _let_in(self, request: Request) -> None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        if self.keys and not any(secrets.compare_digest(given, key.encode()) for key in self.keys):
+            raise Refused(401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key")
+
+    def _stage(self, model: str) -> str:
+        owner, _, stage = model.rpartition("/")
+        if owner not in ("", self.name, self.chain.manifest.name) or stage not in self.chain.stages:
+            known = ", ".join(self.chain.stages)
+            raise Refused(404, f"no model {model!r}; the stages of this chain are {known}.", "model_not_found", "model")
+        return stage
+
+    async def _body(self, request: Request, kind: type[AnyBody]) -> AnyBody:
+        self._let_in(request)
+        if not request.headers.get("content-type", "").startswith("application/json"):
+            raise Refused(415, "send JSON, with the header `Content-Type: application/json`.")
+        raw = b""
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > self.limits.body_bytes:
+                raise Refused(413, f"the request is longer than {self.limits.body_bytes:,} bytes.")
+        try:
+            given = json.loads(raw)
+            body = kind.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise Refused(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
+        except ValueError as error:
+            raise Refused(400, f"the body is not JSON: {error}") from error
+        for name in UNSUPPORTED:
+            if given.get(name) not in HARMLESS:
+                raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
+        return body
+
+    async def _answer(
+        self,
+        request: Request,
+        body: Body,
+        prompts: Sequence[tuple[int, ...]],
+        usual: int,
+        logprobs: int | None,
+        shape: "Shape",
+    ) -> Response:
+        length, longest, most = body.max_tokens or usual, max(map(len, prompts)), self.limits.answer_tokens
+        if length > most:
+            raise Refused(400, f"max_tokens is {length:,}; at most {most:,} here.", None, "max_tokens")
+        if longest + length > self.chain.context:
+            told = f"{longest:,} tokens of prompt and {length:,} of answer are more than the {self.chain.context:,}"
+            raise Refused(400, f"{told} that this model reads.", "context_length_exceeded")
+        if (count := len(prompts) * body.n) > self.limits.rows:
+            raise Refused(400, f"{count} answers in one request; at most {self.limits.rows} here.", None, "n")
+        seed, asked = self.draw_seed() if body.seed is None else body.seed, []
+        for prompt in prompts:
+            for copy in range(body.n):
+                sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
+                asked.append(GenerationRequest(prompt, shape.stage, sampling, body.stop, logprobs))
+        answers = PendingAnswers(self.batcher, asked, sum(map(len, prompts)))
+        if body.stream:
+            usage = bool(body.stream_options and body.stream_options.include_usage)
+            return Streamed(answers, shape.events(answers, usage))
+        reading, gone = asyncio.ensure_future(answers.whole()), asyncio.ensure_future(request.receive())
+        try:
+            await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                raise Refused(499, "the client went away.")
+            choices = [shape.choice(place, deltas) for place, deltas in enumerate(reading.result())]
+            return JSONResponse({**shape.envelope(choices), "usage": answers.usage})
+        finally:
+            answers.cancel()
+            reading.cancel()
+            gone.cancel()
+
+
+class PendingAnswers:
+    """The answers to one request as they come from the batcher's thread, by their place in it."""
+
+    def __init__(self, batcher: Batcher, asked: Sequence[GenerationRequest], n_read: int) -> None:
+        """Submit all of them, or none; Busy where they find no place."""
+        self._batcher = batcher
+        self._items: asyncio.Queue[tuple[int, Delta | Exception]] = asyncio.Queue()
+        self._n_read = n_read
+        self._counts = [0] * len(asked)
+        self._jobs: list[Generation] = []
+        loop = asyncio.get_running_loop()
+
+        def put(place: int, item: Delta | Exception) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+                loop.call_soon_threadsafe(self._items.put_nowait, (place, item))
+
+        try:
+            for place, each in enumerate(asked):
+                self._jobs.append(batcher.submit(each, partial(put, place)))
+        except Busy:
+            self.cancel()
+            raise
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Delta]]:
+        """Yield new text until all answers have ended."""
+        n_open = len(self._jobs)
+        while n_open:
+            place, item = await self._items.get()
+            if isinstance(item, Exception):
+                raise item
+            self._counts[place] = item.n_tokens
+            n_open -= item.finish_reason is not None
+            yield place, item
+
+    async def whole(self) -> list[list[Delta]]:
+        found: list[list[Delta]] = [[] for _ in self._jobs]
+        async for place, delta in self:
+            found[place].append(delta)
+        return found
+
+    def cancel(self) -> None:
+        for job in self._jobs:
+            self._batcher.cancel(job)
+
+    @property
+    def usage(self) -> dict[str, int]:
+        read, written = self._n_read, sum(self._counts)
+        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+class Streamed(StreamingResponse):
+    """Answers as server-sent events; however the connection ends, their rows are free then."""
+
+    def __init__(self, answers: PendingAnswers, events: AsyncIterator[str]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._answers.cancel()
+
+
+class Shape:
+    """How OpenAI writes answers down: of a conversation ("chatcmpl") or of a continued text ("cmpl")."""
+
+    def __init__(self, server: ChainServer, stage: str, kind: Literal["chatcmpl", "cmpl"]) -> None:
+        self.stage, self._is_chat, self._tokenizer = stage, kind == "chatcmpl", server.chain.tokenizer
+        self._head = {"id": f"{kind}-{uuid4().hex}", "created": int(server.now()), "model": stage}
+
+    def envelope(self, choices: Sequence[object], *, is_chunk: bool = False) -> dict[str, Any]:
+        kind = f"chat.completion{'.chunk' if is_chunk else ''}" if self._is_chat else "text_completion"
+        return {**self._head, "object": kind, "choices": choices}
+
+    def choice(self, place: int, deltas: Sequence[Delta], *, is_chunk: bool = False) -> dict[str, Any]:
+        """Return one answer, or the part of it that is new."""
+        text, scored = "".join(delta.text for delta in deltas), [each for delta in deltas for each in delta.scored]
+        told: dict[str, Any] = {"index": place, "logprobs": None, "finish_reason": deltas[-1].finish_reason}
+        if not self._is_chat:
+            told["text"] = text
+            if scored:
+                told["logprobs"] = {
+                    "tokens": [self._token(each.token) for each in scored],
+                    "token_logprobs": [each.logprob for each in scored],
+                    "top_logprobs": [{self._token(token): value for token, value in each.top} for each in scored],
+                }
+            return told
+        told |= {"delta": {"content": text}} if is_chunk else {"message": {"role": "assistant", "content": text}}
+        if scored:
+            top = ([self._scored(*pair) for pair in each.top] for each in scored)
+            content = [{**self._scored(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
+            told["logprobs"] = {"content": content, "refusal": None}
+        return told
+
+    async def events(self, answers: PendingAnswers, has_usage: bool) -> AsyncIterator[str]:
+        """Yield server-sent events; what breaks in between is one of them."""
+        try:
+            begun: set[int] = set()
+            async for place, delta in answers:
+                choice = self.choice(place, [delta], is_chunk=True)
+                if self._is_chat and place not in begun:
+                    begun.add(place)
+                    choice["delta"]["role"] = "assistant"
+                yield _event(self.envelope([choice], is_chunk=True))
+            if has_usage:
+                yield _event({**self.envelope([], is_chunk=True), "usage": answers.usage})
+            yield "data: [DONE]\n\n"
+        except Exception as error:
+            yield _event(_refusal(error).body)
+
+    def _token(self, token: int) -> str:
+        return str(self._tokenizer.decode([token]))
+
+    def _scored(self, token: int, logprob: float) -> dict[str, Any]:
+        text = self._token(token)  # part of a character has no bytes of its own to tell
+        return {"token": text, "logprob": logprob, "bytes": None if UNFINISHED in text else list(text.encode())}
+
+
+def _event(told: object) -> str:
+    return f"data: {json.dumps(told, ensure_ascii=False)}\n\n"
+
+
+def _refusal(error: Exception) -> Refused:
+    """Return what a client is told about an error."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, Busy):
+        return Refused(429, str(error), "rate_limit_exceeded")
+    if isinstance(error, LabError):
+        return Refused(400, str(error))
+    if isinstance(error, HTTPException):
+        return Refused(error.status_code, error.detail)
+    return Refused(500, f"the model stopped with {type(error).__name__}; the server's log says more.")
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    refused = _refusal(error)
+    return JSONResponse(refused.body, refused.status, {"Retry-After": "1"} if refused.status == 429 else None)
