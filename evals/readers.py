@@ -7,10 +7,11 @@ question are not independent.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache, partial, reduce
+from operator import getitem
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -34,10 +35,9 @@ Labels = Label | Annotated[tuple[Label, ...], Field(min_length=1)]
 
 def check_way(name: str) -> Way:
     """Return a way of reading; BadConfig if there is none of that name."""
-    found = next((known for known in WAYS if name == known), None)
-    if found is None:
+    if name not in WAYS:
         raise BadConfig(f"answers cannot be read by {name!r}; choose one of {', '.join(WAYS)}")
-    return found
+    return name
 
 
 def verdicts_on(
@@ -62,8 +62,8 @@ class LabelRow(Record):
     """A labelled answer: a row of `assay eval verify` with its label, or where its texts stand.
 
     `label` is a verdict, or several that are all acceptable; `labelled_twice` what two labellers said.
-    Without `prompt` and `completion` the texts stand in a JSON file of somebody else's: in `file`, at the
-    keys and places `at`. Answers with one `question_id` (else one prompt) answer one question.
+    Without `prompt` and `completion` the texts stand in `file`, a JSON file of somebody else's, at the keys and places
+    `at`. Answers with one `question_id` (else one prompt) answer one question.
     """
 
     id: str
@@ -91,7 +91,7 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
     """Return the rows with their texts; LabError names a row whose texts are not in `folder`."""
 
     @cache
-    def read(name: str) -> object:
+    def read(name: str) -> Any:
         if folder is None:
             raise LabError(
                 f"the texts of {missing} rows are not in the file of labels but in files such as {name}; name the"
@@ -102,22 +102,20 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
         except (OSError, ValueError) as error:
             raise LabError(f"cannot read {folder / name}: {error}; --texts names a copy of the repository") from None
 
-    missing = sum(row.completion is None for row in rows)
-    return [row if row.completion is not None else _filled(row, read(row.file or "")) for row in rows]
-
-
-def _filled(row: LabelRow, found: object) -> LabelRow:
-    for key in row.at:
+    def filled(row: LabelRow) -> LabelRow:
         try:
-            found = found[key]  # ty: ignore[not-subscriptable]  # what is no list or object raises
-        except (KeyError, IndexError, TypeError):
+            texts = reduce(getitem, row.at, read(row.file or ""))
+            prompt = texts.get("question", texts.get("prompt"))
+            said = texts.get("completion", texts.get("response"))
+        except (KeyError, IndexError, TypeError, AttributeError):
             raise LabError(
                 f"{row.file} holds nothing at {list(row.at)}, where the answer {row.id!r} should stand; use the"
                 " version of the repository that the labels were made for"
             ) from None
-    texts = found if isinstance(found, Mapping) else {}
-    prompt = texts.get("question", texts.get("prompt"))
-    return row.model_copy(update={"prompt": prompt, "completion": texts.get("completion", texts.get("response"))})
+        return row.model_copy(update={"prompt": prompt, "completion": said})
+
+    missing = sum(row.completion is None for row in rows)
+    return [row if row.completion is not None else filled(row) for row in rows]
 
 
 # ---- agreement --------------------------------------------------------------------------------
@@ -177,6 +175,12 @@ def compare_readers(
 ) -> ReaderReport:
     """Return the agreement of each way of reading with the labels; rows must hold their texts."""
     answers = [GivenAnswer(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
+    ratings = [  # of several verdicts that a labeller found acceptable, the first one counts
+        Rating(row.id, rater, labels if isinstance(labels, str) else labels[0])
+        for row in rows
+        for rater, labels in zip(("first", "second"), row.labelled_twice or (), strict=False)
+    ]
+    found = agreement(ratings, LABELS) if ratings else {}
     return ReaderReport(
         n=len(rows),
         n_questions=len({row.question for row in rows}),
@@ -184,7 +188,7 @@ def compare_readers(
         readers=tuple(
             _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed) for way in ways
         ),
-        labellers=_between_labellers(rows),
+        labellers={name: found[name] for name in ("percent_agreement", "cohen_kappa") if name in found},
     )
 
 
@@ -231,19 +235,3 @@ def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int)
         span = bootstrap({"share": partial(mean, of)}, clusters, draws, seed).get("share")
     low, high = span if span else (None, None)
     return Metric(value=value, n=len(of), low=low, high=high, note=note)
-
-
-def _between_labellers(rows: Sequence[LabelRow]) -> dict[str, Metric]:
-    """Return the agreement of two labellers, by figure; empty where no row was labelled twice.
-
-    Of several verdicts that a labeller found acceptable, the first one counts.
-    """
-    ratings = [
-        Rating(row.id, rater, labels if isinstance(labels, str) else labels[0])
-        for row in rows
-        for rater, labels in zip(("first", "second"), row.labelled_twice or (), strict=False)
-    ]
-    if not ratings:
-        return {}
-    found = agreement(ratings, LABELS)
-    return {name: found[name] for name in ("percent_agreement", "cohen_kappa")}

@@ -6,6 +6,7 @@ Answers of before answer lines were asked for are read from their text, and say 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,9 @@ def run_task(
                 for stage, answer in zip(stages, row, strict=True)
             ]
             done.update({(each.id, each.answer.stage): each.answer for each in found})
-            _append(settings.partial, found)
+            if settings.partial is not None:
+                with settings.partial.open("a", encoding="utf-8") as file:
+                    file.write("".join(each.model_dump_json() + "\n" for each in found))
         if progress is not None:
             count = start + len(batch)
             progress(count / len(examples), f"{count} of {len(examples)} {task.asked} answered")
@@ -136,23 +139,12 @@ def _resume(
             f"{path} holds an unfinished run of other {task.asked}, stages, weights or settings; delete"
             " it to start anew, or give this run another --out"
         )
-    found = [each for line in lines if (each := _whole(line)) is not None]
+    found = []
+    for line in filter(None, lines):
+        with suppress(ValidationError):  # the last line may have been cut off when the run was stopped
+            found.append(Answered.model_validate_json(line))
     write_whole(path, "".join(f"{line}\n" for line in (fingerprint, *(each.model_dump_json() for each in found))))
     return {(each.id, each.answer.stage): each.answer for each in found}
-
-
-def _whole(line: str) -> Answered | None:
-    """Return the answer of a line, None if it was cut off when the run was stopped."""
-    try:
-        return Answered.model_validate_json(line) if line else None
-    except ValidationError:
-        return None
-
-
-def _append(path: Path | None, found: Sequence[Answered]) -> None:
-    if path is not None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write("".join(each.model_dump_json() + "\n" for each in found))
 
 
 def _check(
@@ -216,10 +208,8 @@ class Rescored(Record):
 def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | None = None) -> Rescored:
     """Return the same rows under today's instrument, with summaries made anew.
 
-    Questions, ground truth and completions stay as they were stored; weights of the reward are the
-    default ones. The versions that the report had are added to its `earlier_versions`, unless they
-    are today's; `read`, how answers are read, becomes a setting of the report. `judged_by` is the judge that
-    `read` "judge" needs.
+    Weights of the reward are the default ones. The versions that the report had are added to its `earlier_versions`,
+    unless they are today's; `read` becomes a setting of the report. `judged_by` is the judge that `read` "judge" needs.
     """
     grades = Questions(read=read, judge=judged_by).grade(
         [row.example for row in report.rows], [row.completion for row in report.rows]
@@ -234,7 +224,8 @@ def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | No
         update={
             "rows": rows,
             "versions": today,
-            "settings": {**_without_judge(report), "read": read},
+            # but for who read its answers before
+            "settings": {k: v for k, v in report.settings.items() if not k.startswith("judge")} | {"read": read},
             "summaries": summarise(rows, baselines=baselines),
             "earlier_versions": (*report.earlier_versions, *earlier),
         }
@@ -246,29 +237,36 @@ def changes_of(report: Report[Any], updated: Report[Any]) -> Rescored:
     """Return a report that was brought up to date with what is other in it than before."""
     both = list(zip(report.rows, updated.rows, strict=True))
     moved = Counter((new.stage, old.grade.verdict, new.grade.verdict) for old, new in both if new.grade.verdict)
+    task = task_of(updated)
+    stored = {(each.stage, each.group): each.metrics for each in report.summaries}
     return Rescored(
         report=updated,
         before=report.instrument,
-        changes=tuple(_change(old, new) for old, new in both if _judgement(old) != _judgement(new)),
+        changes=tuple(
+            Change(
+                example_id=old.id,
+                stage=old.stage,
+                completion=getattr(old, "completion", ""),
+                before=getattr(old, "verdict", old),
+                after=getattr(new, "verdict", new),
+            )
+            for old, new in both
+            if _judgement(old) != _judgement(new)
+        ),
         counts=tuple(
             VerdictCount(stage=stage, before=before, after=after, n=n) for (stage, before, after), n in moved.items()
         ),
-        shifts=_shifts(report, updated),
-    )
-
-
-def _without_judge(report: EvalReport) -> dict[str, str | int | float | None]:
-    """Return the settings of a report but for who read its answers before."""
-    return {name: value for name, value in report.settings.items() if not name.startswith("judge")}
-
-
-def _change(old: Any, new: Any) -> Change:
-    return Change(
-        example_id=old.id,
-        stage=old.stage,
-        completion=getattr(old, "completion", ""),
-        before=getattr(old, "verdict", old),
-        after=getattr(new, "verdict", new),
+        shifts=tuple(
+            Shift(
+                stage=each.stage,
+                metric=name,
+                before=stored.get((each.stage, each.group), {}).get(name),
+                after=each.metrics[name],
+            )
+            for each in updated.summaries
+            if each.group == task.headline
+            for name in task.metrics
+        ),
     )
 
 
@@ -277,19 +275,3 @@ def _judgement(row: Any) -> tuple[object, ...]:
     if isinstance(row, ArticleScore):
         return row.grade.counts, row.pairs
     return row.verdict.verdict, row.verdict.confidence.value, row.verdict.confidence.status, row.verdict.scores
-
-
-def _shifts(old: Report[Any], new: Report[Any]) -> tuple[Shift, ...]:
-    task = task_of(new)
-    stored = {(s.stage, s.group): s.metrics for s in old.summaries}
-    return tuple(
-        Shift(
-            stage=summary.stage,
-            metric=name,
-            before=stored.get((summary.stage, summary.group), {}).get(name),
-            after=summary.metrics[name],
-        )
-        for summary in new.summaries
-        if summary.group == task.headline
-        for name in task.metrics
-    )

@@ -143,8 +143,7 @@ def wrong_figure(figure: DegCount) -> int:
     Which one follows from a checksum of the fact. Never the right figure itself.
     """
     digits = str(figure.genes)
-    others = (_cell(tissue, figure.contrast).genes for tissue in TISSUES)
-    other = next(genes for genes in others if genes not in (figure.genes, 0))
+    other = next(each.genes for each in _cells(TISSUES, figure.contrast) if each.genes not in (figure.genes, 0))
     mistakes = [int(digits[1] + digits[0] + digits[2:]), other, figure.genes * 10]
     start = int(digest(figure.id)[:8], 16) % 3
     turned = (*mistakes[start:], *mistakes[:start])
@@ -156,145 +155,159 @@ def wrong_figure(figure: DegCount) -> int:
 
 @cache
 def _training_drafts() -> tuple[Draft, ...]:
-    return (
-        *_figures(),
-        *_steps(),
-        *_across_tissues(),
-        *_corrections(),
-        *(
-            _filled("unknown", "LIMIT", AbstainTruth(), topic=topic, first=first, second=second, reason=reason)
-            for topic, (first, second, reason) in book()["unknown"].items()
-        ),
-        *_whole("readings"),
+    unknown = (
+        _filled("unknown", [], AbstainTruth(), topic=topic, first=first, second=second, reason=reason)
+        for topic, (first, second, reason) in book()["unknown"].items()
     )
+    return *_figures(), *_steps(), *_across_tissues(), *_corrections(), *unknown, *_whole("readings")
 
 
 def _figures() -> Iterator[Draft]:
     for figure in load_kmp().counts:
-        words = _words(figure)
+        short = contrast_name(figure.contrast)[0]
         twice = " The same figure stands twice in the tables, so it may be a copy error." if figure.doubt else ""
-        yield _filled("count", _level(figure), _count(figure), [figure.id], twice=twice, **words)
+        yield _filled("count", [figure], _count(figure), twice=twice)
         for way, genes in (("up", figure.up), ("down", figure.down)):
             if genes is not None:
-                subject = f"{way}regulated by {words['short']} in {figure.tissue}"
-                truth = CountTruth(value=genes, subject=subject)
-                yield _filled("split", "SECONDARY", truth, [f"{figure.id}/{way}"], way=way, part=degs(genes), **words)
-    for tissue, contrast in book()["chosen"]["quoted"]:
-        figure = _cell(tissue, contrast)
-        yield _filled("quoted", _level(figure), _count(figure), [figure.id], **_words(figure))
+                truth = CountTruth(value=genes, subject=f"{way}regulated by {short} in {figure.tissue}")
+                yield _filled("split", [figure], truth, [f"{figure.id}/{way}"], way=way, part=degs(genes))
+    for place in book()["chosen"]["quoted"]:
+        figure = load_kmp().count(*place)
+        yield _filled("quoted", [figure], _count(figure))
     for row in load_kmp().tissues:
-        words, doubt = _row_words(row), row.oxphos_stress_doubt
         for name, truth, fact in _labels(row):
-            yield _filled(name, _class_level(row), truth, [fact], **words)
-        for name, level in (("nes_stress", "NOT_SIGNIFICANT" if doubt else "TABLE"), ("nes_kaempferol", "TABLE")):
-            said = f", {doubt}" if doubt else ""
-            yield _filled(name, level, None, [f"kmp/{name}/{row.tissue}"], doubt=said, **words)
+            yield _filled(name, [], truth, [fact], row=row)
+        said = f", {row.oxphos_stress_doubt}" if row.oxphos_stress_doubt else ""
+        level = "NOT_SIGNIFICANT" if said else "TABLE"
+        yield _filled("nes_stress", [], None, [f"kmp/nes_stress/{row.tissue}"], level, row=row, doubt=said)
+        yield _filled("nes_kaempferol", [], None, [f"kmp/nes_kaempferol/{row.tissue}"], "TABLE", row=row)
 
 
 def _steps() -> Iterator[Draft]:
     """Yield what takes a step within one tissue: sums, shares, thresholds, one count against another."""
+    names, chosen = book()["wordings"], book()["chosen"]
+    words: dict[str, Any]
     for tissue in ("liver", "soleus"):
-        hu, ir, both = figures = _cells(tissue, "HU", "IR", "HU_IR")
+        hu, ir, both = figures = [load_kmp().count(tissue, contrast) for contrast in ("HU", "IR", "HU_IR")]
         total = hu.genes + ir.genes
-        more, less = book()["wordings"]["more"], book()["wordings"]["less"]
-        truth = _label(*((more, less) if both.genes > total else (less, more)), tissue)
-        counts = {"hu": hu.genes, "ir": ir.genes, "both": both.genes, "total": total, "right": truth.value}
-        yield _filled("additivity", _derived(*figures), truth, _ids(figures), tissue=tissue, **counts)
+        right, wrong = ("more", "less") if both.genes > total else ("less", "more")
+        words = {"hu": hu.genes, "ir": ir.genes, "both": both.genes, "total": total, "right": names[right][0]}
+        yield _filled("additivity", figures, _label(names[right], names[wrong], tissue), **words)
         strong, weak = sorted(figures[:2], key=lambda figure: -figure.genes)
-        truth = _label(book()["wordings"][strong.contrast], book()["wordings"][weak.contrast], tissue)
-        words = {"tissue": tissue, "right": truth.value, "more": degs(strong.genes), "less": weak.genes}
-        yield _filled("dominant_stressor", _derived(hu, ir), truth, _ids((hu, ir)), **words)
+        truth = _label(names[strong.contrast], names[weak.contrast], tissue)
+        words = {"right": truth.value, "more": degs(strong.genes), "less": weak.genes}
+        yield _filled("dominant_stressor", [hu, ir], truth, **words)
     for tissue in ("heart", "hippocampus", "soleus"):
-        calm, stressed = figures = _cells(tissue, "KMP_baseline", "KMP_in_HU_IR")
-        names = book()["wordings"]["baseline"], book()["wordings"]["stress"]
-        is_calm = calm.genes > stressed.genes
+        calm, stressed = figures = [load_kmp().count(tissue, each) for each in ("KMP_baseline", "KMP_in_HU_IR")]
+        right, wrong = ("baseline", "stress") if calm.genes > stressed.genes else ("stress", "baseline")
         low, high = sorted((calm.genes, stressed.genes))
-        words = {"when": "at baseline" if is_calm else "under combined stress", "more": high, "less": degs(low)}
-        truth = _label(*(names if is_calm else names[::-1]), tissue)
-        yield _filled("baseline_or_stress", _derived(*figures), truth, _ids(figures), tissue=tissue, **words)
+        words = {"when": "at baseline" if right == "baseline" else "under combined stress"}
+        words |= {"more": high, "less": degs(low)}
+        yield _filled("baseline_or_stress", figures, _label(names[right], names[wrong], tissue), **words)
     for figure in load_kmp().counts:
         if figure.up is not None and figure.down is not None:
             way, other = ("up", "down") if figure.up > figure.down else ("down", "up")
             more, total = max(figure.up, figure.down), figure.up + figure.down
             truth = _label((way, f"{way}regulated"), (other, f"{other}regulated"), figure.tissue)
-            words = {"way": way, "more": more, "total": total, "share": more / total, **_words(figure)}
-            yield _filled("prevailing", "SECONDARY", truth, [f"{figure.id}/up", f"{figure.id}/down"], **words)
-    for tissue, contrast, limit in book()["chosen"]["above"]:
-        figure = _cell(tissue, contrast)
+            words = {"way": way, "more": more, "total": total, "share": more / total}
+            yield _filled("prevailing", [figure], truth, [f"{figure.id}/up", f"{figure.id}/down"], **words)
+    for tissue, contrast, limit in chosen["above"]:
+        figure = load_kmp().count(tissue, contrast)
         truth, words = _yes_no(figure.genes > limit, figure)
-        yield _filled("above", _derived(figure), truth, [figure.id], limit=limit, **words)
-    for tissue, contrast, against in book()["chosen"]["outnumber"]:
-        one, other = figures = _cells(tissue, contrast, against)
+        yield _filled("above", [figure], truth, limit=limit, **words)
+    for tissue, contrast, against in chosen["outnumber"]:
+        one, other = figures = [load_kmp().count(tissue, each) for each in (contrast, against)]
         truth, words = _yes_no(one.genes > other.genes, one)
-        words |= {"one": one, "other": other, "first": words["short"], "second": contrast_name(against)[0]}
-        yield _filled("outnumber", _derived(*figures), truth, _ids(figures), **words)
+        words |= {"one": one, "other": other, "first": contrast_name(contrast)[0], "second": contrast_name(against)[0]}
+        yield _filled("outnumber", figures, truth, **words)
 
 
 def _across_tissues() -> Iterator[Draft]:
     """Yield which of two tissues has more, which has most, and what else holds for it; nothing that is tested."""
     chosen = book()["chosen"]
+    words: dict[str, Any]
     tested: dict[str, list[str]] = chosen["tested_extremes"]
     for contrast in book()["contrasts"]:
         for pair in combinations(TISSUES, 2):
-            figures = [_cell(tissue, contrast) for tissue in pair]
+            figures = _cells(pair, contrast)
             less, more = sorted(figures, key=lambda figure: figure.genes)
             is_tested = [contrast, *pair] in chosen["tested_pairs"] or set(tested.get(contrast, ())) & set(pair)
-            if less.genes == more.genes or is_tested:
-                continue
-            words = _words(more) | {"first": pair[0], "second": pair[1], "more": more.genes, "less": less.genes}
-            del words["tissue"]
-            truth = _one_of(pair, more.tissue, contrast)
-            yield _filled("order", _derived(*figures), truth, _ids(figures), **words)
+            if less.genes != more.genes and not is_tested:
+                words = {"first": pair[0], "second": pair[1], "more": more.genes, "less": less.genes}
+                truth = _one_of(pair, more.tissue, contrast)
+                yield _filled("order", figures, truth, about=more, tissue=None, **words)
     for contrast in book()["contrasts"]:
-        genes = sorted(_cell(tissue, contrast).genes for tissue in TISSUES)
+        genes = sorted(figure.genes for figure in _cells(TISSUES, contrast))
         for rank, is_single in (("largest", genes[-1] > genes[-2]), ("smallest", genes[0] < genes[1])):
             if is_single and contrast not in tested:
                 yield from _extreme(rank, contrast)
     for rank, contrast, target in chosen["hops"]:
-        figure, figures, words = _ranked(rank, contrast)
-        asked = _cell(figure.tissue, target)
+        figures, words = _ranked(rank, contrast)
+        asked = load_kmp().count(words["about"].tissue, target)
         words |= {"asked": asked, **{f"asked_{name}": word for name, word in _words(asked).items()}}
-        support = (*_ids(figures), asked.id)
-        yield _filled("count_hop", _derived(*figures, asked), _count(asked), support, **words)
+        yield _filled("count_hop", [*figures, asked], _count(asked), **words)
 
 
 def _extreme(rank: str, contrast: str) -> Iterator[Draft]:
-    figure, figures, words = _ranked(rank, contrast)
-    untold = {name: word for name, word in words.items() if name != "tissue"}
-    truth = _one_of(TISSUES, figure.tissue, contrast)
-    yield _filled("extreme", _derived(*figures), truth, _ids(figures), **untold)
-    row = load_kmp().tissue(figure.tissue)
-    level = min((_derived(*figures), _class_level(row)), key=book()["levels"].__getitem__)
+    figures, words = _ranked(rank, contrast)
+    tissue = words["about"].tissue
+    yield _filled("extreme", figures, _one_of(TISSUES, tissue, contrast), **words, tissue=None)
+    row = load_kmp().tissue(tissue)
+    derived = "DOUBTED" if any(figure.doubt for figure in figures) else "DERIVED"
+    level = min((derived, _class_level(row)), key=book()["levels"].__getitem__)
     for name, label, fact in _labels(row):
-        yield _filled(f"{name}_hop", level, label, (*_ids(figures), fact), row=row, **words)
+        support = (*(figure.id for figure in figures), fact)
+        yield _filled(f"{name}_hop", figures, label, support, level, row=row, **words)
 
 
-def _ranked(rank: str, contrast: str) -> tuple[DegCount, list[DegCount], dict[str, Any]]:
-    """Return the figure of that rank, all it was ranked against, and what templates say of it."""
-    figures = [_cell(tissue, contrast) for tissue in TISSUES]
+def _ranked(rank: str, contrast: str) -> tuple[list[DegCount], dict[str, Any]]:
+    """Return all figures of a contrast, and what templates say of the one of that rank, which they are `about`."""
+    figures = _cells(TISSUES, contrast)
     figure = (max if rank == "largest" else min)(figures, key=lambda each: each.genes)
     which = f"the tissue with the {rank} DEG count for {contrast_name(contrast)[0]}"
-    return figure, figures, {"rank": rank, "which": which, **_words(figure)}
+    return figures, {"about": figure, "rank": rank, "which": which}
 
 
 def _corrections() -> Iterator[Draft]:
     """Yield questions that contain a mistake. The answer does not repeat it, and so never states two figures."""
     for figure in load_kmp().counts:
         if figure.genes >= LEAST_CORRUPTED and not figure.doubt:
-            wrong = degs(wrong_figure(figure))
-            yield _filled("wrong_count", _level(figure), _count(figure), [figure.id], wrong=wrong, **_words(figure))
+            yield _filled("wrong_count", [figure], _count(figure), wrong=degs(wrong_figure(figure)))
     for row in load_kmp().tissues:
         for name, truth, fact in _labels(row):
-            words = _row_words(row) | {"wrong": book()["mistaken"][truth.value]}
-            yield _filled(f"wrong_{name}", _class_level(row), truth, [fact], **words)
+            yield _filled(f"wrong_{name}", [], truth, [fact], row=row, wrong=book()["mistaken"][truth.value])
     yield from _whole("corrections")
 
 
 # ---- templates, levels and truths --------------------------------------------------------------
 
 
-def _filled(name: str, level: str, truth: GroundTruth | None, support: Iterable[str] = (), **words: Any) -> Draft:
+def _filled(
+    name: str,
+    figures: Sequence[DegCount],
+    truth: GroundTruth | None,
+    support: Iterable[str] | None = None,
+    level: str | None = None,
+    *,
+    about: DegCount | None = None,
+    row: TissueClass | None = None,
+    **words: Any,
+) -> Draft:
+    """Return a template filled in: `about` a figure, the first of `figures` if none is named, or a tissue's row.
+
+    An answer is as sure as the template's level says, but no surer than the weakest of its figures.
+    """
     form = book()["templates"][name]
+    known: dict[str, Any] = {"tissue": None}
+    if row:
+        known = {"tissue": row.tissue, "Tissue": row.tissue.capitalize(), "row": row}
+        level = level or _class_level(row)
+    if about or figures:
+        known |= _words(about or figures[0])
+    words = {**known, **words}
+    if level is None:
+        is_doubted = form["level"] in ("TABLE", "DERIVED") and any(figure.doubt for figure in figures)
+        level = "DOUBTED" if is_doubted else form["level"]
     slug = form["slug"].format(**words)
     asked = (prompt.format(**words) for prompt in form["prompts"])
     return Draft(
@@ -305,8 +318,8 @@ def _filled(name: str, level: str, truth: GroundTruth | None, support: Iterable[
         level=level,
         truth=truth,
         fact=form["fact"].format(slug=slug, **words),
-        support=tuple(support),
-        tissue=words.get("tissue"),
+        support=tuple(figure.id for figure in figures) if support is None else tuple(support),
+        tissue=words["tissue"],
         take=form.get("take", 1),
     )
 
@@ -316,21 +329,18 @@ def _whole(section: str) -> list[Draft]:
 
 
 def _words(figure: DegCount) -> dict[str, Any]:
-    name, full = contrast_name(figure.contrast)
+    short, long = contrast_name(figure.contrast)
+    genes = degs(figure.genes)
     return {
         "id": figure.id,
         "tissue": figure.tissue,
         "Tissue": figure.tissue.capitalize(),
         "contrast": figure.contrast,
-        "short": name,
-        "long": full,
-        "genes": degs(figure.genes),
-        "stated": f"In {figure.tissue}, {name} gives {degs(figure.genes)}.",
+        "short": short,
+        "long": long,
+        "genes": genes,
+        "stated": f"In {figure.tissue}, {short} gives {genes}.",
     }
-
-
-def _row_words(row: TissueClass) -> dict[str, Any]:
-    return {"tissue": row.tissue, "Tissue": row.tissue.capitalize(), "row": row}
 
 
 def _labels(row: TissueClass) -> tuple[tuple[str, LabelTruth, str], ...]:
@@ -346,26 +356,8 @@ def _labels(row: TissueClass) -> tuple[tuple[str, LabelTruth, str], ...]:
     )
 
 
-def _cell(tissue: str, contrast: str) -> DegCount:
-    return load_kmp().count(tissue, contrast)
-
-
-def _cells(tissue: str, *contrasts: str) -> list[DegCount]:
-    return [_cell(tissue, contrast) for contrast in contrasts]
-
-
-def _ids(figures: Iterable[DegCount]) -> tuple[str, ...]:
-    return tuple(figure.id for figure in figures)
-
-
-def _level(figure: DegCount) -> str:
-    """Return how sure an answer may be that repeats one figure."""
-    return "DOUBTED" if figure.doubt else "TABLE"
-
-
-def _derived(*figures: DegCount) -> str:
-    """Return how sure an answer may be that puts figures together: no surer than the weakest."""
-    return "DOUBTED" if any(figure.doubt for figure in figures) else "DERIVED"
+def _cells(tissues: Iterable[str], contrast: str) -> list[DegCount]:
+    return [load_kmp().count(tissue, contrast) for tissue in tissues]
 
 
 def _class_level(row: TissueClass) -> str:
@@ -374,12 +366,8 @@ def _class_level(row: TissueClass) -> str:
     return "DOUBTED_CLASS" if (row.letter == "B" and doubted) or row.oxphos_stress_doubt else "TABLE"
 
 
-def _subject(figure: DegCount) -> str:
-    return f"{contrast_name(figure.contrast)[0]} in {figure.tissue}"
-
-
 def _count(figure: DegCount) -> CountTruth:
-    return CountTruth(value=figure.genes, subject=_subject(figure))
+    return CountTruth(value=figure.genes, subject=f"{contrast_name(figure.contrast)[0]} in {figure.tissue}")
 
 
 def _label(right: Sequence[str], wrong: Sequence[str], subject: str) -> LabelTruth:
@@ -393,5 +381,5 @@ def _one_of(tissues: Iterable[str], right: str, subject: str) -> LabelTruth:
 def _yes_no(is_so: bool, figure: DegCount) -> tuple[LabelTruth, dict[str, Any]]:
     """Return the truth of a yes/no question on a figure, and how the answer says it."""
     right, wrong = ("yes", "no") if is_so else ("no", "yes")
-    words = {"yes": right.capitalize(), "side": "above" if is_so else "below", **_words(figure)}
-    return _label([right], [wrong], _subject(figure)), words
+    words = {"yes": right.capitalize(), "side": "above" if is_so else "below"}
+    return _label([right], [wrong], _count(figure).subject), words

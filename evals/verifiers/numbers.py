@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from evals.confidence import ONES
-
-SMALL = (*ONES, "twenty")
+SMALL = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
 WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
 NUMBER = re.compile(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from evals.confidence import LEVELS, read_confidence, statements
+from evals.confidence import read_confidence, statements
 from evals.questions import DATASETS
 from evals.schema import GroundTruth
 from evals.verifiers.expected import Expected, expected
@@ -132,20 +132,11 @@ def test_a_confidence_is_never_guessed_and_an_impossible_or_contradictory_one_ha
         row for row in found["missing"] if row[1].model_dump() != {"status": "missing", "value": None, "quote": None}
     ]
     wrong += [(text, it) for text, it in found["invalid"] if (it.status, it.value) != ("invalid", None) or not it.quote]
-    wrong += [row for row in found["not_stated"] if row[1].status == "stated"]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_the_quote_is_what_the_answer_says() -> None:
     assert read_confidence("Down. **Confidence:** 80%, I think.").quote == "Confidence:** 80%"
-    assert read_confidence("Confidence: **5**%").quote == "Confidence: **5**%"
-
-
-def test_each_level_lies_in_its_own_band_and_no_word_has_two() -> None:
-    words = [word for level in LEVELS for word in (*level.adjectives, *level.adverbs)]
-    assert len(words) == len(set(words))
-    assert all(level.lowest <= level.value <= level.highest for level in LEVELS)
-    assert [level.value for level in LEVELS] == sorted((each.value for each in LEVELS), reverse=True)
 
 
 @settings(max_examples=100)
